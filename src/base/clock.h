@@ -1,0 +1,14 @@
+/*
+ * The clocks of the outside world. Durations are measured with CLOCK_BOOTTIME, which goes on
+ * while the machine sleeps and never jumps; the wall clock is information only.
+ */
+#ifndef LEASED_BASE_CLOCK_H
+#define LEASED_BASE_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_boottime_ms(void);
+uint64_t clock_boottime_us(void);
+int64_t clock_wall_ms(void);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * The one list of outcomes. Peers make errors, and an error of a peer is a status; a broken
+ * invariant of our own is an assertion instead.
+ */
+#ifndef LEASED_BASE_STATUS_H
+#define LEASED_BASE_STATUS_H
+
+#define STATUS_LIST(X)                                                                             \
+    X(OK, "ok")                                                                                    \
+    X(PENDING, "the answer comes later")                                                           \
+    X(KEY_EMPTY, "key is not provided")                                                            \
+    X(KEY_NOT_FOUND, "key not found")                                                              \
+    X(KEY_DUPLICATE, "duplicate key given in txn request")                                         \
+    X(VALUE_PROVIDED, "value is provided")                                                         \
+    X(LEASE_PROVIDED, "lease is provided")                                                         \
+    X(TOO_MANY_OPERATIONS, "too many operations in txn request")                                   \
+    X(REQUEST_TOO_LARGE, "request is too large")                                                   \
+    X(REVISION_COMPACTED, "required revision has been compacted")                                  \
+    X(REVISION_FUTURE, "required revision is a future revision")                                   \
+    X(LEASE_NOT_FOUND, "requested lease not found")                                                \
+    X(LEASE_EXISTS, "lease already exists")                                                        \
+    X(LEASE_TTL_TOO_LARGE, "too large lease TTL")                                                  \
+    X(NO_LEADER, "no leader")                                                                      \
+    X(LEADER_CHANGED, "leader changed")                                                            \
+    X(TIMED_OUT, "request timed out")                                                              \
+    X(TOO_MANY_REQUESTS, "too many requests")                                                      \
+    X(NO_SPACE, "database space exceeded")                                                         \
+    X(STOPPED, "server stopped")                                                                   \
+    X(CANCELED, "canceled")                                                                        \
+    X(INVALID, "invalid argument")                                                                 \
+    X(MALFORMED, "malformed input")                                                                \
+    X(CORRUPT, "stored data is corrupt")                                                           \
+    X(UNSUPPORTED, "not supported")                                                                \
+    X(NO_MEMORY, "out of memory")                                                                  \
+    X(IO, "input or output failed")
+
+enum status {
+#define STATUS_ENUM(name, text) STATUS_##name,
+    STATUS_LIST(STATUS_ENUM)
+#undef STATUS_ENUM
+        STATUS_COUNT
+};
+
+/* The text of a status, for people. Never NULL. */
+const char *status_text(enum status status);
+
+#endif

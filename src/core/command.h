@@ -1,0 +1,104 @@
+/*
+ * What goes through the log: commands, one or many to an entry, and what applying one gives. The
+ * codec is versioned and checksummed; decoding never trusts its input.
+ */
+#ifndef LEASED_CORE_COMMAND_H
+#define LEASED_CORE_COMMAND_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/status.h"
+#include "core/lease_table.h"
+#include "core/operation.h"
+
+#include <stdint.h>
+
+enum command_type {
+    COMMAND_PUT = 1,
+    COMMAND_DELETE = 2,
+    COMMAND_TXN = 3,
+    COMMAND_COMPACT = 4,
+    COMMAND_LEASE_GRANT = 5,
+    COMMAND_LEASE_REVOKE = 6,
+    COMMAND_LEASE_EXPIRE = 7,
+    COMMAND_LEASE_CHECKPOINT = 8,
+    COMMAND_LEASE_SET_TTL = 9,
+    COMMAND_ALARM = 10,
+    COMMAND_BARRIER = 11 /* changes nothing: the first entry of a term, or a round trip */
+};
+
+/* One key's worth of limits; checked by whoever proposes. */
+enum {
+    COMMAND_TXN_OPERATIONS_MAX = 128,
+    COMMAND_TXN_DEPTH_MAX = 8,
+    COMMAND_SIZE_MAX = 3 * 512 * 1024 /* etcd's 1.5 MiB a request */
+};
+
+enum alarm_type { ALARM_NONE = 0, ALARM_NO_SPACE = 1, ALARM_CORRUPT = 2 };
+
+struct command {
+    enum command_type type;
+    union {
+        struct put_request put;
+        struct delete_request delete;
+        struct txn_request txn;
+        struct {
+            int64_t revision;
+        } compact;
+        struct lease_facts grant;
+        struct {
+            int64_t id;
+        } revoke;
+        struct {
+            uint64_t term; /* of the leader that proposed it: of no effect in any other */
+            size_t n;
+            const int64_t *ids; /* ascending */
+        } expire;
+        struct {
+            uint64_t term;
+            size_t n;
+            const int64_t *ids;
+            const int64_t *remaining_ms; /* 0 clears */
+        } checkpoint;
+        struct {
+            int64_t id;
+            int64_t ttl_ms;
+        } set_ttl;
+        struct {
+            bool activate;
+            uint64_t member_id;
+            enum alarm_type alarm;
+        } alarm;
+    };
+};
+
+/* What applying a command gave. Pointers are valid during the callback that hands it over. */
+struct outcome {
+    enum status status;
+    int64_t revision; /* of the store after the command */
+    union {
+        struct put_outcome put;
+        struct delete_outcome delete;
+        struct txn_outcome txn;
+        struct {
+            int64_t id;
+            int64_t ttl_ms;
+        } grant;
+        struct {
+            size_t n_ended; /* leases, of those that still existed */
+        } expire;
+    };
+};
+
+/* Refuses what must never reach the log: empty keys, limits, duplicate puts in one txn
+ * (STATUS_KEY_EMPTY, _KEY_DUPLICATE, _TOO_MANY_OPERATIONS, _REQUEST_TOO_LARGE, _VALUE_PROVIDED,
+ * _LEASE_PROVIDED, _LEASE_TTL_TOO_LARGE, _INVALID). To be called by the doors before submitting. */
+enum status command_check(const struct command *command);
+
+/* Appends one command. */
+void command_encode(struct buffer *buffer, const struct command *command);
+/* Reads one command; views point into the reader's bytes, arrays lie in the arena.
+ * STATUS_MALFORMED. */
+enum status command_decode(struct reader *reader, struct arena *arena, struct command *out_command);
+
+#endif

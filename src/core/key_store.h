@@ -1,0 +1,134 @@
+/*
+ * The keys: etcd's multi-version model in memory. Every change has a revision; a key's versions
+ * are kept until compaction; keys are ordered. The ordered index is a copy-on-write tree, so a
+ * view of the store at one moment costs nothing to take and can be read from another thread while
+ * the loop goes on writing.
+ *
+ * Deterministic: equal changes in equal order give equal stores. It knows nothing of leases but
+ * the number in the record. The first revision of an empty store is 1, so the first change makes
+ * revision 2, as in etcd.
+ */
+#ifndef LEASED_CORE_KEY_STORE_H
+#define LEASED_CORE_KEY_STORE_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "core/operation.h"
+#include "core/record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct key_store;
+
+struct key_store *key_store_create(void);
+void key_store_destroy(struct key_store *store);
+
+/* The newest finished revision. */
+int64_t key_store_revision(const struct key_store *store);
+/* Revisions below this one cannot be read any more; 0: never compacted. */
+int64_t key_store_compacted_revision(const struct key_store *store);
+
+struct key_store_stats {
+    size_t keys;            /* live keys at the newest revision */
+    size_t records;         /* versions and tombstones held */
+    size_t bytes;           /* memory of records and index, as counted by the store */
+    size_t bytes_live;      /* of which newest versions of live keys */
+};
+void key_store_stats(const struct key_store *store, struct key_store_stats *out_stats);
+
+/* --- Writing. All changes between begin and end share one revision. --- */
+
+/* Starts a revision. Not nestable. */
+void key_store_begin(struct key_store *store);
+/* True when something was changed since key_store_begin(). */
+bool key_store_is_changed(const struct key_store *store);
+/* Ends the revision: if anything changed, the store's revision goes up by one. Returns the
+ * revision the store then has. */
+int64_t key_store_end(struct key_store *store);
+
+/* Writes a key (not empty) and returns its new record; `out_previous` (may be NULL) gets the live
+ * record that was replaced, or NULL. Writing the same key twice in one revision is allowed. */
+struct record *key_store_put(struct key_store *store, struct bytes key, struct bytes value,
+                             int64_t lease_id, struct record **out_previous);
+
+/* Deletes one live key by its newest record, leaving a tombstone, which is returned. */
+struct record *key_store_delete(struct key_store *store, struct record *live);
+
+/* --- Reading. Between begin and end, reads of the newest revision see the changes so far. --- */
+
+/* The live newest record of a key, or NULL. */
+struct record *key_store_find(const struct key_store *store, struct bytes key);
+
+/* All live newest records of a range in key order, in arena memory. */
+void key_store_collect(const struct key_store *store, struct bytes key, struct bytes range_end,
+                       struct arena *arena, struct record ***out_records, size_t *out_n);
+
+/* STATUS_REVISION_COMPACTED, STATUS_REVISION_FUTURE. Sorting ties keep key order. Without sort
+ * and bounds a limited range looks at little more than `limit` keys, unless the count is needed:
+ * the count is always exact, and counting a range must be cheap (the tree keeps counts). */
+enum status key_store_range(const struct key_store *store, const struct range_request *request,
+                            struct arena *arena, struct range_outcome *out_outcome);
+
+/* --- History: every record in the order it was written, back to compaction. --- */
+
+/* Position of the first record with mod_revision >= revision. Positions are stable numbers that
+ * grow by one a record and never restart; they are not replicated and not compared. */
+uint64_t key_store_history_seek(const struct key_store *store, int64_t revision);
+/* One past the newest record. */
+uint64_t key_store_history_end(const struct key_store *store);
+/* NULL when the position lies before what compaction left, or at or after the end. */
+const struct record *key_store_history_at(const struct key_store *store, uint64_t position);
+/* The version of this record's key that it replaced, as far as it is kept and live; or NULL. */
+const struct record *key_store_previous(const struct key_store *store,
+                                        const struct record *record);
+
+/* --- Compaction. --- */
+
+/* From now on revisions below `revision` are refused. STATUS_REVISION_COMPACTED when it is not
+ * above the last compaction, STATUS_REVISION_FUTURE. Memory comes back bit by bit. */
+enum status key_store_compact(struct key_store *store, int64_t revision);
+/* Frees what compaction made superfluous, at most `budget` records; true when more is waiting.
+ * To be called between turns. Does nothing while a view is open. */
+bool key_store_reclaim(struct key_store *store, size_t budget);
+
+/* A hash over everything readable at revisions up to `revision` (0: newest) and at or after the
+ * last compaction: equal stores give equal hashes, whatever has been physically reclaimed.
+ * STATUS_REVISION_COMPACTED, STATUS_REVISION_FUTURE. */
+enum status key_store_hash(const struct key_store *store, int64_t revision, uint32_t *out_hash);
+
+/* --- Views: the store as it was at one moment, readable from one other thread. --- */
+
+struct key_view;
+
+/* Constant time. Any number may be open. Nothing that a view can see is freed or changed. */
+struct key_view *key_view_open(struct key_store *store);
+/* On the loop's thread. */
+void key_view_close(struct key_view *view);
+
+int64_t key_view_revision(const struct key_view *view);
+int64_t key_view_compacted_revision(const struct key_view *view);
+/* Calls `visit` for every record of the view, in key order, and within a key from oldest to
+ * newest: exactly those records that are readable at some revision from the compacted one on
+ * (tombstones included where a later read needs them). Stops and returns false when `visit`
+ * does. Thread-safe against the loop. */
+bool key_view_visit(const struct key_view *view,
+                    bool (*visit)(void *context, const struct record *record), void *context);
+size_t key_view_key_count(const struct key_view *view);
+
+/* --- Restoring, into a new store. --- */
+
+/* Adds one record exactly as key_view_visit() gave it (same order). `record` is a template whose
+ * key, value, revisions, version and lease are copied; a new record is returned so that the
+ * caller can attach its lease. STATUS_CORRUPT when the order or the numbers cannot be. */
+enum status key_store_restore(struct key_store *store, const struct record *template,
+                              struct bytes key, struct bytes value, struct record **out_record);
+/* Ends the restore: sets the revisions, rebuilds the history order. STATUS_CORRUPT. */
+enum status key_store_restore_end(struct key_store *store, int64_t revision,
+                                  int64_t compacted_revision);
+
+/* Asserts every invariant of tree, counts, chains and history; for tests. */
+void key_store_validate(const struct key_store *store);
+
+#endif

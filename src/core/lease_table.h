@@ -1,0 +1,150 @@
+/*
+ * The leases: id, TTL, attached keys, and on the leader their deadlines. What is replicated
+ * (everything but deadlines) changes only through commands and is equal on every replica.
+ * Deadlines exist only between lease_table_lead() and lease_table_follow(): they are local, run
+ * on the `now_ms` the caller passes in, and are not in snapshots.
+ *
+ * A lease costs at most 128 bytes. Attach, detach, renew: constant time.
+ */
+#ifndef LEASED_CORE_LEASE_TABLE_H
+#define LEASED_CORE_LEASE_TABLE_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "core/record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* etcd's limit, in seconds there. */
+#define LEASE_TTL_MS_MAX INT64_C(9000000000000)
+/* A lease without end. */
+#define LEASE_TTL_FOREVER INT64_MAX
+
+/* Why a lease ended. */
+enum lease_end { LEASE_END_EXPIRED = 1, LEASE_END_REVOKED = 2, LEASE_END_PARENT = 3 };
+
+/* What a class says of leases: kept for later use, 0 by default. */
+typedef uint8_t lease_class;
+
+/* The replicated facts of one lease. */
+struct lease_facts {
+    int64_t id;         /* never 0; may be negative */
+    int64_t ttl_ms;     /* 1 .. LEASE_TTL_MS_MAX, or LEASE_TTL_FOREVER */
+    int64_t parent_id;  /* 0: none. Its end ends this one. */
+    int64_t checkpoint_ms; /* remaining time at the last checkpoint; 0: none */
+    lease_class class;
+};
+
+struct lease_table;
+
+struct lease_table *lease_table_create(void);
+void lease_table_destroy(struct lease_table *table);
+
+size_t lease_table_count(const struct lease_table *table);
+/* Memory the table holds, as counted by itself. */
+size_t lease_table_bytes(const struct lease_table *table);
+
+/* --- Replicated changes. --- */
+
+/* STATUS_LEASE_EXISTS, STATUS_LEASE_NOT_FOUND (the parent), STATUS_LEASE_TTL_TOO_LARGE,
+ * STATUS_INVALID (id 0 or TTL below 1). When leading, the deadline is now_ms + TTL, rounded up,
+ * so never early. */
+enum status lease_table_grant(struct lease_table *table, const struct lease_facts *facts,
+                              uint64_t now_ms);
+/* Takes a lease out. Its records must have been detached before (see lease_table_first_key), its
+ * children ended before (see lease_table_first_child). STATUS_LEASE_NOT_FOUND. The end is put
+ * on the bounded list of the last ended leases. */
+enum status lease_table_end(struct lease_table *table, int64_t id, enum lease_end reason,
+                            int64_t wall_ms);
+/* Changes the TTL and clears the checkpoint; when leading, counts anew from now_ms. */
+enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t ttl_ms,
+                                uint64_t now_ms);
+/* Notes the remaining time of a lease for the next leader; 0 clears it.
+ * STATUS_LEASE_NOT_FOUND. */
+enum status lease_table_checkpoint(struct lease_table *table, int64_t id, int64_t remaining_ms);
+
+/* Ties a live record to the lease it names, or unties it. Constant time. Attaching to a missing
+ * lease: STATUS_LEASE_NOT_FOUND. A record with lease_id 0 is left alone. */
+enum status lease_table_attach(struct lease_table *table, struct record *record);
+void lease_table_detach(struct lease_table *table, struct record *record);
+
+/* --- Reading. --- */
+
+bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_facts *out_facts);
+/* Records of a lease, linked by record->lease_next; NULL: none, or no such lease. */
+struct record *lease_table_first_key(const struct lease_table *table, int64_t id);
+size_t lease_table_key_count(const struct lease_table *table, int64_t id);
+/* Any child of a lease, 0: none. */
+int64_t lease_table_first_child(const struct lease_table *table, int64_t id);
+/* Copies the ids of all leases in ascending order. The caller frees it. */
+int64_t *lease_table_ids(const struct lease_table *table, size_t *out_n);
+
+/* The last ended leases, newest first; at most `capacity`. Bounded (LEASE_ENDED_MAX kept). */
+enum { LEASE_ENDED_MAX = 1024 };
+struct lease_ended {
+    int64_t id;
+    int64_t ttl_ms;
+    int64_t wall_ms; /* the proposer's wall clock: information only */
+    enum lease_end reason;
+};
+size_t lease_table_ended(const struct lease_table *table, struct lease_ended *out_ended,
+                         size_t capacity);
+
+/* --- Deadlines, on the leader only. --- */
+
+/* Starts to count: every lease gets its full TTL from now_ms, or its checkpoint when it has one
+ * (checkpoint never makes it longer). */
+void lease_table_lead(struct lease_table *table, uint64_t now_ms);
+void lease_table_follow(struct lease_table *table);
+bool lease_table_is_leading(const struct lease_table *table);
+
+/* Counts a lease anew from now_ms. STATUS_LEASE_NOT_FOUND; STATUS_PENDING when its expiry has
+ * been taken for proposal already (lease_table_take_expired): wait for its end.
+ * `out_ttl_ms`: the full TTL. `out_checkpointed`: true when a checkpoint stands that must be
+ * cleared through the log before the renewal is acknowledged. */
+enum status lease_table_renew(struct lease_table *table, int64_t id, uint64_t now_ms,
+                              int64_t *out_ttl_ms, bool *out_checkpointed);
+
+/* Remaining time, 0 when it is over, LEASE_TTL_FOREVER. STATUS_LEASE_NOT_FOUND. */
+enum status lease_table_remaining(const struct lease_table *table, int64_t id, uint64_t now_ms,
+                                  int64_t *out_remaining_ms);
+
+/* Takes at most `capacity` leases whose deadline has passed, marks them as expiring, and writes
+ * their ids in ascending order. Returns how many; `capacity` means that there may be more. Never
+ * early. A lease that was taken is not given out again unless lease_table_untake() is called. */
+size_t lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
+                                size_t capacity);
+/* The proposal failed: the lease is due again at once. Harmless when it is gone. */
+void lease_table_untake(struct lease_table *table, int64_t id);
+
+/* A time not later than the next deadline; UINT64_MAX: none. */
+uint64_t lease_table_next_ms(const struct lease_table *table);
+
+/* When the lease would have been due: for measuring lateness. 0: unknown. */
+uint64_t lease_table_due_ms(const struct lease_table *table, int64_t id);
+
+/* --- Views: the facts of all leases at one moment, readable from one other thread. --- */
+
+struct lease_view;
+
+/* Copy-on-write by page: costs a pointer per page of leases, not a copy of them. */
+struct lease_view *lease_view_open(struct lease_table *table);
+void lease_view_close(struct lease_view *view);
+size_t lease_view_count(const struct lease_view *view);
+/* Every lease, in an order that is equal for equal histories of grants and ends only if the
+ * caller sorts; stops when `visit` returns false. Thread-safe against the loop. */
+bool lease_view_visit(const struct lease_view *view,
+                      bool (*visit)(void *context, const struct lease_facts *facts),
+                      void *context);
+/* The ended list as it was, oldest first. */
+size_t lease_view_ended(const struct lease_view *view, struct lease_ended *out_ended,
+                        size_t capacity);
+/* Puts an entry back on the ended list when restoring (oldest first). */
+void lease_table_restore_ended(struct lease_table *table, const struct lease_ended *ended);
+
+/* Asserts every invariant; for tests. */
+void lease_table_validate(const struct lease_table *table);
+
+#endif

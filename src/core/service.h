@@ -1,0 +1,102 @@
+/*
+ * What a door may ask: submit a command, make a read safe, renew a lease, look at state. Written
+ * here, below the doors, and carried out by replication, which no door may include.
+ *
+ * Everything happens on the loop's thread. Requests are embedded in the caller's own objects and
+ * must stay alive until they are done; there is no cancel: a caller that lost interest ignores
+ * the answer.
+ */
+#ifndef LEASED_CORE_SERVICE_H
+#define LEASED_CORE_SERVICE_H
+
+#include "base/list.h"
+#include "base/status.h"
+#include "core/command.h"
+#include "core/state_machine.h"
+
+struct service;
+
+/* A command on its way. */
+struct service_request {
+    /* Called exactly once, never from inside service_submit(). On failure to commit, outcome has
+     * only a status (STATUS_NO_LEADER, _LEADER_CHANGED, _TIMED_OUT, _NO_SPACE, _STOPPED,
+     * _TOO_MANY_REQUESTS, _REQUEST_TOO_LARGE). */
+    void (*done)(struct service_request *request, const struct outcome *outcome);
+    struct list link; /* belongs to the service */
+};
+
+/* Encodes the command before it returns: what it borrows may go. Everything submitted in one turn
+ * of the loop becomes one log entry. The command has passed command_check(). For a grant with
+ * id 0 the service chooses a free id. */
+void service_submit(struct service *service, struct service_request *request,
+                    const struct command *command);
+
+/* A linearizable read: the state may be read once ready() is called, at once for the leader in
+ * possession of its leader lease. */
+struct service_read {
+    void (*ready)(struct service_read *read, enum status status);
+    struct list link;
+};
+/* STATUS_OK: read now, ready() will not be called. STATUS_PENDING: ready() is called later.
+ * Anything else: refused. */
+enum status service_read(struct service *service, struct service_read *read);
+
+/* The renewal of a lease. */
+struct service_renewal {
+    int64_t id;
+    /* ttl_ms is the full TTL when status is STATUS_OK. STATUS_LEASE_NOT_FOUND, _NO_LEADER, … */
+    void (*done)(struct service_renewal *renewal, enum status status, int64_t ttl_ms);
+    struct list link;
+};
+/* STATUS_PENDING: done() is called later. Anything else is the answer: done() is not called. */
+enum status service_renew(struct service *service, struct service_renewal *renewal,
+                          int64_t *out_ttl_ms);
+
+/* The state, for reading in this turn (after a service_read, when it must be linearizable). */
+struct state_machine *service_state(struct service *service);
+/* The time that deadlines run on. */
+uint64_t service_now_ms(struct service *service);
+
+/* A whole snapshot made off the loop. */
+struct service_snapshot {
+    /* The bytes belong to the callee, who frees them with buffer_clear(). */
+    void (*done)(struct service_snapshot *snapshot, enum status status, struct buffer *bytes);
+    struct list link;
+};
+void service_snapshot(struct service *service, struct service_snapshot *snapshot);
+
+/* What is known of a member. Texts belong to the service. URL lists end with NULL. */
+struct service_member {
+    uint64_t id;
+    const char *name;
+    const char *const *client_urls;
+    const char *const *peer_urls;
+    bool is_learner;
+};
+
+struct service_info {
+    uint64_t cluster_id;
+    uint64_t member_id;
+    uint64_t leader_id; /* 0: none */
+    uint64_t term;
+    uint64_t last_index;
+    uint64_t applied_index;
+    uint64_t disk_bytes;    /* log and snapshots */
+    size_t log_bytes;       /* of entries held in memory */
+    uint64_t snapshots;     /* taken since the start */
+    uint64_t entries;       /* proposed since the start */
+    uint64_t commands;      /* in those entries */
+    uint64_t renewals;      /* since the start */
+    uint64_t expired;       /* leases, since the start */
+    /* How late leases expired, from deadline to applied; upper bounds in
+     * service_lateness_bounds_ms, the last bucket is open. */
+    uint64_t lateness_buckets[12];
+    uint64_t lateness_sum_ms;
+};
+extern const uint32_t service_lateness_bounds_ms[11];
+void service_info(struct service *service, struct service_info *out_info);
+/* The members; at most `capacity`. Returns how many there are. */
+size_t service_members(struct service *service, struct service_member *out_members,
+                       size_t capacity);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * The replicated state: keys, leases, alarms, and the watch hub over them. The only way in is
+ * state_machine_apply(): the same commands in the same order give byte-equal snapshots on every
+ * replica. It reads no clock: `now_ms` only feeds the leader's local deadlines.
+ */
+#ifndef LEASED_CORE_STATE_MACHINE_H
+#define LEASED_CORE_STATE_MACHINE_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/status.h"
+#include "core/command.h"
+#include "core/key_store.h"
+#include "core/lease_table.h"
+#include "core/watch_hub.h"
+
+struct state_machine;
+
+struct apply_context {
+    uint64_t term;   /* of the log entry */
+    uint64_t now_ms; /* local monotonic time */
+    int64_t wall_ms; /* of the proposer: information only */
+};
+
+struct state_machine *state_machine_create(void);
+void state_machine_destroy(struct state_machine *machine);
+
+struct key_store *state_machine_keys(struct state_machine *machine);
+struct lease_table *state_machine_leases(struct state_machine *machine);
+struct watch_hub *state_machine_watches(struct state_machine *machine);
+
+/* Applies one command. Outcome arrays lie in the arena. */
+void state_machine_apply(struct state_machine *machine, const struct command *command,
+                         const struct apply_context *context, struct arena *arena,
+                         struct outcome *out_outcome);
+
+struct alarm_entry {
+    uint64_t member_id;
+    enum alarm_type alarm;
+};
+enum { STATE_MACHINE_ALARMS_MAX = 64 };
+size_t state_machine_alarms(const struct state_machine *machine,
+                            struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX]);
+
+/* --- Snapshots. --- */
+
+struct snapshot_view;
+
+/* Cheap, on the loop. */
+struct snapshot_view *snapshot_view_open(struct state_machine *machine);
+/* Slow, from any one thread: the whole state, versioned and checksummed. */
+void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer);
+/* On the loop. */
+void snapshot_view_close(struct snapshot_view *view);
+
+/* Replaces the whole state. On failure (STATUS_CORRUPT, STATUS_UNSUPPORTED) nothing is changed.
+ * The watch hub stays the same object and goes on with the new keys; deadlines are not running
+ * afterwards. */
+enum status state_machine_restore(struct state_machine *machine, struct bytes snapshot);
+
+#endif

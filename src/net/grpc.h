@@ -1,0 +1,97 @@
+/*
+ * gRPC as a door sees it: methods, calls, messages. Framing, flow control, deadlines
+ * (grpc-timeout), compression refusal and trailers are done below this line (gRPC over HTTP/2,
+ * PROTOCOL-HTTP2.md). Everything happens on the loop's thread.
+ */
+#ifndef LEASED_NET_GRPC_H
+#define LEASED_NET_GRPC_H
+
+#include "base/bytes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum grpc_code {
+    GRPC_OK = 0,
+    GRPC_CANCELLED = 1,
+    GRPC_UNKNOWN = 2,
+    GRPC_INVALID_ARGUMENT = 3,
+    GRPC_DEADLINE_EXCEEDED = 4,
+    GRPC_NOT_FOUND = 5,
+    GRPC_ALREADY_EXISTS = 6,
+    GRPC_PERMISSION_DENIED = 7,
+    GRPC_RESOURCE_EXHAUSTED = 8,
+    GRPC_FAILED_PRECONDITION = 9,
+    GRPC_ABORTED = 10,
+    GRPC_OUT_OF_RANGE = 11,
+    GRPC_UNIMPLEMENTED = 12,
+    GRPC_INTERNAL = 13,
+    GRPC_UNAVAILABLE = 14,
+    GRPC_DATA_LOSS = 15,
+    GRPC_UNAUTHENTICATED = 16
+};
+
+enum grpc_kind { GRPC_UNARY, GRPC_SERVER_STREAM, GRPC_BIDIRECTIONAL };
+
+struct grpc_call;
+
+/* One method, constant. For unary and server-stream methods on_message comes exactly once per
+ * call (a second message or a missing one is refused below). Any callback may be NULL but
+ * on_message. */
+struct grpc_method {
+    const char *path; /* "/etcdserverpb.KV/Range" */
+    enum grpc_kind kind;
+    /* The call's headers arrived. */
+    void (*on_open)(struct grpc_call *call);
+    /* One whole message, borrowed for the call. */
+    void (*on_message)(struct grpc_call *call, struct bytes message);
+    /* The client will send no more (streams only). */
+    void (*on_half_close)(struct grpc_call *call);
+    /* What was queued has drained below the low-water mark after grpc_call_is_writable() was
+     * false. */
+    void (*on_writable)(struct grpc_call *call);
+    /* The call is over for whatever reason: finished by us and flushed or not, cancelled by the
+     * client, deadline passed, connection lost. Exactly once, last, and also when on_open has
+     * not set data; the call must not be touched afterwards. Never called from inside
+     * grpc_call_send or grpc_call_finish. */
+    void (*on_close)(struct grpc_call *call);
+};
+
+/* The door's own state of this call. */
+void grpc_call_set_data(struct grpc_call *call, void *data);
+void *grpc_call_data(const struct grpc_call *call);
+/* What was given to net_server_add_methods(). */
+void *grpc_call_context(const struct grpc_call *call);
+
+/* A request header by lower-case name ("hasleader", "token"); false: not there. Only ASCII
+ * metadata up to GRPC_METADATA_SIZE_MAX in all is kept. Valid until the call is over. */
+bool grpc_call_metadata(const struct grpc_call *call, const char *name, struct bytes *out_value);
+
+/* Queues one message (copied). Never blocks and never fails; a stream should look at
+ * grpc_call_is_writable() first. Harmless after finish. */
+void grpc_call_send(struct grpc_call *call, struct bytes message);
+
+/* The same without a copy: reserve at least `size` bytes of room for a message, write it there,
+ * commit with its true size (at most what was reserved). Nothing else may be called on any call of
+ * this connection in between. */
+uint8_t *grpc_call_reserve(struct grpc_call *call, size_t size);
+void grpc_call_commit(struct grpc_call *call, size_t size);
+
+/* False when more than the high-water mark of bytes waits to be sent on this stream or on its
+ * connection. */
+bool grpc_call_is_writable(struct grpc_call *call);
+/* Bytes queued on this stream and not yet handed to the socket. */
+size_t grpc_call_queued_bytes(const struct grpc_call *call);
+
+/* Ends the call: queued messages go out first, then the trailers. `text` (may be NULL) is copied
+ * and percent-encoded. Later sends and finishes are ignored. */
+void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *text);
+
+/* The whole answer of a unary method. */
+static inline void grpc_call_reply(struct grpc_call *call, struct bytes message) {
+    grpc_call_send(call, message);
+    grpc_call_finish(call, GRPC_OK, NULL);
+}
+
+#endif

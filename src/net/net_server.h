@@ -1,0 +1,82 @@
+/*
+ * The client side of the process: listeners, connections, and which protocol each speaks. The first
+ * bytes of a connection tell (HTTP/2 preface, HTTP/1 method; more to come), so one port serves all.
+ * It owns every connection and bounds what each may hold: frames, streams, headers, queued
+ * bytes, idle time before the first request.
+ */
+#ifndef LEASED_NET_NET_SERVER_H
+#define LEASED_NET_NET_SERVER_H
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "net/grpc.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct net_server;
+
+struct net_limits {
+    size_t connections_max;         /* further ones are closed at once */
+    size_t streams_max;             /* concurrent, per connection */
+    size_t message_size_max;        /* a gRPC message from a client */
+    size_t header_size_max;         /* all request headers of one request */
+    size_t stream_queue_high;       /* bytes queued on a stream: not writable above */
+    size_t connection_queue_max;    /* bytes queued on a connection: reading stops above */
+    size_t connection_queue_abort;  /* the connection is closed above */
+    uint64_t handshake_timeout_ms;  /* from accept to a complete preface or first request */
+    uint64_t keepalive_interval_ms; /* HTTP/2 PING when nothing came for so long; 0: never */
+    uint64_t keepalive_timeout_ms;  /* then closed when no answer came */
+    uint64_t write_timeout_ms;      /* closed when queued bytes made no progress for so long */
+};
+extern const struct net_limits net_limits_default;
+
+/* The loop outlives the server. Aborts when memory is out. */
+struct net_server *net_server_create(uv_loop_t *loop, const struct net_limits *limits);
+
+/* Methods are constant and outlive the server; `context` is for grpc_call_context(). */
+void net_server_add_methods(struct net_server *server, const struct grpc_method *methods,
+                            size_t n_methods, void *context);
+
+/* A plain HTTP/1.1 GET (or HEAD) page, also served over HTTP/2 GET. The handler fills the body and
+ * returns the HTTP status. */
+typedef unsigned (*net_page)(void *context, struct buffer *body, const char **out_content_type);
+void net_server_add_page(struct net_server *server, const char *path, net_page page,
+                         void *context);
+
+/* Listens on a numeric or resolvable host ("127.0.0.1", "::1", "localhost", "0.0.0.0") and port
+ * (0: any; `out_port` tells which, may be NULL). STATUS_IO with a reason in `out_error`. */
+enum status net_server_listen(struct net_server *server, const char *host, uint16_t port,
+                              uint16_t *out_port, char *out_error, size_t error_size);
+
+/* Stops listening, sends GOAWAY, lets calls in flight finish for at most `grace_ms` (streams are
+ * ended with UNAVAILABLE at once), then closes everything and calls `closed`. */
+void net_server_shutdown(struct net_server *server, uint64_t grace_ms,
+                         void (*closed)(void *data), void *data);
+/* After `closed`. */
+void net_server_destroy(struct net_server *server);
+
+/* After the process was stopped for a while: notes every connection that has bytes waiting to be
+ * read (and those that still wait to be accepted). net_server_is_caught_up() is true once all of
+ * these have been read and handled, or closed; connections that we do not read from because they
+ * do not read from us do not count. */
+void net_server_begin_catch_up(struct net_server *server);
+bool net_server_is_caught_up(struct net_server *server);
+
+struct net_stats {
+    size_t connections;
+    uint64_t connections_total;
+    uint64_t connections_refused;
+    size_t calls; /* open now */
+    uint64_t calls_total;
+    uint64_t protocol_errors;
+    uint64_t bytes_received;
+    uint64_t bytes_sent;
+    size_t queued_bytes;
+};
+void net_server_stats(const struct net_server *server, struct net_stats *out_stats);
+
+#endif

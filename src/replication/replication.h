@@ -1,0 +1,48 @@
+/*
+ * The replicated log under the service: the only user of raft.h. It opens the data directory,
+ * starts raft, batches what one turn of the loop submits into one entry, applies what is
+ * committed, takes snapshots in the background, and runs the leader's expiry.
+ */
+#ifndef LEASED_REPLICATION_REPLICATION_H
+#define LEASED_REPLICATION_REPLICATION_H
+
+#include "base/status.h"
+#include "core/service.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct replication_options {
+    const char *data_dir; /* exists and is locked by the caller; raft's files go into it */
+    const char *name;
+    uint64_t cluster_id;
+    uint64_t member_id;
+    const char *const *client_urls; /* end with NULL; outlive the replication */
+    const char *const *peer_urls;
+    const char *peer_address; /* host:port */
+    uint32_t heartbeat_ms;
+    uint32_t election_ms;
+    /* The log in memory is cut by a snapshot when it is larger than this (and than half of the
+     * last snapshot). 0: the default. */
+    size_t log_bytes_max;
+    /* After a stall of the process: begin to catch up with what waits on the sockets, and tell
+     * when that is done. May be NULL. */
+    void (*begin_catch_up)(void *data);
+    bool (*is_caught_up)(void *data);
+    /* The node cannot go on (disk full, broken, corrupt): the server prints the reason and
+     * exits without acknowledging anything more. */
+    void (*failed)(void *data, const char *reason);
+    void *data;
+};
+
+/* Loads what the disk holds and starts. On failure (STATUS_CORRUPT, STATUS_IO, STATUS_NO_SPACE)
+ * `out_error` says what a person should do. */
+enum status replication_open(uv_loop_t *loop, const struct replication_options *options,
+                             struct service **out_service, char *out_error, size_t error_size);
+
+/* Fails what is pending with STATUS_STOPPED, closes the log, then calls `closed`, after which the
+ * service is gone. */
+void replication_close(struct service *service, void (*closed)(void *data), void *data);
+
+#endif
