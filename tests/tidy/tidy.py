@@ -1,0 +1,299 @@
+"""What the tree promises about itself, as functions: each takes a root folder and gives a list of
+problems, one line each, empty when all is well. test_tidy.py runs them on this tree, and on small
+wrong trees to show that each can fail."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+LINES_MAX = 1000
+
+# Who may include whom (DESIGN: base <- core <- replication; base <- net; base, core, net <- doors).
+MAY_INCLUDE = {
+    "base": {"base"},
+    "core": {"base", "core"},
+    "replication": {"base", "core", "replication"},
+    "net": {"base", "net"},
+    "client": {"base", "net", "client", "proto"},
+    "cli": {"base", "net", "client", "cli", "proto"},
+    "server": {"base", "core", "replication", "net", "doors", "server", "proto"},
+}
+DOOR_MAY_INCLUDE = {"base", "core", "net", "proto"}  # and its own folder
+
+# core reads no clock, no randomness, no file, and never logs: it needs no more than these.
+CORE_SYSTEM_HEADERS = {
+    "assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h",
+    "stddef.h", "stdint.h", "stdlib.h", "stdnoreturn.h", "string.h",
+}
+CORE_FORBIDDEN_BASE = {"base/clock.h", "base/log.h"}
+
+# Libraries that only some folders may touch.
+LIBRARY_USERS = [
+    (re.compile(r"raft(\.h|/)"), {"replication"}),
+    (re.compile(r"uv(\.h|/)"), {"replication", "net", "doors", "server", "client", "cli"}),
+    (re.compile(r"nghttp2/"), {"net", "client"}),
+    (re.compile(r"(llhttp|http_parser)\.h"), {"net"}),
+    (re.compile(r"openssl/"), {"net", "replication", "doors", "server", "client"}),
+    (re.compile(r"protobuf-c/"), {"doors", "client", "cli"}),
+    (re.compile(r"jansson\.h"), {"doors", "server", "client", "cli"}),
+]
+
+# What core's objects may not call, as the linker sees it (with the names that fortified builds use).
+CORE_FORBIDDEN_SYMBOLS = re.compile(
+    r"""^(
+        uv_.* | raft_.* | nghttp2_.* | EVP_.* | SSL_.* | RAND_.* | SHA\d.* | log_(write|enabled) |
+        clock_.* | time | gettimeofday | times | nanosleep | usleep | sleep |
+        rand | srand | random | srandom | drand48 | arc4random.* | getrandom | getentropy |
+        getenv | secure_getenv |
+        f?open(64|at)? | read | write | pread.* | pwrite.* | f(read|write|puts|putc|gets|close) |
+        (__)?v?f?printf(_chk)? | puts | putchar | perror | v?syslog | v?dprintf |
+        socket | send.* | recv.* | connect | pthread_create
+    )$""",
+    re.VERBOSE,
+)
+
+TEXT_SUFFIXES = {
+    ".c", ".h", ".py", ".js", ".mjs", ".md", ".proto", ".build", ".sh", ".ini", ".service", ".yml",
+}
+TEXT_NAMES = {"Makefile", "meson_options.txt", ".clang-format", ".editorconfig", ".gitignore"}
+SCRIPT_FOLDERS = ("tools", ".ci")
+TABS_ALLOWED = {"Makefile"}
+
+# Put together here so that this file does not find itself.
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
+MACHINE_PATH = re.compile(r"(?<![\w.$})~-])/(wor" r"k|far" r"m|hom" r"e|roo" r"t|User" r"s)/[\w.]")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+
+
+def list_files(root):
+    """Relative paths of what belongs to the tree: what git knows or would take."""
+    root = Path(root)
+    if (root / ".git").exists():
+        output = subprocess.run(
+            ["git", "-c", f"safe.directory={root}", "-C", str(root),
+             "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            check=True, stdout=subprocess.PIPE,
+        ).stdout.decode()
+        names = [name for name in output.split("\0") if name]
+        return sorted(name for name in names if (root / name).is_file())
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [f for f in folders if f not in {"node_modules", "__pycache__", "data"}
+                      and not f.startswith(("build", ".git"))]
+        found += [str((Path(folder) / name).relative_to(root)) for name in names]
+    return sorted(found)
+
+
+def text_files(root):
+    for name in list_files(root):
+        path = Path(name)
+        if name.startswith("tests/fuzz/corpus/") or path.suffix == ".json":
+            continue
+        is_script = path.suffix == "" and name.startswith(tuple(f + "/" for f in SCRIPT_FOLDERS))
+        if path.suffix in TEXT_SUFFIXES or path.name in TEXT_NAMES or is_script:
+            yield name
+
+
+def lines_of(root, name):
+    text = (Path(root) / name).read_text(encoding="utf-8")
+    return text.splitlines()
+
+
+def source_files(root, under="src/"):
+    return [n for n in list_files(root) if n.startswith(under) and n.endswith((".c", ".h"))]
+
+
+def part_of(name):
+    """("core", {"core"}) for src/core/x.c; ("doors", {"doors/etcd"}) for src/doors/etcd/x.c."""
+    words = name.split("/")
+    if words[1] == "doors":
+        return "doors", "/".join(words[1:3])
+    return words[1], words[1]
+
+
+def include_edges(root):
+    problems = []
+    for name in source_files(root):
+        part, folder = part_of(name)
+        if part == "doors":
+            allowed = DOOR_MAY_INCLUDE | {folder}
+        elif part in MAY_INCLUDE:
+            allowed = MAY_INCLUDE[part]
+        else:
+            problems.append(f"{name}: src/{part} is not in MAY_INCLUDE of tests/tidy/tidy.py")
+            continue
+        for number, line in enumerate(lines_of(root, name), 1):
+            match = INCLUDE.match(line)
+            if match is None:
+                continue
+            where = f"{name}:{number}"
+            if match[1] == "<":
+                problems += [f"{where}: {p}" for p in system_include(part, match[2])]
+            else:
+                problems += [f"{where}: {p}" for p in own_include(root, part, allowed, match[2])]
+    return problems
+
+
+def system_include(part, header):
+    if part == "core" and header not in CORE_SYSTEM_HEADERS:
+        return [f"core may not include <{header}>: it is pure and deterministic"]
+    for pattern, users in LIBRARY_USERS:
+        if pattern.match(header) and part not in users:
+            return [f"{part} may not include <{header}>; only {', '.join(sorted(users))} may"]
+    return []
+
+
+def own_include(root, part, allowed, header):
+    if header == "build_info.h":
+        return ["core may not know its build"] if part == "core" else []
+    words = header.split("/")
+    if ".." in words or len(words) < 2 or words[0] == "src":
+        return [f'"{header}": name it from src/ on, as in "core/lease_table.h"']
+    target = "/".join(words[:2]) if words[0] == "doors" and len(words) > 2 else words[0]
+    if target not in allowed and words[0] not in allowed:
+        return [f'{part} may not include "{header}"; it may include {", ".join(sorted(allowed))}']
+    if part == "core" and header in CORE_FORBIDDEN_BASE:
+        return [f'core may not include "{header}": time is an argument, and core never logs']
+    if words[0] != "proto" and not (Path(root) / "src" / header).is_file():
+        return [f'"{header}" does not exist']
+    return []
+
+
+def core_symbols(archive):
+    """What the compiled core calls outside itself and must not."""
+    output = subprocess.run(
+        ["nm", "--undefined-only", "--format=posix", str(archive)],
+        check=True, stdout=subprocess.PIPE, text=True,
+    ).stdout
+    names = {line.split()[0].split("@")[0] for line in output.splitlines() if " U" in line}
+    return [f"core calls {name}(), which it may not: see src/core/README.md"
+            for name in sorted(names) if CORE_FORBIDDEN_SYMBOLS.match(name)]
+
+
+def readmes(root):
+    """Each folder of src/ and tests/ that holds files of its own says what it is for."""
+    folders = set()
+    for name in list_files(root):
+        words = name.split("/")
+        if words[0] == "src" and len(words) > 2:
+            folders.add("/".join(words[:3] if words[1] == "doors" and len(words) > 3 else words[:2]))
+        elif words[0] == "tests" and len(words) > 2:
+            folders.add("/".join(words[:2]))
+    return [f"{folder}/README.md is missing: say purpose, invariants, what it may include and how "
+            "to extend it" for folder in sorted(folders)
+            if not (Path(root) / folder / "README.md").is_file()]
+
+
+def long_files(root):
+    problems = []
+    for name in source_files(root):
+        count = len(lines_of(root, name))
+        if count > LINES_MAX:
+            problems.append(f"{name}: {count} lines; over {LINES_MAX} it is two files")
+    return problems
+
+
+def white_space(root):
+    problems = []
+    for name in text_files(root):
+        data = (Path(root) / name).read_bytes()
+        if data and not data.endswith(b"\n"):
+            problems.append(f"{name}: the last line has no end")
+        if b"\r" in data:
+            problems.append(f"{name}: a carriage return")
+        for number, line in enumerate(data.decode("utf-8").split("\n"), 1):
+            if "\t" in line and Path(name).name not in TABS_ALLOWED:
+                problems.append(f"{name}:{number}: a tab")
+            if line != line.rstrip():
+                problems.append(f"{name}:{number}: space at the end of the line")
+    return problems
+
+
+def _find(root, pattern, message):
+    return [f"{name}:{number}: {message}: {line.strip()}"
+            for name in text_files(root)
+            for number, line in enumerate(lines_of(root, name), 1) if pattern.search(line)]
+
+
+def unfinished_words(root):
+    return _find(root, UNFINISHED, "finish it or write an issue")
+
+
+def machine_paths(root):
+    return _find(root, MACHINE_PATH, "a path of one machine")
+
+
+def _meson_list(root, file, variable):
+    """The quoted words of one list in a meson.build, or None when there is no such list."""
+    path = Path(root) / file
+    if not path.is_file():
+        return None
+    text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
+    match = re.search(rf"^{variable} = (?:files\(|\[)(.*?)^[)\]]", text, re.MULTILINE | re.DOTALL)
+    return re.findall(r"'([^']+)'", match[1]) if match else None
+
+
+def _compare(file, variable, listed, existing):
+    if listed is None:
+        return [f"{file}: no list {variable}"]
+    problems = [f"{file}: {word} is not in {variable}, so it is never built"
+                for word in sorted(existing - set(listed))]
+    problems += [f"{file}: {variable} names {word}, which does not exist"
+                 for word in sorted(set(listed) - existing)]
+    if listed != sorted(listed):
+        problems.append(f"{file}: {variable} is not sorted")
+    return problems
+
+
+def build_lists(root):
+    """Everything that exists is built, and every test is run."""
+    files = list_files(root)
+    problems = []
+    sources = {}
+    for name in files:
+        if name.startswith("src/") and name.endswith(".c"):
+            sources.setdefault(str(Path(name).parent), set()).add(Path(name).name)
+    for folder, existing in sorted(sources.items()):
+        file = f"{folder}/meson.build"
+        part, own = part_of(f"{folder}/x.c")
+        variable = ("door_" + own.split("/")[1]) if part == "doors" else part
+        if part in {"server", "cli"}:
+            main = _meson_list(root, file, f"{variable}_main") or []
+            problems += _compare(file, f"{variable}_main", main, existing & {"main.c"})
+            existing = existing - {"main.c"}
+        problems += _compare(file, f"{variable}_sources",
+                             _meson_list(root, file, f"{variable}_sources"), existing)
+    for folder, pattern, variable in [
+        ("proto", r"(\w+)\.proto", "proto_files"),
+        ("tests/unit", r"test_(\w+)\.c", "unit_tests"),
+        ("tests/model", r"model_(\w+)\.c", "model_tests"),
+        ("tests/scenarios", r"scenario_(\w+)\.c", "scenario_tests"),
+        ("tests/fuzz", r"fuzz_(\w+)\.c", "fuzz_targets"),
+    ]:
+        matches = [re.fullmatch(rf"{folder}/{pattern}", name) for name in files]
+        existing = {match[1] for match in matches if match}
+        if existing or (Path(root) / folder / "meson.build").is_file():
+            file = f"{folder}/meson.build"
+            problems += _compare(file, variable, _meson_list(root, file, variable), existing)
+    return problems
+
+
+def corpora(root):
+    """Each fuzz target has inputs, and no inputs lie there without a target."""
+    files = list_files(root)
+    targets = {m[1] for m in (re.fullmatch(r"tests/fuzz/fuzz_(\w+)\.c", n) for n in files) if m}
+    folders = {n.split("/")[3] for n in files
+               if n.startswith("tests/fuzz/corpus/") and n.count("/") > 3}
+    problems = [f"tests/fuzz/corpus/{name}/ has no input for fuzz_{name}.c"
+                for name in sorted(targets - folders)]
+    problems += [f"tests/fuzz/corpus/{name}/ belongs to no target"
+                 for name in sorted(folders - targets)]
+    return problems
+
+
+TREE_CHECKS = [
+    include_edges, readmes, long_files, white_space, unfinished_words, machine_paths, build_lists,
+    corpora,
+]
