@@ -14,7 +14,8 @@
 
 #define TIMING_WHEEL_NONE UINT32_MAX
 
-/* One timer; all of its fields belong to the wheel. `due_ms` may be read while armed. */
+/* One timer; all of its fields belong to the wheel. `due_ms` may be read: it is the time last armed
+ * for, and stays when the timer is disarmed or taken out. */
 struct timing_wheel_timer {
     uint64_t due_ms;
     uint32_t next;
@@ -45,8 +46,10 @@ void timing_wheel_disarm(struct timing_wheel *wheel, uint32_t handle);
 
 /* Moves time forward (never back: an earlier now_ms changes nothing) and takes out at most
  * `capacity` timers with due_ms <= now_ms, written to `out_handles` and disarmed. Returns how
- * many. When it returns `capacity`, call again with the same now_ms: more may be due. A timer is
- * never taken out early. */
+ * many. When it returns `capacity`, call again with the same now_ms: more may be due. The work of
+ * one call is bounded, so with very many timers it may return less although more are due;
+ * timing_wheel_next_ms() then says so by a time that is not later than now_ms. A timer is never
+ * taken out early. */
 size_t timing_wheel_advance(struct timing_wheel *wheel, uint64_t now_ms, uint32_t *out_handles,
                             size_t capacity);
 
