@@ -27,9 +27,10 @@ enum command_type {
     COMMAND_BARRIER = 11 /* changes nothing: the first entry of a term, or a round trip */
 };
 
-/* One key's worth of limits; checked by whoever proposes. */
+/* Checked by whoever proposes. */
 enum {
     COMMAND_TXN_OPERATIONS_MAX = 128,
+    COMMAND_TXN_TOTAL_MAX = 2048, /* operations and compares, nested ones included */
     COMMAND_TXN_DEPTH_MAX = 8,
     COMMAND_SIZE_MAX = 3 * 512 * 1024 /* etcd's 1.5 MiB a request */
 };

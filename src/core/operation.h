@@ -75,9 +75,8 @@ enum compare_target {
     COMPARE_LEASE
 };
 
-/* Holds when every key of the range satisfies it. A missing single key compares as version,
- * revisions and lease 0; comparing the value of a missing key is false; an empty range holds for
- * every target but the value (as in etcd). */
+/* Holds when every key of the range satisfies it. A missing key, or a range without any, compares
+ * as version, revisions and lease 0; its value compares to nothing: that is false (as in etcd). */
 struct compare {
     struct bytes key;
     struct bytes range_end;

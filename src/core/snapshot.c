@@ -1,0 +1,310 @@
+#include "core/snapshot.h"
+
+#include "base/crc32.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char SNAPSHOT_MAGIC[8] = {'l', 'e', 'a', 's', 'e', 'd', 's', 'n'};
+enum { SNAPSHOT_VERSION = 1, SNAPSHOT_CHECKSUM_SIZE = 4 };
+enum { LEASE_HAS_PARENT = 1, LEASE_HAS_CHECKPOINT = 2, LEASE_HAS_CLASS = 4 };
+enum { RECORD_SAME_KEY = 1, RECORD_TOMBSTONE = 2, RECORD_HAS_LEASE = 4, RECORD_END = 8 };
+
+/* --- Leases. --- */
+
+struct facts_list {
+    size_t n;
+    struct lease_facts *facts;
+};
+
+static bool collect_facts(void *context, const struct lease_facts *facts) {
+    struct facts_list *list = context;
+    list->facts[list->n++] = *facts;
+    return true;
+}
+
+static int compare_facts(const void *a, const void *b) {
+    int64_t left = ((const struct lease_facts *)a)->id;
+    int64_t right = ((const struct lease_facts *)b)->id;
+    return (left > right) - (left < right);
+}
+
+static void encode_leases(struct buffer *buffer, const struct lease_view *leases) {
+    size_t count = lease_view_count(leases);
+    struct facts_list list = {.facts = malloc((count > 0 ? count : 1) * sizeof *list.facts)};
+    if (list.facts == NULL) {
+        abort();
+    }
+    lease_view_visit(leases, collect_facts, &list);
+    qsort(list.facts, list.n, sizeof *list.facts, compare_facts);
+    buffer_put_varint(buffer, list.n);
+    uint64_t before = 0;
+    for (size_t i = 0; i < list.n; i++) {
+        const struct lease_facts *facts = &list.facts[i];
+        buffer_put_u8(buffer, (facts->parent_id != 0 ? LEASE_HAS_PARENT : 0) |
+                                  (facts->checkpoint_ms != 0 ? LEASE_HAS_CHECKPOINT : 0) |
+                                  (facts->class != 0 ? LEASE_HAS_CLASS : 0));
+        buffer_put_varint(buffer, (uint64_t)facts->id - before);
+        before = (uint64_t)facts->id;
+        buffer_put_varint(buffer, (uint64_t)facts->ttl_ms);
+        if (facts->parent_id != 0) {
+            buffer_put_zigzag(buffer, facts->parent_id);
+        }
+        if (facts->checkpoint_ms != 0) {
+            buffer_put_varint(buffer, (uint64_t)facts->checkpoint_ms);
+        }
+        if (facts->class != 0) {
+            buffer_put_u8(buffer, facts->class);
+        }
+    }
+    free(list.facts);
+}
+
+/* Grants one lease, and its ancestors before it: ids do not tell who came first. `order` is
+ * sorted by id. */
+static enum status grant_with_parents(struct lease_table *leases, const struct lease_facts *order,
+                                      size_t n, const struct lease_facts *facts) {
+    for (;;) {
+        struct lease_facts found;
+        const struct lease_facts *next = facts;
+        if (lease_table_find(leases, facts->id, &found)) {
+            return STATUS_OK;
+        }
+        /* Climb to the highest ancestor that is not there yet. A circle cannot be: bounded. */
+        for (size_t climbed = 0; next->parent_id != 0; climbed++) {
+            struct lease_facts wanted = {.id = next->parent_id};
+            if (lease_table_find(leases, next->parent_id, &found)) {
+                break;
+            }
+            next = bsearch(&wanted, order, n, sizeof *order, compare_facts);
+            if (next == NULL || climbed > n) {
+                return STATUS_CORRUPT;
+            }
+        }
+        if (lease_table_grant(leases, next, 0) != STATUS_OK) {
+            return STATUS_CORRUPT;
+        }
+        if (next->checkpoint_ms != 0) {
+            (void)lease_table_checkpoint(leases, next->id, next->checkpoint_ms);
+        }
+    }
+}
+
+static enum status decode_leases(struct reader *reader, struct lease_table *leases) {
+    uint64_t n = reader_get_varint(reader);
+    /* Each takes three bytes or more. */
+    if (n > reader_left(reader) / 3) {
+        return STATUS_CORRUPT;
+    }
+    struct lease_facts *list = malloc((n > 0 ? n : 1) * sizeof *list);
+    if (list == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    enum status status = STATUS_OK;
+    uint64_t before = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t flags = reader_get_u8(reader);
+        before += reader_get_varint(reader);
+        list[i] = (struct lease_facts){.id = (int64_t)before};
+        list[i].ttl_ms = (int64_t)reader_get_varint(reader);
+        list[i].parent_id = (flags & LEASE_HAS_PARENT) ? reader_get_zigzag(reader) : 0;
+        list[i].checkpoint_ms =
+            (flags & LEASE_HAS_CHECKPOINT) ? (int64_t)reader_get_varint(reader) : 0;
+        list[i].class = (flags & LEASE_HAS_CLASS) ? reader_get_u8(reader) : 0;
+        if (i > 0 && list[i].id <= list[i - 1].id) {
+            reader->failed = true;
+        }
+        if (reader->failed) {
+            status = STATUS_CORRUPT;
+            goto free_list;
+        }
+    }
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        status = grant_with_parents(leases, list, n, &list[i]);
+    }
+free_list:
+    free(list);
+    return status;
+}
+
+static void encode_ended(struct buffer *buffer, const struct lease_view *leases) {
+    struct lease_ended *ended = malloc(LEASE_ENDED_MAX * sizeof *ended);
+    if (ended == NULL) {
+        abort();
+    }
+    size_t n = lease_view_ended(leases, ended, LEASE_ENDED_MAX);
+    buffer_put_varint(buffer, n);
+    for (size_t i = 0; i < n; i++) {
+        buffer_put_zigzag(buffer, ended[i].id);
+        buffer_put_varint(buffer, (uint64_t)ended[i].ttl_ms);
+        buffer_put_zigzag(buffer, ended[i].wall_ms);
+        buffer_put_u8(buffer, (uint8_t)ended[i].reason);
+    }
+    free(ended);
+}
+
+static void decode_ended(struct reader *reader, struct lease_table *leases) {
+    uint64_t n = reader_get_varint(reader);
+    if (n > LEASE_ENDED_MAX) {
+        reader->failed = true;
+        return;
+    }
+    for (uint64_t i = 0; i < n && !reader->failed; i++) {
+        struct lease_ended ended = {.id = reader_get_zigzag(reader)};
+        ended.ttl_ms = (int64_t)reader_get_varint(reader);
+        ended.wall_ms = reader_get_zigzag(reader);
+        ended.reason = (enum lease_end)reader_get_u8(reader);
+        if (!reader->failed) {
+            lease_table_restore_ended(leases, &ended);
+        }
+    }
+}
+
+/* --- Keys. --- */
+
+struct record_writer {
+    struct buffer *buffer;
+    struct bytes key_before;
+};
+
+static bool write_record(void *context, const struct record *record) {
+    struct record_writer *writer = context;
+    struct buffer *buffer = writer->buffer;
+    struct bytes key = record_key(record);
+    bool same_key = bytes_equal(key, writer->key_before);
+    buffer_put_u8(buffer, (same_key ? RECORD_SAME_KEY : 0) |
+                              (record_is_tombstone(record) ? RECORD_TOMBSTONE : 0) |
+                              (record->lease_id != 0 ? RECORD_HAS_LEASE : 0));
+    if (!same_key) {
+        buffer_put_bytes(buffer, key);
+    }
+    buffer_put_varint(buffer, (uint64_t)record->mod_revision);
+    buffer_put_varint(buffer, record->sub_revision);
+    if (!record_is_tombstone(record)) {
+        buffer_put_varint(buffer, (uint64_t)record->create_revision);
+        buffer_put_varint(buffer, (uint64_t)record->version);
+        buffer_put_bytes(buffer, record_value(record));
+    }
+    if (record->lease_id != 0) {
+        buffer_put_zigzag(buffer, record->lease_id);
+    }
+    writer->key_before = key;
+    return true;
+}
+
+/* A record that stands for what its key is now, not for what it was. Only those are attached to
+ * their leases; the record before it is known to be newest once another key begins. */
+static enum status attach_newest(struct lease_table *leases, struct record *newest) {
+    if (newest == NULL || record_is_tombstone(newest) || newest->lease_id == 0) {
+        return STATUS_OK;
+    }
+    return lease_table_attach(leases, newest) == STATUS_OK ? STATUS_OK : STATUS_CORRUPT;
+}
+
+static enum status decode_keys(struct reader *reader, struct key_store *keys,
+                               struct lease_table *leases) {
+    struct record *newest = NULL;
+    struct bytes key = {0};
+    for (;;) {
+        uint8_t flags = reader_get_u8(reader);
+        if (reader->failed) {
+            return STATUS_CORRUPT;
+        }
+        if (flags == RECORD_END) {
+            return attach_newest(leases, newest);
+        }
+        if ((flags & RECORD_SAME_KEY) == 0) {
+            enum status status = attach_newest(leases, newest);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            key = reader_get_bytes(reader);
+        }
+        struct record template = {.mod_revision = (int64_t)reader_get_varint(reader)};
+        struct bytes value = {0};
+        template.sub_revision = (uint32_t)reader_get_varint(reader);
+        if ((flags & RECORD_TOMBSTONE) == 0) {
+            template.create_revision = (int64_t)reader_get_varint(reader);
+            template.version = (int64_t)reader_get_varint(reader);
+            value = reader_get_bytes(reader);
+        }
+        template.lease_id = (flags & RECORD_HAS_LEASE) ? reader_get_zigzag(reader) : 0;
+        if (reader->failed || key.size == 0) {
+            return STATUS_CORRUPT;
+        }
+        enum status status = key_store_restore(keys, &template, key, value, &newest);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+}
+
+/* --- The whole. --- */
+
+void snapshot_encode(struct buffer *buffer, const struct key_view *keys,
+                     const struct lease_view *leases, const struct alarm_entry *alarms,
+                     size_t n_alarms) {
+    size_t start = buffer->size;
+    buffer_append(buffer, SNAPSHOT_MAGIC, sizeof SNAPSHOT_MAGIC);
+    buffer_put_u32(buffer, SNAPSHOT_VERSION);
+    buffer_put_varint(buffer, (uint64_t)key_view_revision(keys));
+    buffer_put_varint(buffer, (uint64_t)key_view_compacted_revision(keys));
+    encode_leases(buffer, leases);
+    encode_ended(buffer, leases);
+    buffer_put_varint(buffer, n_alarms);
+    for (size_t i = 0; i < n_alarms; i++) {
+        buffer_put_varint(buffer, alarms[i].member_id);
+        buffer_put_u8(buffer, (uint8_t)alarms[i].alarm);
+    }
+    struct record_writer writer = {.buffer = buffer};
+    key_view_visit(keys, write_record, &writer);
+    buffer_put_u8(buffer, RECORD_END);
+    buffer_put_u32(buffer, crc32c(0, buffer->data + start, buffer->size - start));
+}
+
+static void decode_alarms(struct reader *reader, struct alarm_entry *alarms, size_t *out_n) {
+    uint64_t n = reader_get_varint(reader);
+    if (n > STATE_MACHINE_ALARMS_MAX) {
+        reader->failed = true;
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        alarms[i].member_id = reader_get_varint(reader);
+        alarms[i].alarm = (enum alarm_type)reader_get_u8(reader);
+    }
+    *out_n = (size_t)n;
+}
+
+enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct lease_table *leases,
+                            struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX],
+                            size_t *out_n_alarms) {
+    if (bytes.size < sizeof SNAPSHOT_MAGIC + 4 + SNAPSHOT_CHECKSUM_SIZE ||
+        memcmp(bytes.data, SNAPSHOT_MAGIC, sizeof SNAPSHOT_MAGIC) != 0) {
+        return STATUS_CORRUPT;
+    }
+    struct reader checksum;
+    reader_init(&checksum, bytes_of(bytes.data + bytes.size - SNAPSHOT_CHECKSUM_SIZE,
+                                    SNAPSHOT_CHECKSUM_SIZE));
+    bytes.size -= SNAPSHOT_CHECKSUM_SIZE;
+    if (reader_get_u32(&checksum) != crc32c(0, bytes.data, bytes.size)) {
+        return STATUS_CORRUPT;
+    }
+    struct reader reader;
+    reader_init(&reader, bytes);
+    reader.position = sizeof SNAPSHOT_MAGIC;
+    if (reader_get_u32(&reader) != SNAPSHOT_VERSION) {
+        return STATUS_UNSUPPORTED;
+    }
+    int64_t revision = (int64_t)reader_get_varint(&reader);
+    int64_t compacted_revision = (int64_t)reader_get_varint(&reader);
+    enum status status = decode_leases(&reader, leases);
+    if (status == STATUS_OK) {
+        decode_ended(&reader, leases);
+        decode_alarms(&reader, out_alarms, out_n_alarms);
+        status = decode_keys(&reader, keys, leases);
+    }
+    if (status == STATUS_OK && (reader.failed || reader_left(&reader) != 0)) {
+        status = STATUS_CORRUPT;
+    }
+    return status == STATUS_OK ? key_store_restore_end(keys, revision, compacted_revision) : status;
+}

@@ -1,0 +1,25 @@
+/*
+ * The bytes of a snapshot: a magic word and a version, leases by ascending id, the last ended
+ * leases, alarms, keys in order with their history, and a checksum of all of it at the end. Equal
+ * states give equal bytes.
+ */
+#ifndef LEASED_CORE_SNAPSHOT_H
+#define LEASED_CORE_SNAPSHOT_H
+
+#include "base/buffer.h"
+#include "base/status.h"
+#include "core/key_store.h"
+#include "core/lease_table.h"
+#include "core/state_machine.h"
+
+void snapshot_encode(struct buffer *buffer, const struct key_view *keys,
+                     const struct lease_view *leases, const struct alarm_entry *alarms,
+                     size_t n_alarms);
+
+/* Fills a new, empty store and table. STATUS_CORRUPT, STATUS_UNSUPPORTED (a newer version); they
+ * are then of no use but to be destroyed. */
+enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct lease_table *leases,
+                            struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX],
+                            size_t *out_n_alarms);
+
+#endif

@@ -1,0 +1,243 @@
+#include "core/state_machine.h"
+
+#include "core/snapshot.h"
+#include "core/txn.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct state_machine {
+    struct key_store *keys;
+    struct lease_table *leases;
+    struct watch_hub *watches;
+    size_t n_alarms;
+    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX]; /* by member, then alarm */
+};
+
+struct state_machine *state_machine_create(void) {
+    struct state_machine *machine = calloc(1, sizeof *machine);
+    if (machine == NULL) {
+        abort();
+    }
+    machine->keys = key_store_create();
+    machine->leases = lease_table_create();
+    machine->watches = watch_hub_create(machine->keys);
+    return machine;
+}
+
+void state_machine_destroy(struct state_machine *machine) {
+    if (machine == NULL) {
+        return;
+    }
+    watch_hub_destroy(machine->watches);
+    lease_table_destroy(machine->leases);
+    key_store_destroy(machine->keys);
+    free(machine);
+}
+
+struct key_store *state_machine_keys(struct state_machine *machine) {
+    return machine->keys;
+}
+
+struct lease_table *state_machine_leases(struct state_machine *machine) {
+    return machine->leases;
+}
+
+struct watch_hub *state_machine_watches(struct state_machine *machine) {
+    return machine->watches;
+}
+
+/* --- Leases. --- */
+
+static enum status end_lease(struct state_machine *machine, int64_t id, enum lease_end reason,
+                             const struct apply_context *context, struct arena *arena) {
+    struct lease_facts ignored;
+    if (!lease_table_find(machine->leases, id, &ignored)) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    /* Children go first, and theirs before them. A parent must exist when a child is granted, so
+     * there are no circles; walking down again for each is fine for the shallow trees there
+     * are, and needs no stack. */
+    for (;;) {
+        int64_t child = lease_table_first_child(machine->leases, id);
+        if (child == 0) {
+            break;
+        }
+        for (int64_t deeper = lease_table_first_child(machine->leases, child); deeper != 0;
+             deeper = lease_table_first_child(machine->leases, child)) {
+            child = deeper;
+        }
+        txn_delete_keys_of_lease(machine->keys, machine->leases, child, arena);
+        lease_table_end(machine->leases, child, LEASE_END_PARENT, context->wall_ms);
+    }
+    txn_delete_keys_of_lease(machine->keys, machine->leases, id, arena);
+    return lease_table_end(machine->leases, id, reason, context->wall_ms);
+}
+
+static void apply_expire(struct state_machine *machine, const struct command *command,
+                         const struct apply_context *context, struct arena *arena,
+                         struct outcome *outcome) {
+    outcome->expire.n_ended = 0;
+    /* Only the leader of this very term may say that time is up (safety rule 7). */
+    if (command->expire.term != context->term) {
+        return;
+    }
+    for (size_t i = 0; i < command->expire.n; i++) {
+        enum status status =
+            end_lease(machine, command->expire.ids[i], LEASE_END_EXPIRED, context, arena);
+        outcome->expire.n_ended += status == STATUS_OK;
+    }
+}
+
+static void apply_checkpoint(struct state_machine *machine, const struct command *command,
+                             const struct apply_context *context) {
+    if (command->checkpoint.term != context->term) {
+        return;
+    }
+    for (size_t i = 0; i < command->checkpoint.n; i++) {
+        /* A lease that ended meanwhile needs no checkpoint. */
+        (void)lease_table_checkpoint(machine->leases, command->checkpoint.ids[i],
+                                     command->checkpoint.remaining_ms[i]);
+    }
+}
+
+/* --- Alarms. --- */
+
+static bool alarm_is_after(const struct alarm_entry *a, uint64_t member_id, enum alarm_type alarm) {
+    return a->member_id > member_id || (a->member_id == member_id && a->alarm > alarm);
+}
+
+static enum status apply_alarm(struct state_machine *machine, const struct command *command) {
+    uint64_t member_id = command->alarm.member_id;
+    enum alarm_type alarm = command->alarm.alarm;
+    size_t i = 0;
+    while (i < machine->n_alarms && !alarm_is_after(&machine->alarms[i], member_id, alarm)) {
+        if (machine->alarms[i].member_id == member_id && machine->alarms[i].alarm == alarm) {
+            if (!command->alarm.activate) {
+                memmove(&machine->alarms[i], &machine->alarms[i + 1],
+                        (machine->n_alarms - i - 1) * sizeof machine->alarms[0]);
+                machine->n_alarms--;
+            }
+            return STATUS_OK;
+        }
+        i++;
+    }
+    if (!command->alarm.activate) {
+        return STATUS_OK;
+    }
+    if (machine->n_alarms == STATE_MACHINE_ALARMS_MAX) {
+        return STATUS_TOO_MANY_REQUESTS;
+    }
+    memmove(&machine->alarms[i + 1], &machine->alarms[i],
+            (machine->n_alarms - i) * sizeof machine->alarms[0]);
+    machine->alarms[i] = (struct alarm_entry){.member_id = member_id, .alarm = alarm};
+    machine->n_alarms++;
+    return STATUS_OK;
+}
+
+size_t state_machine_alarms(const struct state_machine *machine,
+                            struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX]) {
+    memcpy(out_alarms, machine->alarms, machine->n_alarms * sizeof machine->alarms[0]);
+    return machine->n_alarms;
+}
+
+/* --- Commands. --- */
+
+void state_machine_apply(struct state_machine *machine, const struct command *command,
+                         const struct apply_context *context, struct arena *arena,
+                         struct outcome *out_outcome) {
+    struct outcome outcome = {.status = STATUS_OK};
+    switch (command->type) {
+    case COMMAND_PUT:
+        outcome.status = txn_put(machine->keys, machine->leases, &command->put, &outcome.put);
+        break;
+    case COMMAND_DELETE:
+        txn_delete(machine->keys, machine->leases, &command->delete, arena, &outcome.delete);
+        break;
+    case COMMAND_TXN:
+        outcome.status =
+            txn_run(machine->keys, machine->leases, &command->txn, arena, &outcome.txn);
+        break;
+    case COMMAND_COMPACT:
+        outcome.status = key_store_compact(machine->keys, command->compact.revision);
+        break;
+    case COMMAND_LEASE_GRANT:
+        outcome.status = lease_table_grant(machine->leases, &command->grant, context->now_ms);
+        outcome.grant.id = command->grant.id;
+        outcome.grant.ttl_ms = command->grant.ttl_ms;
+        break;
+    case COMMAND_LEASE_REVOKE:
+        outcome.status =
+            end_lease(machine, command->revoke.id, LEASE_END_REVOKED, context, arena);
+        break;
+    case COMMAND_LEASE_EXPIRE:
+        apply_expire(machine, command, context, arena, &outcome);
+        break;
+    case COMMAND_LEASE_CHECKPOINT:
+        apply_checkpoint(machine, command, context);
+        break;
+    case COMMAND_LEASE_SET_TTL:
+        outcome.status = lease_table_set_ttl(machine->leases, command->set_ttl.id,
+                                             command->set_ttl.ttl_ms, context->now_ms);
+        break;
+    case COMMAND_ALARM:
+        outcome.status = apply_alarm(machine, command);
+        break;
+    case COMMAND_BARRIER:
+        break;
+    }
+    outcome.revision = key_store_revision(machine->keys);
+    *out_outcome = outcome;
+}
+
+/* --- Snapshots. --- */
+
+struct snapshot_view {
+    struct key_view *keys;
+    struct lease_view *leases;
+    size_t n_alarms;
+    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
+};
+
+struct snapshot_view *snapshot_view_open(struct state_machine *machine) {
+    struct snapshot_view *view = malloc(sizeof *view);
+    if (view == NULL) {
+        abort();
+    }
+    view->keys = key_view_open(machine->keys);
+    view->leases = lease_view_open(machine->leases);
+    view->n_alarms = state_machine_alarms(machine, view->alarms);
+    return view;
+}
+
+void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer) {
+    snapshot_encode(buffer, view->keys, view->leases, view->alarms, view->n_alarms);
+}
+
+void snapshot_view_close(struct snapshot_view *view) {
+    key_view_close(view->keys);
+    lease_view_close(view->leases);
+    free(view);
+}
+
+enum status state_machine_restore(struct state_machine *machine, struct bytes snapshot) {
+    struct key_store *keys = key_store_create();
+    struct lease_table *leases = lease_table_create();
+    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
+    size_t n_alarms = 0;
+    enum status status = snapshot_decode(snapshot, keys, leases, alarms, &n_alarms);
+    if (status != STATUS_OK) {
+        lease_table_destroy(leases);
+        key_store_destroy(keys);
+        return status;
+    }
+    watch_hub_set_store(machine->watches, keys);
+    lease_table_destroy(machine->leases);
+    key_store_destroy(machine->keys);
+    machine->keys = keys;
+    machine->leases = leases;
+    machine->n_alarms = n_alarms;
+    memcpy(machine->alarms, alarms, n_alarms * sizeof alarms[0]);
+    return STATUS_OK;
+}

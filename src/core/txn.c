@@ -1,0 +1,315 @@
+#include "core/txn.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* --- Single changes, inside a revision that somebody else opened. --- */
+
+static enum status put_check(const struct key_store *keys, const struct lease_table *leases,
+                             const struct put_request *request) {
+    struct lease_facts ignored;
+    if ((request->ignore_value || request->ignore_lease) &&
+        key_store_find(keys, request->key) == NULL) {
+        return STATUS_KEY_NOT_FOUND;
+    }
+    if (request->lease_id != 0 && !lease_table_find(leases, request->lease_id, &ignored)) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    return STATUS_OK;
+}
+
+static void put_apply(struct key_store *keys, struct lease_table *leases,
+                      const struct put_request *request, struct put_outcome *out_outcome) {
+    struct bytes value = request->value;
+    int64_t lease_id = request->lease_id;
+    if (request->ignore_value || request->ignore_lease) {
+        const struct record *current = key_store_find(keys, request->key);
+        /* A key that put_check() saw may have been deleted by an earlier operation of the same
+         * transaction only if command_check() let both through, which it does not. */
+        if (current != NULL && request->ignore_value) {
+            value = record_value(current);
+        }
+        if (current != NULL && request->ignore_lease) {
+            lease_id = current->lease_id;
+        }
+    }
+    struct record *previous;
+    struct record *record = key_store_put(keys, request->key, value, lease_id, &previous);
+    if (previous != NULL) {
+        lease_table_detach(leases, previous);
+    }
+    enum status status = lease_table_attach(leases, record);
+    assert(status == STATUS_OK);
+    out_outcome->previous = request->want_previous ? previous : NULL;
+}
+
+static void delete_one(struct key_store *keys, struct lease_table *leases, struct record *record) {
+    lease_table_detach(leases, record);
+    key_store_delete(keys, record);
+}
+
+static void delete_apply(struct key_store *keys, struct lease_table *leases,
+                         const struct delete_request *request, struct arena *arena,
+                         struct delete_outcome *out_outcome) {
+    struct record *one;
+    struct record **records = &one;
+    size_t n = 0;
+    if (request->range_end.size == 0) {
+        one = key_store_find(keys, request->key);
+        n = one != NULL ? 1 : 0;
+    } else {
+        key_store_collect(keys, request->key, request->range_end, arena, &records, &n);
+    }
+    *out_outcome = (struct delete_outcome){.deleted = (int64_t)n};
+    if (request->want_previous && n > 0) {
+        out_outcome->previous = arena_copy(arena, records, n * sizeof *records);
+        out_outcome->n_previous = n;
+    }
+    for (size_t i = 0; i < n; i++) {
+        delete_one(keys, leases, records[i]);
+    }
+}
+
+enum status txn_put(struct key_store *keys, struct lease_table *leases,
+                    const struct put_request *request, struct put_outcome *out_outcome) {
+    enum status status = put_check(keys, leases, request);
+    if (status == STATUS_OK) {
+        key_store_begin(keys);
+        put_apply(keys, leases, request, out_outcome);
+        key_store_end(keys);
+    }
+    return status;
+}
+
+void txn_delete(struct key_store *keys, struct lease_table *leases,
+                const struct delete_request *request, struct arena *arena,
+                struct delete_outcome *out_outcome) {
+    key_store_begin(keys);
+    delete_apply(keys, leases, request, arena, out_outcome);
+    key_store_end(keys);
+}
+
+static int compare_records(const void *a, const void *b) {
+    return bytes_compare(record_key(*(struct record *const *)a),
+                         record_key(*(struct record *const *)b));
+}
+
+void txn_delete_keys_of_lease(struct key_store *keys, struct lease_table *leases, int64_t lease_id,
+                              struct arena *arena) {
+    struct record *record = lease_table_first_key(leases, lease_id);
+    if (record == NULL) {
+        return;
+    }
+    key_store_begin(keys);
+    if (record->lease_next == NULL) {
+        delete_one(keys, leases, record);
+    } else {
+        /* The list's order depends on what a replica has been through (a restored one lists keys
+         * in key order); key order is the same everywhere. */
+        size_t n = lease_table_key_count(leases, lease_id);
+        struct record **records = arena_alloc(arena, n * sizeof *records);
+        for (size_t i = 0; i < n; i++, record = record->lease_next) {
+            records[i] = record;
+        }
+        qsort(records, n, sizeof *records, compare_records);
+        for (size_t i = 0; i < n; i++) {
+            delete_one(keys, leases, records[i]);
+        }
+    }
+    key_store_end(keys);
+}
+
+/* --- Compares. --- */
+
+static int sign_of(int64_t a, int64_t b) {
+    return (a > b) - (a < b);
+}
+
+static bool compare_holds_for(const struct compare *compare, const struct record *record) {
+    int order;
+    switch (compare->target) {
+    case COMPARE_VERSION:
+        order = sign_of(record->version, compare->number);
+        break;
+    case COMPARE_CREATE:
+        order = sign_of(record->create_revision, compare->number);
+        break;
+    case COMPARE_MOD:
+        order = sign_of(record->mod_revision, compare->number);
+        break;
+    case COMPARE_LEASE:
+        order = sign_of(record->lease_id, compare->number);
+        break;
+    case COMPARE_VALUE:
+        order = bytes_compare(record_value(record), compare->value);
+        break;
+    default:
+        return false;
+    }
+    switch (compare->result) {
+    case COMPARE_EQUAL:
+        return order == 0;
+    case COMPARE_GREATER:
+        return order > 0;
+    case COMPARE_LESS:
+        return order < 0;
+    case COMPARE_NOT_EQUAL:
+        return order != 0;
+    }
+    return false;
+}
+
+static bool compare_holds(const struct key_store *keys, const struct compare *compare,
+                          struct arena *arena) {
+    static const struct record missing;
+    struct record *one = NULL;
+    struct record **records = &one;
+    size_t n = 0;
+    if (compare->range_end.size == 0) {
+        one = key_store_find(keys, compare->key);
+        n = one != NULL ? 1 : 0;
+    } else {
+        key_store_collect(keys, compare->key, compare->range_end, arena, &records, &n);
+    }
+    if (n == 0) {
+        return compare->target != COMPARE_VALUE && compare_holds_for(compare, &missing);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!compare_holds_for(compare, records[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- Transactions. --- */
+
+/* Which branch a transaction takes, and those nested in that branch, decided before anything
+ * changes. */
+struct txn_path {
+    bool succeeded;
+    struct txn_path *nested; /* one for each operation of the branch; NULL when none is nested */
+};
+
+static void branch_of(const struct txn_request *request, bool succeeded,
+                      const struct operation **out_operations, size_t *out_n) {
+    *out_operations = succeeded ? request->success : request->failure;
+    *out_n = succeeded ? request->n_success : request->n_failure;
+}
+
+static void path_choose(const struct key_store *keys, const struct txn_request *request,
+                        struct arena *arena, struct txn_path *path) {
+    *path = (struct txn_path){.succeeded = true};
+    for (size_t i = 0; i < request->n_compares && path->succeeded; i++) {
+        path->succeeded = compare_holds(keys, &request->compares[i], arena);
+    }
+    const struct operation *operations;
+    size_t n;
+    branch_of(request, path->succeeded, &operations, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (operations[i].type != OPERATION_TXN) {
+            continue;
+        }
+        if (path->nested == NULL) {
+            path->nested = arena_calloc(arena, n, sizeof *path->nested);
+        }
+        path_choose(keys, &operations[i].txn, arena, &path->nested[i]);
+    }
+}
+
+static enum status range_check(const struct key_store *keys, const struct range_request *range) {
+    if (range->revision <= 0) {
+        return STATUS_OK;
+    }
+    if (range->revision > key_store_revision(keys)) {
+        return STATUS_REVISION_FUTURE;
+    }
+    return range->revision < key_store_compacted_revision(keys) ? STATUS_REVISION_COMPACTED
+                                                                : STATUS_OK;
+}
+
+static enum status path_check(const struct key_store *keys, const struct lease_table *leases,
+                              const struct txn_request *request, const struct txn_path *path) {
+    const struct operation *operations;
+    size_t n;
+    enum status status = STATUS_OK;
+    branch_of(request, path->succeeded, &operations, &n);
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        switch (operations[i].type) {
+        case OPERATION_RANGE:
+            status = range_check(keys, &operations[i].range);
+            break;
+        case OPERATION_PUT:
+            status = put_check(keys, leases, &operations[i].put);
+            break;
+        case OPERATION_DELETE:
+            break;
+        case OPERATION_TXN:
+            status = path_check(keys, leases, &operations[i].txn, &path->nested[i]);
+            break;
+        }
+    }
+    return status;
+}
+
+static void path_run(struct key_store *keys, struct lease_table *leases,
+                     const struct txn_request *request, const struct txn_path *path,
+                     struct arena *arena, struct txn_outcome *outcome) {
+    const struct operation *operations;
+    size_t n;
+    branch_of(request, path->succeeded, &operations, &n);
+    outcome->succeeded = path->succeeded;
+    outcome->n_outcomes = n;
+    outcome->outcomes = arena_calloc(arena, n, sizeof *outcome->outcomes);
+    for (size_t i = 0; i < n; i++) {
+        struct operation_outcome *one = &outcome->outcomes[i];
+        one->type = operations[i].type;
+        switch (operations[i].type) {
+        case OPERATION_RANGE: {
+            enum status status = key_store_range(keys, &operations[i].range, arena, &one->range);
+            assert(status == STATUS_OK);
+            break;
+        }
+        case OPERATION_PUT:
+            put_apply(keys, leases, &operations[i].put, &one->put);
+            break;
+        case OPERATION_DELETE:
+            delete_apply(keys, leases, &operations[i].delete, arena, &one->delete);
+            break;
+        case OPERATION_TXN:
+            path_run(keys, leases, &operations[i].txn, &path->nested[i], arena, &one->txn);
+            break;
+        }
+        one->revision = key_store_revision(keys) + (key_store_is_changed(keys) ? 1 : 0);
+    }
+}
+
+enum status txn_run(struct key_store *keys, struct lease_table *leases,
+                    const struct txn_request *request, struct arena *arena,
+                    struct txn_outcome *out_outcome) {
+    struct txn_path path;
+    path_choose(keys, request, arena, &path);
+    enum status status = path_check(keys, leases, request, &path);
+    if (status == STATUS_OK) {
+        key_store_begin(keys);
+        path_run(keys, leases, request, &path, arena, out_outcome);
+        key_store_end(keys);
+    }
+    return status;
+}
+
+static bool operations_are_read_only(const struct operation *operations, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        bool reads = operations[i].type == OPERATION_RANGE ||
+                     (operations[i].type == OPERATION_TXN && txn_is_read_only(&operations[i].txn));
+        if (!reads) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool txn_is_read_only(const struct txn_request *request) {
+    return operations_are_read_only(request->success, request->n_success) &&
+           operations_are_read_only(request->failure, request->n_failure);
+}

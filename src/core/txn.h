@@ -1,0 +1,36 @@
+/*
+ * Carrying out put, delete and transactions on keys and leases together. Deterministic; knows no
+ * log and no clock. As in etcd, every compare of a transaction, nested ones included, looks at the
+ * state before it, everything that can fail is checked before the first change, and all changes
+ * share one revision.
+ */
+#ifndef LEASED_CORE_TXN_H
+#define LEASED_CORE_TXN_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "core/key_store.h"
+#include "core/lease_table.h"
+#include "core/operation.h"
+
+/* Each of the three is one revision of its own if it changes anything. STATUS_LEASE_NOT_FOUND,
+ * STATUS_KEY_NOT_FOUND; nothing is changed then. */
+enum status txn_put(struct key_store *keys, struct lease_table *leases,
+                    const struct put_request *request, struct put_outcome *out_outcome);
+void txn_delete(struct key_store *keys, struct lease_table *leases,
+                const struct delete_request *request, struct arena *arena,
+                struct delete_outcome *out_outcome);
+/* Also STATUS_REVISION_COMPACTED and STATUS_REVISION_FUTURE, from ranges inside. */
+enum status txn_run(struct key_store *keys, struct lease_table *leases,
+                    const struct txn_request *request, struct arena *arena,
+                    struct txn_outcome *out_outcome);
+
+/* True when the transaction can change nothing, whichever way it goes: it may then be run on a
+ * read, without the log. */
+bool txn_is_read_only(const struct txn_request *request);
+
+/* Takes every key of a lease away, in key order, within one revision. */
+void txn_delete_keys_of_lease(struct key_store *keys, struct lease_table *leases, int64_t lease_id,
+                              struct arena *arena);
+
+#endif
