@@ -23,7 +23,7 @@ DOOR_MAY_INCLUDE = {"base", "core", "net", "proto"}  # and its own folder
 
 # core reads no clock, no randomness, no file, and never logs: it needs no more than these.
 CORE_SYSTEM_HEADERS = {
-    "assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h",
+    "assert.h", "endian.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h",
     "stddef.h", "stdint.h", "stdlib.h", "stdnoreturn.h", "string.h",
 }
 CORE_FORBIDDEN_BASE = {"base/clock.h", "base/log.h"}
