@@ -31,10 +31,10 @@ int64_t key_store_revision(const struct key_store *store);
 int64_t key_store_compacted_revision(const struct key_store *store);
 
 struct key_store_stats {
-    size_t keys;            /* live keys at the newest revision */
-    size_t records;         /* versions and tombstones held */
-    size_t bytes;           /* memory of records and index, as counted by the store */
-    size_t bytes_live;      /* of which newest versions of live keys */
+    size_t keys;       /* live keys at the newest revision */
+    size_t records;    /* versions and tombstones held */
+    size_t bytes;      /* memory of records and index, as counted by the store */
+    size_t bytes_live; /* of which newest versions of live keys */
 };
 void key_store_stats(const struct key_store *store, struct key_store_stats *out_stats);
 
@@ -81,8 +81,7 @@ uint64_t key_store_history_end(const struct key_store *store);
 /* NULL when the position lies before what compaction left, or at or after the end. */
 const struct record *key_store_history_at(const struct key_store *store, uint64_t position);
 /* The version of this record's key that it replaced, as far as it is kept and live; or NULL. */
-const struct record *key_store_previous(const struct key_store *store,
-                                        const struct record *record);
+const struct record *key_store_previous(const struct key_store *store, const struct record *record);
 
 /* --- Compaction. --- */
 

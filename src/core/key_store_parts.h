@@ -1,0 +1,76 @@
+/*
+ * The inside of the key store, for the files that make it up: key_store.c (writing, compaction),
+ * key_range.c (ranges), key_view.c (views, hash), key_restore.c (restoring, validating).
+ *
+ * What a store logically holds depends on nothing but its changes and its compacted revision C:
+ * every record written at C or later (a watcher may start at C), and of each key the one record
+ * that is read at C. What reclaiming has not got to yet is there in memory, but none of the
+ * functions in key_store.h shows it.
+ */
+#ifndef LEASED_CORE_KEY_STORE_PARTS_H
+#define LEASED_CORE_KEY_STORE_PARTS_H
+
+#include "base/list.h"
+#include "core/key_history.h"
+#include "core/key_store.h"
+#include "core/key_tree.h"
+
+#include <assert.h>
+
+struct key_store {
+    struct key_tree tree;
+    struct key_history history;
+    int64_t revision;
+    int64_t compacted_revision;
+    /* Up to this position, records of revision C have lost the versions below them. */
+    uint64_t history_cut;
+    bool is_writing;
+    uint32_t n_changes; /* since key_store_begin() */
+    size_t records;
+    size_t record_bytes;
+    size_t record_bytes_live;
+    struct list views; /* oldest first */
+    bool is_restoring;
+    struct record *restored; /* the last one */
+};
+
+/* A store's first revision, that of nothing. */
+enum { KEY_STORE_REVISION_FIRST = 1 };
+
+/* Memory of a record as malloc deals it out: a word on top, in steps of two words. */
+static inline size_t key_store_record_bytes(const struct record *record) {
+    size_t size = offsetof(struct record, bytes) + record->key_size + (size_t)record->value_size;
+    size = size < sizeof *record ? sizeof *record : size;
+    return (size + sizeof(size_t) + 15) & ~(size_t)15;
+}
+
+/* A record with nothing but its bytes, counted by the store. */
+struct record *key_store_record_create(struct key_store *store, struct bytes key,
+                                       struct bytes value);
+void key_store_record_free(struct key_store *store, struct record *record);
+
+/* The revision that reads see: with changes under way, the one they will have. */
+static inline int64_t key_store_revision_seen(const struct key_store *store) {
+    return store->revision + (store->n_changes > 0);
+}
+
+/* The version in `head`'s chain that is read at a revision, or NULL. */
+static inline struct record *key_store_version_at(struct record *head, int64_t revision) {
+    struct record *record = head;
+    while (record != NULL && record->mod_revision > revision) {
+        record = record->older;
+    }
+    return record == NULL || record_is_tombstone(record) ? NULL : record;
+}
+
+/* Whether the store still holds `older`, given that `newer` (NULL: nothing) came after it. */
+static inline bool key_store_is_held(const struct record *newer, const struct record *older,
+                                     int64_t compacted_revision) {
+    if (older->mod_revision >= compacted_revision) {
+        return true;
+    }
+    return !record_is_tombstone(older) &&
+           (newer == NULL || newer->mod_revision > compacted_revision);
+}
+
+#endif

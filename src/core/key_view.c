@@ -1,0 +1,147 @@
+#include "core/key_store_parts.h"
+
+#include "base/crc32.h"
+
+#include <endian.h>
+#include <stdlib.h>
+
+struct key_view {
+    struct list link; /* in the store's views */
+    struct key_store *store;
+    const struct key_tree_node *root;
+    uint64_t epoch;
+    int64_t revision;
+    int64_t compacted_revision;
+};
+
+struct key_view *key_view_open(struct key_store *store) {
+    assert(!store->is_writing);
+    assert(!store->is_restoring);
+    struct key_view *view = malloc(sizeof *view);
+    if (view == NULL) {
+        abort();
+    }
+    view->store = store;
+    view->root = store->tree.root;
+    view->epoch = key_tree_share(&store->tree);
+    view->revision = store->revision;
+    view->compacted_revision = store->compacted_revision;
+    list_append(&store->views, &view->link);
+    return view;
+}
+
+static uint64_t view_epoch(const struct list *link) {
+    return list_entry(link, struct key_view, link)->epoch;
+}
+
+void key_view_close(struct key_view *view) {
+    if (view == NULL) {
+        return;
+    }
+    struct key_store *store = view->store;
+    list_remove(&view->link);
+    free(view);
+    if (list_is_empty(&store->views)) {
+        key_tree_unshare(&store->tree, 0, 0);
+        return;
+    }
+    key_tree_unshare(&store->tree, view_epoch(store->views.next),
+                     view_epoch(store->views.previous));
+}
+
+int64_t key_view_revision(const struct key_view *view) {
+    return view->revision;
+}
+
+int64_t key_view_compacted_revision(const struct key_view *view) {
+    return view->compacted_revision;
+}
+
+size_t key_view_key_count(const struct key_view *view) {
+    return key_tree_live(view->root);
+}
+
+/* The versions of one key that the store holds, newest first. */
+struct chain {
+    const struct record **records;
+    size_t n;
+    size_t capacity;
+};
+
+enum { CHAIN_CAPACITY_MIN = 64 };
+
+static void chain_add(struct chain *chain, const struct record *record) {
+    if (chain->n == chain->capacity) {
+        size_t capacity = chain->capacity == 0 ? CHAIN_CAPACITY_MIN : chain->capacity * 2;
+        chain->records = realloc(chain->records, capacity * sizeof(chain->records[0]));
+        if (chain->records == NULL) {
+            abort();
+        }
+        chain->capacity = capacity;
+    }
+    chain->records[chain->n] = record;
+    chain->n++;
+}
+
+/* Touches nothing but nodes, records and their `older`, none of which changes under a view. */
+static bool visit_all(const struct key_tree_node *root, int64_t compacted_revision,
+                      int64_t revision, bool (*visit)(void *context, const struct record *record),
+                      void *context) {
+    struct chain chain = {0};
+    struct key_tree_cursor cursor;
+    bool go_on = true;
+    key_tree_seek(root, bytes_of(NULL, 0), false, &cursor);
+    const struct record *record;
+    while (go_on && (record = key_tree_cursor_record(&cursor)) != NULL) {
+        const struct record *newer = NULL;
+        chain.n = 0;
+        while (record != NULL && key_store_is_held(newer, record, compacted_revision)) {
+            if (record->mod_revision <= revision) {
+                chain_add(&chain, record);
+            }
+            newer = record;
+            record = record->older;
+        }
+        while (go_on && chain.n > 0) {
+            chain.n--;
+            go_on = visit(context, chain.records[chain.n]);
+        }
+        key_tree_cursor_next(&cursor);
+    }
+    free(chain.records);
+    return go_on;
+}
+
+bool key_view_visit(const struct key_view *view,
+                    bool (*visit)(void *context, const struct record *record), void *context) {
+    return visit_all(view->root, view->compacted_revision, view->revision, visit, context);
+}
+
+static bool hash_record(void *context, const struct record *record) {
+    uint32_t *crc = context;
+    uint64_t numbers[] = {
+        htole64((uint64_t)record->create_revision), htole64((uint64_t)record->mod_revision),
+        htole64((uint64_t)record->version),         htole64((uint64_t)record->lease_id),
+        htole64((uint64_t)record->sub_revision),    htole64((uint64_t)record->key_size),
+        htole64((uint64_t)record->value_size)};
+    *crc = crc32c(*crc, numbers, sizeof numbers);
+    *crc = crc32c(*crc, record->bytes, (size_t)record->key_size + record->value_size);
+    return true;
+}
+
+enum status key_store_hash(const struct key_store *store, int64_t revision, uint32_t *out_hash) {
+    assert(!store->is_writing);
+    if (revision > store->revision) {
+        return STATUS_REVISION_FUTURE;
+    }
+    if (revision <= 0) {
+        revision = store->revision;
+    }
+    if (revision < store->compacted_revision) {
+        return STATUS_REVISION_COMPACTED;
+    }
+    uint32_t crc = 0;
+    visit_all(store->tree.root, store->compacted_revision, revision, hash_record, &crc);
+    *out_hash = crc;
+    return STATUS_OK;
+}
