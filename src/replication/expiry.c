@@ -1,0 +1,257 @@
+/* The leader's deadlines: who is due, when to look again, and what a stall of this process does to
+ * that. Only the leader proposes expiry, and a lease taken for expiry can no longer be renewed
+ * (safety rules 7 and 8). */
+#include "base/clock.h"
+#include "base/log.h"
+#include "replication/service_internal.h"
+
+#include <stdlib.h>
+
+enum {
+    /* A turn that took this much longer than the longest sleep is a stall. */
+    STALL_MS = 250,
+    /* After a stall clients whose connections broke get this long to come back, or as long as the
+     * stall was. */
+    STALL_HOLD_MS_MAX = 1000,
+    /* CLOCK_BOOTTIME runs on while the machine sleeps and libuv's timers do not: look this often
+     * at least. */
+    SLEEP_MS_MAX = 1000,
+    STALL_POLL_MS = 5
+};
+
+const uint32_t service_lateness_bounds_ms[11] = {1,   2,   5,    10,   20,  50,
+                                                 100, 200, 1000, 5000, 30000};
+
+static void expiry_timer_fired(uv_timer_t *timer) {
+    struct service *service = timer->data;
+    /* The work is done after polling, when the sockets have been read. */
+    service->expiry_timer_ms = UINT64_MAX;
+}
+
+void expiry_init(struct service *service) {
+    list_init(&service->waiting_renewals);
+    service->turn_ms = clock_boottime_ms();
+    service->expiry_timer_ms = UINT64_MAX;
+    uv_timer_init(service->loop, &service->expiry_timer);
+    service->expiry_timer.data = service;
+    for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
+        service->expiry[i] = calloc(1, sizeof *service->expiry[i]);
+        if (service->expiry[i] == NULL) {
+            abort();
+        }
+        service->expiry[i]->service = service;
+    }
+}
+
+void expiry_clear(struct service *service) {
+    for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
+        free(service->expiry[i]);
+    }
+}
+
+/* --- Renewals. --- */
+
+/* A renewal that must clear a checkpoint through the log before it is answered. */
+struct checkpointed_renewal {
+    struct service_request request;
+    struct service_renewal *renewal;
+    int64_t ttl_ms;
+};
+
+static void checkpoint_cleared(struct service_request *request, const struct outcome *outcome) {
+    struct checkpointed_renewal *cleared = list_entry(request, struct checkpointed_renewal, request);
+    cleared->renewal->done(cleared->renewal, outcome->status, cleared->ttl_ms);
+    free(cleared);
+}
+
+static void clear_checkpoint(struct service *service, struct service_renewal *renewal,
+                             int64_t ttl_ms) {
+    struct checkpointed_renewal *cleared = malloc(sizeof *cleared);
+    if (cleared == NULL) {
+        abort();
+    }
+    *cleared = (struct checkpointed_renewal){.renewal = renewal, .ttl_ms = ttl_ms};
+    cleared->request.done = checkpoint_cleared;
+    int64_t none = 0;
+    struct command command = {.type = COMMAND_LEASE_CHECKPOINT};
+    command.checkpoint.term = raft_current_term(&service->raft);
+    command.checkpoint.n = 1;
+    command.checkpoint.ids = &renewal->id;
+    command.checkpoint.remaining_ms = &none;
+    service_submit(service, &cleared->request, &command);
+}
+
+enum status service_renew(struct service *service, struct service_renewal *renewal,
+                          int64_t *out_ttl_ms) {
+    if (service->closing || service->failed) {
+        return STATUS_STOPPED;
+    }
+    if (!service->serving) {
+        return STATUS_NO_LEADER;
+    }
+    bool checkpointed = false;
+    enum status status =
+        lease_table_renew(state_machine_leases(service->machine), renewal->id,
+                          service_now_ms(service) + ANSWER_MARGIN_MS, out_ttl_ms, &checkpointed);
+    if (status == STATUS_OK) {
+        service->counters.renewals++;
+        if (checkpointed) {
+            clear_checkpoint(service, renewal, *out_ttl_ms);
+            return STATUS_PENDING;
+        }
+    } else if (status == STATUS_PENDING) {
+        list_append(&service->waiting_renewals, &renewal->link);
+    }
+    return status;
+}
+
+uint64_t service_now_ms(struct service *service) {
+    (void)service;
+    return clock_boottime_ms();
+}
+
+void expiry_fail_renewals(struct service *service, enum status status) {
+    for (struct list *node; (node = list_pop_first(&service->waiting_renewals)) != NULL;) {
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
+        renewal->done(renewal, status, 0);
+    }
+}
+
+/* An expiry was decided: renewals that waited for it get their answer. */
+static void answer_waiting_renewals(struct service *service) {
+    struct list waiting;
+    list_init(&waiting);
+    list_append_all(&waiting, &service->waiting_renewals);
+    for (struct list *node; (node = list_pop_first(&waiting)) != NULL;) {
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
+        int64_t ttl_ms = 0;
+        enum status status = service_renew(service, renewal, &ttl_ms);
+        if (status != STATUS_PENDING) {
+            renewal->done(renewal, status, ttl_ms);
+        }
+    }
+}
+
+/* --- Expiry. --- */
+
+static void count_lateness(struct service *service, const struct expiry_batch *batch) {
+    uint64_t now_ms = clock_boottime_ms();
+    for (size_t i = 0; i < batch->n; i++) {
+        uint64_t late_ms = batch->due_ms[i] < now_ms ? now_ms - batch->due_ms[i] : 0;
+        size_t bucket = 0;
+        while (bucket < LATENESS_BUCKETS - 1 && late_ms > service_lateness_bounds_ms[bucket]) {
+            bucket++;
+        }
+        service->counters.lateness_buckets[bucket]++;
+        service->counters.lateness_sum_ms += late_ms;
+    }
+}
+
+static void expiry_done(struct service_request *request, const struct outcome *outcome) {
+    struct expiry_batch *batch = list_entry(request, struct expiry_batch, request);
+    struct service *service = batch->service;
+    batch->in_flight = false;
+    if (outcome->status == STATUS_OK) {
+        service->counters.expired += outcome->expire.n_ended;
+        count_lateness(service, batch);
+    } else {
+        for (size_t i = 0; i < batch->n; i++) {
+            lease_table_untake(state_machine_leases(service->machine), batch->ids[i]);
+        }
+    }
+    answer_waiting_renewals(service);
+}
+
+static struct expiry_batch *expiry_free_batch(struct service *service) {
+    for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
+        if (!service->expiry[i]->in_flight) {
+            return service->expiry[i];
+        }
+    }
+    return NULL;
+}
+
+static void expiry_propose(struct service *service, uint64_t now_ms) {
+    struct lease_table *leases = state_machine_leases(service->machine);
+    for (;;) {
+        struct expiry_batch *batch = expiry_free_batch(service);
+        if (batch == NULL) {
+            return;
+        }
+        batch->n = lease_table_take_expired(leases, now_ms, batch->ids, EXPIRY_BATCH_MAX);
+        if (batch->n == 0) {
+            return;
+        }
+        for (size_t i = 0; i < batch->n; i++) {
+            batch->due_ms[i] = lease_table_due_ms(leases, batch->ids[i]);
+        }
+        batch->in_flight = true;
+        batch->request.done = expiry_done;
+        struct command command = {.type = COMMAND_LEASE_EXPIRE};
+        command.expire.term = raft_current_term(&service->raft);
+        command.expire.n = batch->n;
+        command.expire.ids = batch->ids;
+        proposals_submit(service, &batch->request, &command);
+    }
+}
+
+/* True while expiry must wait because the process was away: what clients sent meanwhile has to be
+ * read first, and those that lost their connection need a moment. */
+static bool expiry_is_held(struct service *service, uint64_t now_ms) {
+    uint64_t away_ms = now_ms - service->turn_ms;
+    /* Raft's tick and the watch over the disk wake the loop. */
+    uint64_t sleep_ms_max =
+        service->options.heartbeat_ms < SLEEP_MS_MAX ? service->options.heartbeat_ms : SLEEP_MS_MAX;
+    service->turn_ms = now_ms;
+    if (away_ms > sleep_ms_max + STALL_MS) {
+        log_warning("stalled", LOG_NUMBER("ms", away_ms));
+        uint64_t hold_ms = away_ms < STALL_HOLD_MS_MAX ? away_ms : STALL_HOLD_MS_MAX;
+        service->hold_until_ms = now_ms + hold_ms;
+        service->is_stalled = true;
+        if (service->options.begin_catch_up != NULL) {
+            service->options.begin_catch_up(service->options.data);
+        }
+    }
+    if (!service->is_stalled) {
+        return false;
+    }
+    bool caught_up = service->options.is_caught_up == NULL ||
+                     service->options.is_caught_up(service->options.data);
+    if (!caught_up || now_ms < service->hold_until_ms) {
+        return true;
+    }
+    service->is_stalled = false;
+    return false;
+}
+
+void expiry_run(struct service *service) {
+    uint64_t now_ms = clock_boottime_ms();
+    bool is_held = expiry_is_held(service, now_ms);
+    if (service->serving && !is_held && !service->closing && !service->failed) {
+        expiry_propose(service, now_ms);
+    }
+}
+
+void expiry_arm(struct service *service) {
+    if (!service->serving || service->closing || service->failed) {
+        return;
+    }
+    uint64_t now_ms = clock_boottime_ms();
+    uint64_t next_ms = lease_table_next_ms(state_machine_leases(service->machine));
+    if (next_ms == UINT64_MAX || expiry_free_batch(service) == NULL) {
+        /* Nothing to wait for, or the end of a batch will bring us back. */
+        return;
+    }
+    if (service->is_stalled && next_ms < now_ms + STALL_POLL_MS) {
+        next_ms = now_ms + STALL_POLL_MS;
+    }
+    uint64_t sleep_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+    if (sleep_ms > SLEEP_MS_MAX) {
+        sleep_ms = SLEEP_MS_MAX;
+    }
+    if (now_ms + sleep_ms < service->expiry_timer_ms) {
+        service->expiry_timer_ms = now_ms + sleep_ms;
+        uv_update_time(service->loop);
+        uv_timer_start(&service->expiry_timer, expiry_timer_fired, sleep_ms, 0);
+    }
+}

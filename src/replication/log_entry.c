@@ -1,0 +1,77 @@
+#include "replication/log_entry.h"
+
+#include "base/crc32.h"
+
+#include <raft.h>
+#include <string.h>
+
+enum { LOG_ENTRY_VERSION = 1, LOG_ENTRY_ALIGNMENT = 8, LOG_ENTRY_PREFIX_SIZE = 8 };
+
+/* version u32 · size of what follows u32 · header and commands · crc32c u32 of all before · zeros */
+void *log_entry_encode(const struct log_entry_header *header, struct bytes commands,
+                       size_t *out_size) {
+    struct buffer buffer;
+    buffer_init(&buffer);
+    buffer_put_u32(&buffer, LOG_ENTRY_VERSION);
+    buffer_put_u32(&buffer, 0);
+    buffer_put_u64(&buffer, header->incarnation);
+    buffer_put_varint(&buffer, header->sequence);
+    buffer_put_varint(&buffer, header->term);
+    buffer_put_zigzag(&buffer, header->wall_ms);
+    buffer_put_varint(&buffer, header->n_commands);
+    size_t body_size = buffer.size - LOG_ENTRY_PREFIX_SIZE + commands.size;
+    size_t size = LOG_ENTRY_PREFIX_SIZE + body_size + sizeof(uint32_t);
+    size = (size + LOG_ENTRY_ALIGNMENT - 1) & ~(size_t)(LOG_ENTRY_ALIGNMENT - 1);
+
+    uint8_t *entry = raft_malloc(size);
+    if (entry == NULL) {
+        goto clear_buffer;
+    }
+    memset(entry + size - LOG_ENTRY_ALIGNMENT - sizeof(uint32_t), 0,
+           LOG_ENTRY_ALIGNMENT + sizeof(uint32_t));
+    memcpy(entry, buffer.data, buffer.size);
+    memcpy(entry + buffer.size, commands.data, commands.size);
+    for (unsigned i = 0; i < 4; i++) {
+        entry[4 + i] = (uint8_t)(body_size >> (8 * i));
+    }
+    uint32_t crc = crc32c(0, entry, LOG_ENTRY_PREFIX_SIZE + body_size);
+    for (unsigned i = 0; i < 4; i++) {
+        entry[LOG_ENTRY_PREFIX_SIZE + body_size + i] = (uint8_t)(crc >> (8 * i));
+    }
+    *out_size = size;
+clear_buffer:
+    buffer_clear(&buffer);
+    return entry;
+}
+
+enum status log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
+                             struct reader *out_reader) {
+    struct reader reader;
+    reader_init(&reader, entry);
+    uint32_t version = reader_get_u32(&reader);
+    uint32_t body_size = reader_get_u32(&reader);
+    if (reader.failed || reader_left(&reader) < (size_t)body_size + sizeof(uint32_t)) {
+        return STATUS_CORRUPT;
+    }
+    struct reader tail;
+    reader_init(&tail, entry);
+    tail.position = LOG_ENTRY_PREFIX_SIZE + (size_t)body_size;
+    if (reader_get_u32(&tail) != crc32c(0, entry.data, LOG_ENTRY_PREFIX_SIZE + body_size)) {
+        return STATUS_CORRUPT;
+    }
+    if (version != LOG_ENTRY_VERSION) {
+        return STATUS_UNSUPPORTED;
+    }
+    reader.size = LOG_ENTRY_PREFIX_SIZE + body_size;
+    struct log_entry_header header = {.incarnation = reader_get_u64(&reader)};
+    header.sequence = reader_get_varint(&reader);
+    header.term = reader_get_varint(&reader);
+    header.wall_ms = reader_get_zigzag(&reader);
+    header.n_commands = reader_get_varint(&reader);
+    if (reader.failed) {
+        return STATUS_CORRUPT;
+    }
+    *out_header = header;
+    *out_reader = reader;
+    return STATUS_OK;
+}

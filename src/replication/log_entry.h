@@ -1,0 +1,35 @@
+/*
+ * One raft entry: a header, the commands of one turn of the loop, a checksum, and zeros up to a
+ * multiple of eight bytes (raft_uv asks for that). The header tells whose proposal it is, so that
+ * the node that proposed it finds the requests that wait for it.
+ */
+#ifndef LEASED_REPLICATION_LOG_ENTRY_H
+#define LEASED_REPLICATION_LOG_ENTRY_H
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+/* Larger entries are slow to replicate and held in memory by everyone. */
+enum { LOG_ENTRY_COMMANDS_SIZE_MAX = 256 * 1024 };
+
+struct log_entry_header {
+    uint64_t incarnation; /* a random number of the proposing process */
+    uint64_t sequence;    /* counts that process's entries */
+    uint64_t term;        /* in which it was proposed */
+    int64_t wall_ms;      /* information only */
+    uint64_t n_commands;
+};
+
+/* The whole entry in memory from raft_malloc(), which the caller owns; NULL when out of memory. */
+void *log_entry_encode(const struct log_entry_header *header, struct bytes commands,
+                       size_t *out_size);
+
+/* Checks the checksum; the reader then stands at the first command. STATUS_CORRUPT,
+ * STATUS_UNSUPPORTED. */
+enum status log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
+                             struct reader *out_reader);
+
+#endif

@@ -1,0 +1,227 @@
+/* Group commit: what one turn of the loop submits becomes one entry, and what arrives while
+ * entries are on their way becomes the next. */
+#include "base/clock.h"
+#include "replication/log_entry.h"
+#include "replication/service_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+void proposals_init(struct service *service) {
+    list_init(&service->ready);
+    list_init(&service->in_flight);
+    for (size_t i = 0; i < STATUS_COUNT; i++) {
+        list_init(&service->refused[i]);
+    }
+    struct {
+        uint64_t incarnation;
+        uint32_t lease_id_prefix;
+    } random;
+    ssize_t n = getrandom(&random, sizeof random, 0);
+    assert(n == (ssize_t)sizeof random);
+    service->incarnation = random.incarnation;
+    /* Positive, never 0, and close together, so that lists of ids are short in the log. */
+    service->lease_id_prefix = (random.lease_id_prefix & 0x7fffffff) | 0x40000000;
+}
+
+static struct proposal *proposal_create(struct service *service) {
+    struct proposal *proposal = calloc(1, sizeof *proposal);
+    if (proposal == NULL) {
+        abort();
+    }
+    proposal->service = service;
+    proposal->apply.data = proposal;
+    proposal->submitted_ms = clock_boottime_ms();
+    buffer_init(&proposal->commands);
+    list_init(&proposal->requests);
+    list_init(&proposal->link);
+    return proposal;
+}
+
+static void proposal_destroy(struct proposal *proposal) {
+    buffer_clear(&proposal->commands);
+    free(proposal);
+}
+
+void proposals_clear(struct service *service) {
+    assert(list_is_empty(&service->in_flight));
+    assert(list_is_empty(&service->ready));
+    assert(service->open == NULL);
+}
+
+/* Tells every request of a proposal that it failed. */
+static void proposal_fail(struct proposal *proposal, enum status status) {
+    struct outcome outcome = {.status = status};
+    for (struct list *node; (node = list_pop_first(&proposal->requests)) != NULL;) {
+        struct service_request *request = list_entry(node, struct service_request, link);
+        request->done(request, &outcome);
+    }
+}
+
+static enum status status_of_raft(int rv) {
+    switch (rv) {
+    case RAFT_NOTLEADER:
+        return STATUS_NO_LEADER;
+    case RAFT_LEADERSHIPLOST:
+        return STATUS_LEADER_CHANGED;
+    case RAFT_NOSPACE:
+        return STATUS_NO_SPACE;
+    case RAFT_SHUTDOWN:
+    case RAFT_CANCELED:
+        return STATUS_STOPPED;
+    default:
+        return STATUS_IO;
+    }
+}
+
+/* Raft is done with the entry. When it was applied, its requests have been answered already. */
+static void proposal_done(struct raft_apply *apply, int status, void *result) {
+    struct proposal *proposal = apply->data;
+    struct service *service = proposal->service;
+    (void)result;
+    list_remove(&proposal->link);
+    service->n_in_flight--;
+    if (status != 0) {
+        proposal_fail(proposal, service->closing ? STATUS_STOPPED : status_of_raft(status));
+    }
+    proposal_destroy(proposal);
+}
+
+static void proposal_send(struct service *service, struct proposal *proposal) {
+    proposal->sequence = ++service->sequence;
+    struct log_entry_header header = {.incarnation = service->incarnation,
+                                      .sequence = proposal->sequence,
+                                      .term = raft_current_term(&service->raft),
+                                      .wall_ms = clock_wall_ms(),
+                                      .n_commands = proposal->n_commands};
+    struct raft_buffer entry;
+    entry.base = log_entry_encode(
+        &header, bytes_of(proposal->commands.data, proposal->commands.size), &entry.len);
+    if (entry.base == NULL) {
+        abort();
+    }
+    service->pending_bytes -= proposal->commands.size;
+    buffer_clear(&proposal->commands);
+    list_append(&service->in_flight, &proposal->link);
+    service->n_in_flight++;
+    service->counters.entries++;
+    service->counters.commands += proposal->n_commands;
+    int rv = raft_apply(&service->raft, &proposal->apply, &entry, 1, proposal_done);
+    if (rv != 0) {
+        raft_free(entry.base);
+        proposal_done(&proposal->apply, rv, NULL);
+    }
+}
+
+static void proposals_close_open(struct service *service) {
+    if (service->open != NULL) {
+        list_append(&service->ready, &service->open->link);
+        service->open = NULL;
+    }
+}
+
+static void proposals_tell_refused(struct service *service) {
+    if (!service->has_refused) {
+        return;
+    }
+    service->has_refused = false;
+    for (size_t i = 0; i < STATUS_COUNT; i++) {
+        struct outcome outcome = {.status = (enum status)i};
+        for (struct list *node; (node = list_pop_first(&service->refused[i])) != NULL;) {
+            struct service_request *request = list_entry(node, struct service_request, link);
+            request->done(request, &outcome);
+        }
+    }
+}
+
+void proposals_flush(struct service *service) {
+    proposals_tell_refused(service);
+    if (service->failed || service->closing || service->barrier_term == 0) {
+        return;
+    }
+    while (service->n_in_flight < PROPOSALS_IN_FLIGHT_MAX) {
+        if (list_is_empty(&service->ready)) {
+            proposals_close_open(service);
+        }
+        struct list *node = list_pop_first(&service->ready);
+        if (node == NULL) {
+            return;
+        }
+        proposal_send(service, list_entry(node, struct proposal, link));
+    }
+}
+
+struct proposal *proposals_match(struct service *service, uint64_t sequence) {
+    if (list_is_empty(&service->in_flight)) {
+        return NULL;
+    }
+    struct proposal *oldest = list_entry(service->in_flight.next, struct proposal, link);
+    return oldest->sequence == sequence ? oldest : NULL;
+}
+
+void proposals_fail_all(struct service *service, enum status status) {
+    proposals_close_open(service);
+    for (struct list *node; (node = list_pop_first(&service->ready)) != NULL;) {
+        struct proposal *proposal = list_entry(node, struct proposal, link);
+        service->pending_bytes -= proposal->commands.size;
+        proposal_fail(proposal, status);
+        proposal_destroy(proposal);
+    }
+    proposals_tell_refused(service);
+}
+
+void proposals_refuse(struct service *service, struct service_request *request,
+                      enum status status) {
+    list_append(&service->refused[status], &request->link);
+    service->has_refused = true;
+}
+
+void proposals_submit(struct service *service, struct service_request *request,
+                      const struct command *command) {
+    if (service->open == NULL) {
+        service->open = proposal_create(service);
+    }
+    struct proposal *proposal = service->open;
+    size_t before = proposal->commands.size;
+    command_encode(&proposal->commands, command);
+    service->pending_bytes += proposal->commands.size - before;
+    proposal->n_commands++;
+    list_append(&proposal->requests, &request->link);
+    if (proposal->commands.size >= LOG_ENTRY_COMMANDS_SIZE_MAX) {
+        proposals_close_open(service);
+    }
+}
+
+/* A lease id that nobody has: the process's own prefix, then a counter. */
+static int64_t choose_lease_id(struct service *service) {
+    struct lease_facts ignored;
+    int64_t id;
+    do {
+        service->lease_id_counter++;
+        if (service->lease_id_counter == 0) {
+            service->lease_id_prefix = ((service->lease_id_prefix + 1) & 0x7fffffff) | 0x40000000;
+        }
+        id = (int64_t)(((uint64_t)service->lease_id_prefix << 32) | service->lease_id_counter);
+    } while (lease_table_find(state_machine_leases(service->machine), id, &ignored));
+    return id;
+}
+
+void service_submit(struct service *service, struct service_request *request,
+                    const struct command *command) {
+    if (service->closing || service->failed) {
+        proposals_refuse(service, request, STATUS_STOPPED);
+        return;
+    }
+    if (service->pending_bytes > PROPOSALS_BYTES_MAX) {
+        proposals_refuse(service, request, STATUS_TOO_MANY_REQUESTS);
+        return;
+    }
+    if (command->type == COMMAND_LEASE_GRANT && command->grant.id == 0) {
+        struct command with_id = *command;
+        with_id.grant.id = choose_lease_id(service);
+        proposals_submit(service, request, &with_id);
+        return;
+    }
+    proposals_submit(service, request, command);
+}

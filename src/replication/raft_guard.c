@@ -1,0 +1,131 @@
+#include "replication/raft_guard.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+/* raft_io's own data pointer belongs to raft, and its callbacks get nothing else. */
+static struct raft_guard *installed;
+
+bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
+    if (message->type == RAFT_APPEND_ENTRIES) {
+        struct raft_append_entries *append = &message->append_entries;
+        raft_index last = append->prev_log_index + append->n_entries;
+        if (append->leader_commit > last) {
+            append->leader_commit = last;
+            guard->clamped++;
+        }
+    }
+    if (message->type == RAFT_INSTALL_SNAPSHOT && guard->is_storing) {
+        raft_configuration_close(&message->install_snapshot.conf);
+        raft_free(message->install_snapshot.data.base);
+        guard->dropped++;
+        return false;
+    }
+    return true;
+}
+
+static void guard_recv(struct raft_io *io, struct raft_message *message) {
+    if (raft_guard_admit(installed, message)) {
+        installed->recv(io, message);
+    }
+}
+
+static int guard_start(struct raft_io *io, unsigned tick_ms, raft_io_tick_cb tick,
+                       raft_io_recv_cb recv) {
+    installed->recv = recv;
+    return installed->start(io, tick_ms, tick, guard_recv);
+}
+
+static void guard_append_done(struct raft_io_append *append, int status) {
+    if (status != 0 && !installed->closing) {
+        installed->callbacks->failed(installed->data, "writing the log", status);
+        return;
+    }
+    installed->append_done(append, status);
+}
+
+static int guard_append(struct raft_io *io, struct raft_io_append *append,
+                        const struct raft_entry *entries, unsigned n, raft_io_append_cb done) {
+    installed->append_done = done;
+    int rv = installed->append(io, append, entries, n, guard_append_done);
+    if (rv != 0 && !installed->closing) {
+        installed->callbacks->failed(installed->data, "writing the log", rv);
+    }
+    return rv;
+}
+
+static void guard_put_done(struct raft_io_snapshot_put *put, int status) {
+    struct raft_guard *guard = installed;
+    guard->is_storing = false;
+    if (status != 0 && !guard->closing) {
+        guard->callbacks->failed(guard->data, "writing a snapshot", status);
+        return;
+    }
+    guard->put_done(put, status);
+    if (status == 0) {
+        guard->callbacks->stored(guard->data);
+    }
+}
+
+static void guard_serialise(uv_work_t *work) {
+    struct raft_guard *guard = work->data;
+    guard->serialise_status = guard->callbacks->serialise(guard->data, &guard->bytes);
+}
+
+static void guard_serialised(uv_work_t *work, int status) {
+    struct raft_guard *guard = work->data;
+    (void)status;
+    guard->is_serialising = false;
+    if (guard->serialise_status != 0) {
+        guard->callbacks->serialised(guard->data, 0);
+        guard->callbacks->failed(guard->data, "serialising a snapshot", guard->serialise_status);
+        return;
+    }
+    /* The array came from fsm.snapshot() with one empty buffer, to be filled in here. */
+    assert(guard->snapshot->n_bufs == 1);
+    guard->snapshot->bufs[0] = guard->bytes;
+    guard->callbacks->serialised(guard->data, guard->bytes.len);
+    int rv = guard->snapshot_put(guard->io, guard->trailing, guard->put, guard->snapshot,
+                                 guard_put_done);
+    if (rv != 0) {
+        guard_put_done(guard->put, rv);
+    }
+    guard->callbacks->handed_over(guard->data);
+}
+
+static int guard_snapshot_put(struct raft_io *io, unsigned trailing,
+                              struct raft_io_snapshot_put *put,
+                              const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb done) {
+    struct raft_guard *guard = installed;
+    guard->put_done = done;
+    guard->is_storing = true;
+    /* A snapshot that came from the leader is bytes already. */
+    if (trailing == 0) {
+        int rv = guard->snapshot_put(io, trailing, put, snapshot, guard_put_done);
+        guard->is_storing = rv == 0;
+        return rv;
+    }
+    guard->trailing = trailing;
+    guard->put = put;
+    guard->snapshot = snapshot;
+    guard->work.data = guard;
+    guard->is_serialising = true;
+    int rv = uv_queue_work(guard->loop, &guard->work, guard_serialise, guard_serialised);
+    assert(rv == 0);
+    return 0;
+}
+
+void raft_guard_install(struct raft_guard *guard, struct raft_io *io, uv_loop_t *loop,
+                        const struct raft_guard_callbacks *callbacks, void *data) {
+    *guard = (struct raft_guard){.io = io,
+                                 .loop = loop,
+                                 .callbacks = callbacks,
+                                 .data = data,
+                                 .start = io->start,
+                                 .append = io->append,
+                                 .snapshot_put = io->snapshot_put};
+    installed = guard;
+    io->start = guard_start;
+    io->append = guard_append;
+    io->snapshot_put = guard_snapshot_put;
+}

@@ -1,0 +1,72 @@
+/*
+ * What stands between libraft and its raft_io: everything that fault injection taught us about
+ * libraft 0.22 is worked around here and nowhere else.
+ *
+ *  - A repeated AppendEntries may carry a leader_commit beyond its own entries, which moves a
+ *    follower's commit index backwards later: it is clamped on receipt.
+ *  - An InstallSnapshot that arrives while a local snapshot is being written ends in an assertion:
+ *    it is dropped (the leader repeats it).
+ *  - A failed append or snapshot ends in an assertion without a word: it is reported first.
+ *  - fsm.snapshot() runs on the loop: a snapshot is serialised in a worker thread, between
+ *    libraft asking for it and raft_uv writing it.
+ */
+#ifndef LEASED_REPLICATION_RAFT_GUARD_H
+#define LEASED_REPLICATION_RAFT_GUARD_H
+
+#include <raft.h>
+#include <raft/uv.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct raft_guard_callbacks {
+    /* Fills the buffer (memory from raft_malloc) with the snapshot that fsm.snapshot() began; in
+     * a worker thread. */
+    int (*serialise)(void *data, struct raft_buffer *out_buffer);
+    /* Back on the loop, before the bytes are written. */
+    void (*serialised)(void *data, size_t size);
+    /* The worker is done and raft_uv has taken over: raft may be closed from here on. */
+    void (*handed_over)(void *data);
+    /* The snapshot is on disk. */
+    void (*stored)(void *data);
+    /* The disk failed us; nothing may be acknowledged any more. */
+    void (*failed)(void *data, const char *what, int status);
+};
+
+struct raft_guard {
+    struct raft_io *io;
+    uv_loop_t *loop;
+    const struct raft_guard_callbacks *callbacks;
+    void *data;
+    bool closing;      /* errors are expected then */
+    bool is_storing;   /* a snapshot is being serialised or written */
+    bool is_serialising;
+    uint64_t clamped;  /* how often each guard was needed */
+    uint64_t dropped;
+    /* What libraft set before us. */
+    int (*start)(struct raft_io *, unsigned, raft_io_tick_cb, raft_io_recv_cb);
+    int (*append)(struct raft_io *, struct raft_io_append *, const struct raft_entry *, unsigned,
+                  raft_io_append_cb);
+    int (*snapshot_put)(struct raft_io *, unsigned, struct raft_io_snapshot_put *,
+                        const struct raft_snapshot *, raft_io_snapshot_put_cb);
+    raft_io_recv_cb recv;
+    raft_io_append_cb append_done;
+    raft_io_snapshot_put_cb put_done;
+    /* The snapshot on its way. */
+    uv_work_t work;
+    unsigned trailing;
+    struct raft_io_snapshot_put *put;
+    const struct raft_snapshot *snapshot;
+    struct raft_buffer bytes;
+    int serialise_status;
+};
+
+/* Interposes on an io that raft_uv_init() has filled. One guard a process: raft_io callbacks carry
+ * no room for a second owner. */
+void raft_guard_install(struct raft_guard *guard, struct raft_io *io, uv_loop_t *loop,
+                        const struct raft_guard_callbacks *callbacks, void *data);
+
+/* A received message, corrected; false when it must be dropped (its memory is freed then). */
+bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message);
+
+#endif

@@ -1,0 +1,308 @@
+/* The service's life: open, one turn of the loop, close; and what it tells about itself. */
+#include "base/log.h"
+#include "replication/peer_transport.h"
+#include "replication/service_internal.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    HEARTBEAT_MS_DEFAULT = 100,
+    ELECTION_MS_DEFAULT = 1000,
+    RAFT_INFLIGHT_ENTRIES_MAX = 1024,
+    /* We look into a stuck disk ourselves before raft_uv would try again (its retry of a failed
+     * write follows a wrong pointer in 0.22). */
+    DISK_RETRY_MS = 3600 * 1000
+};
+
+void service_fail(struct service *service, const char *reason) {
+    if (service->failed) {
+        return;
+    }
+    service->failed = true;
+    service->serving = false;
+    service->options.failed(service->options.data, reason);
+}
+
+struct state_machine *service_state(struct service *service) {
+    return service->machine;
+}
+
+/* --- One turn of the loop. --- */
+
+static void before_polling(uv_prepare_t *prepare) {
+    struct service *service = prepare->data;
+    leadership_poll(service);
+    proposals_flush(service);
+    apply_background(service);
+    expiry_arm(service);
+}
+
+static void after_polling(uv_check_t *check) {
+    expiry_run(check->data);
+}
+
+/* --- Opening. --- */
+
+static enum status status_of_start(int rv) {
+    switch (rv) {
+    case RAFT_CORRUPT:
+        return STATUS_CORRUPT;
+    case RAFT_NOSPACE:
+        return STATUS_NO_SPACE;
+    case RAFT_NOMEM:
+        return STATUS_NO_MEMORY;
+    default:
+        return STATUS_IO;
+    }
+}
+
+static enum status explain(struct service *service, const char *step, int rv, char *out_error,
+                           size_t error_size) {
+    const char *detail = raft_errmsg(&service->raft);
+    if (detail == NULL || detail[0] == '\0') {
+        detail = service->io.errmsg[0] != '\0' ? service->io.errmsg : raft_strerror(rv);
+    }
+    const char *advice =
+        rv == RAFT_CORRUPT
+            ? "Nothing was changed. Restore the data directory from a backup, or move it away to "
+              "start empty"
+            : "Check the disk and the permissions, then start again";
+    snprintf(out_error, error_size, "%s in %s: %s. %s.", step, service->options.data_dir, detail,
+             advice);
+    return status_of_start(rv);
+}
+
+static int bootstrap(struct service *service) {
+    struct raft_configuration configuration;
+    raft_configuration_init(&configuration);
+    int rv = raft_configuration_add(&configuration, service->options.member_id,
+                                    service->options.peer_address, RAFT_VOTER);
+    if (rv == 0) {
+        rv = raft_bootstrap(&service->raft, &configuration);
+    }
+    raft_configuration_close(&configuration);
+    return rv == RAFT_CANTBOOTSTRAP ? 0 : rv;
+}
+
+static void configure(struct service *service) {
+    struct raft *raft = &service->raft;
+    raft_set_election_timeout(raft, service->options.election_ms);
+    raft_set_heartbeat_timeout(raft, service->options.heartbeat_ms);
+    raft_set_pre_vote(raft, true);
+    raft_set_max_inflight_entries(raft, RAFT_INFLIGHT_ENTRIES_MAX);
+    /* Snapshots are asked for by bytes: see log_size.c. */
+    raft_set_snapshot_threshold(raft, UINT_MAX);
+}
+
+static void start_turns(struct service *service) {
+    uv_prepare_init(service->loop, &service->prepare);
+    service->prepare.data = service;
+    uv_prepare_start(&service->prepare, before_polling);
+    uv_check_init(service->loop, &service->check);
+    service->check.data = service;
+    uv_check_start(&service->check, after_polling);
+}
+
+enum status replication_open(uv_loop_t *loop, const struct replication_options *options,
+                             struct service **out_service, char *out_error, size_t error_size) {
+    struct service *service = calloc(1, sizeof *service);
+    if (service == NULL) {
+        abort();
+    }
+    service->loop = loop;
+    service->options = *options;
+    if (service->options.heartbeat_ms == 0) {
+        service->options.heartbeat_ms = HEARTBEAT_MS_DEFAULT;
+    }
+    if (service->options.election_ms == 0) {
+        service->options.election_ms = ELECTION_MS_DEFAULT;
+    }
+    service->machine = state_machine_create();
+    list_init(&service->waiting_reads);
+    proposals_init(service);
+    apply_init(service);
+
+    peer_transport_init(&service->transport);
+    service->io.version = 2;
+    enum status status;
+    const char *step = "opening the log";
+    int rv = raft_uv_init(&service->io, loop, service->options.data_dir, &service->transport);
+    if (rv == 0) {
+        raft_uv_set_auto_recovery(&service->io, false);
+        raft_uv_set_disk_retry(&service->io, DISK_RETRY_MS);
+        raft_guard_install(&service->guard, &service->io, loop, &service_guard_callbacks, service);
+        rv = raft_init(&service->raft, &service->io, &service->fsm, service->options.member_id,
+                       service->options.peer_address);
+    }
+    if (rv == 0) {
+        configure(service);
+        step = "preparing the log";
+        rv = bootstrap(service);
+    }
+    if (rv == 0) {
+        step = "reading the log";
+        rv = raft_start(&service->raft);
+    }
+    if (rv != 0 || service->failed) {
+        /* The process ends now; a half-open raft cannot be closed safely. */
+        status = service->failed ? STATUS_CORRUPT
+                                 : explain(service, step, rv, out_error, error_size);
+        return status;
+    }
+    service->io.errmsg[0] = '\0';
+    expiry_init(service);
+    disk_watch_init(service);
+    start_turns(service);
+    *out_service = service;
+    return STATUS_OK;
+}
+
+/* --- Closing. --- */
+
+static void handle_closed(uv_handle_t *handle) {
+    struct service *service = handle->data;
+    if (--service->n_handles_open > 0) {
+        return;
+    }
+    void (*closed)(void *data) = service->closed;
+    void *data = service->closed_data;
+    proposals_clear(service);
+    expiry_clear(service);
+    arena_clear(&service->arena);
+    state_machine_destroy(service->machine);
+    raft_uv_close(&service->io);
+    free(service);
+    closed(data);
+}
+
+static void raft_closed(struct raft *raft) {
+    struct service *service = list_entry(raft, struct service, raft);
+    uv_handle_t *handles[] = {(uv_handle_t *)&service->prepare, (uv_handle_t *)&service->check,
+                              (uv_handle_t *)&service->idle,
+                              (uv_handle_t *)&service->expiry_timer,
+                              (uv_handle_t *)&service->disk_timer};
+    service->n_handles_open = sizeof handles / sizeof handles[0];
+    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
+        uv_close(handles[i], handle_closed);
+    }
+}
+
+void service_close_raft(struct service *service) {
+    /* Workers that use the service must have come back. */
+    if (service->guard.is_serialising || service->disk_probing || service->n_snapshot_jobs > 0) {
+        return;
+    }
+    raft_close(&service->raft, raft_closed);
+}
+
+void replication_close(struct service *service, void (*closed)(void *data), void *data) {
+    assert(!service->closing);
+    service->closing = true;
+    service->guard.closing = true;
+    service->serving = false;
+    service->closed = closed;
+    service->closed_data = data;
+    disk_watch_stop(service);
+    uv_timer_stop(&service->expiry_timer);
+    uv_idle_stop(&service->idle);
+    proposals_fail_all(service, STATUS_STOPPED);
+    leadership_fail_reads(service, STATUS_STOPPED);
+    expiry_fail_renewals(service, STATUS_STOPPED);
+    service_close_raft(service);
+}
+
+/* --- Telling. --- */
+
+static uint64_t directory_bytes(const char *path) {
+    uint64_t total = 0;
+    DIR *directory = opendir(path);
+    if (directory == NULL) {
+        return 0;
+    }
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        struct stat info;
+        if (fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(info.st_mode)) {
+            total += (uint64_t)info.st_size;
+        }
+    }
+    closedir(directory);
+    return total;
+}
+
+void service_info(struct service *service, struct service_info *out_info) {
+    struct service_info info = service->counters;
+    raft_id leader_id = 0;
+    const char *leader_address = NULL;
+    raft_leader(&service->raft, &leader_id, &leader_address);
+    info.cluster_id = service->options.cluster_id;
+    info.member_id = service->options.member_id;
+    info.leader_id = service->failed ? 0 : leader_id;
+    info.term = raft_current_term(&service->raft);
+    info.last_index = raft_last_index(&service->raft);
+    info.applied_index = raft_last_applied(&service->raft);
+    info.disk_bytes = directory_bytes(service->options.data_dir);
+    info.log_bytes = service->log_bytes;
+    *out_info = info;
+}
+
+size_t service_members(struct service *service, struct service_member *out_members,
+                       size_t capacity) {
+    if (capacity > 0) {
+        out_members[0] = (struct service_member){.id = service->options.member_id,
+                                                 .name = service->options.name,
+                                                 .client_urls = service->options.client_urls,
+                                                 .peer_urls = service->options.peer_urls};
+    }
+    return 1;
+}
+
+/* --- A snapshot for a client. --- */
+
+struct snapshot_job {
+    uv_work_t work;
+    struct service *service;
+    struct service_snapshot *snapshot;
+    struct snapshot_view *view;
+    struct buffer bytes;
+};
+
+static void snapshot_write(uv_work_t *work) {
+    struct snapshot_job *job = work->data;
+    snapshot_view_write(job->view, &job->bytes);
+}
+
+static void snapshot_written(uv_work_t *work, int status) {
+    struct snapshot_job *job = work->data;
+    (void)status;
+    struct service *service = job->service;
+    snapshot_view_close(job->view);
+    service->n_snapshot_jobs--;
+    service->reclaiming = true;
+    job->snapshot->done(job->snapshot, service->closing ? STATUS_STOPPED : STATUS_OK, &job->bytes);
+    free(job);
+    if (service->closing) {
+        service_close_raft(service);
+    }
+}
+
+void service_snapshot(struct service *service, struct service_snapshot *snapshot) {
+    struct snapshot_job *job = calloc(1, sizeof *job);
+    if (job == NULL) {
+        abort();
+    }
+    job->service = service;
+    job->snapshot = snapshot;
+    job->view = snapshot_view_open(service->machine);
+    service->n_snapshot_jobs++;
+    job->work.data = job;
+    buffer_init(&job->bytes);
+    uv_queue_work(service->loop, &job->work, snapshot_write, snapshot_written);
+}

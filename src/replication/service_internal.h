@@ -1,0 +1,173 @@
+/*
+ * What the files of this folder share: the service itself. Proposals (proposals.c) become entries,
+ * entries come back to be applied (apply.c), the leader watches deadlines (expiry.c) and the disk
+ * (disk_watch.c), snapshots cut the log (log_size.c).
+ */
+#ifndef LEASED_REPLICATION_SERVICE_INTERNAL_H
+#define LEASED_REPLICATION_SERVICE_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/list.h"
+#include "core/service.h"
+#include "replication/raft_guard.h"
+#include "replication/replication.h"
+
+#include <raft.h>
+#include <raft/uv.h>
+#include <stdbool.h>
+#include <uv.h>
+
+enum {
+    /* Entries on their way at once. While these are, what arrives is gathered into the next one. */
+    PROPOSALS_IN_FLIGHT_MAX = 4,
+    /* Leases ended by one entry: few enough that applying it holds nobody up for long. */
+    EXPIRY_BATCH_MAX = 2048,
+    EXPIRY_IN_FLIGHT_MAX = 2,
+    LATENESS_BUCKETS = 12,
+    /* The answer leaves at the end of this turn of the loop; the deadline is counted from then
+     * (safety rule 2), so that the holder always stops first. */
+    ANSWER_MARGIN_MS = 2
+};
+
+/* Bytes of commands waiting or on their way; more are refused. */
+#define PROPOSALS_BYTES_MAX ((size_t)64 * 1024 * 1024)
+
+/* The requests of one entry, in the order of its commands. */
+struct proposal {
+    struct raft_apply apply;
+    struct service *service;
+    struct list link;
+    struct list requests;
+    uint64_t sequence;
+    uint64_t submitted_ms;
+    uint64_t n_commands;
+    struct buffer commands; /* until it is handed to raft */
+};
+
+struct expiry_batch {
+    struct service_request request;
+    struct service *service;
+    bool in_flight;
+    size_t n;
+    int64_t ids[EXPIRY_BATCH_MAX];
+    uint64_t due_ms[EXPIRY_BATCH_MAX];
+};
+
+struct service {
+    uv_loop_t *loop;
+    struct replication_options options;
+    struct raft raft;
+    struct raft_io io;
+    struct raft_uv_transport transport;
+    struct raft_fsm fsm;
+    struct raft_guard guard;
+    struct state_machine *machine;
+    bool failed;
+    bool closing;
+    void (*closed)(void *data);
+    void *closed_data;
+
+    /* proposals.c */
+    uint64_t incarnation;
+    uint64_t sequence;        /* of the newest proposal */
+    struct proposal *open;    /* gathering; NULL: none */
+    struct list ready;        /* gathered, waiting for room in flight */
+    struct list in_flight;
+    size_t n_in_flight;
+    size_t pending_bytes;
+    struct list refused[STATUS_COUNT]; /* requests to be told so at the end of the turn */
+    bool has_refused;
+    uint32_t lease_id_prefix;
+    uint32_t lease_id_counter;
+
+    /* leadership.c */
+    uint64_t barrier_term; /* the term whose first entry has been proposed; 0: none */
+    bool serving;          /* leader, and an entry of this term was applied */
+    struct service_request barrier;
+    struct list waiting_reads;
+
+    /* expiry.c */
+    struct expiry_batch *expiry[EXPIRY_IN_FLIGHT_MAX];
+    struct list waiting_renewals;
+    uint64_t turn_ms;       /* when the loop last came round */
+    uint64_t hold_until_ms; /* after a stall nothing expires before this */
+    bool is_stalled;
+    uv_timer_t expiry_timer;
+    uint64_t expiry_timer_ms; /* when it fires; UINT64_MAX: not running */
+
+    /* apply.c */
+    struct arena arena;
+    struct snapshot_view *view; /* of the snapshot being made; NULL: none */
+    size_t n_snapshot_jobs;     /* snapshots being made for clients */
+    bool reclaiming;
+    uv_idle_t idle; /* runs while there is background work */
+    bool idle_runs;
+
+    /* log_size.c */
+    size_t log_bytes;          /* applied since the last snapshot */
+    size_t log_bytes_at_view;  /* of which the one being made covers this much */
+    size_t snapshot_bytes;     /* size of the last snapshot */
+
+    /* disk_watch.c */
+    uv_timer_t disk_timer;
+    uv_work_t disk_work;
+    bool disk_probing;
+    int disk_errno;
+    uint64_t snapshot_begun_ms;
+
+    uv_prepare_t prepare;
+    uv_check_t check;
+    unsigned n_handles_open;
+
+    struct service_info counters; /* only its counters are used */
+};
+
+/* proposals.c */
+void proposals_init(struct service *service);
+void proposals_clear(struct service *service);
+/* Hands what was gathered to raft, as far as there is room. */
+void proposals_flush(struct service *service);
+/* The oldest proposal on its way if it is this one, else NULL. */
+struct proposal *proposals_match(struct service *service, uint64_t sequence);
+/* Fails everything that has not been applied. */
+void proposals_fail_all(struct service *service, enum status status);
+void proposals_refuse(struct service *service, struct service_request *request,
+                      enum status status);
+/* Submits although the service does not serve yet: the first entry of a term. */
+void proposals_submit(struct service *service, struct service_request *request,
+                      const struct command *command);
+
+/* leadership.c */
+void leadership_poll(struct service *service);
+void leadership_fail_reads(struct service *service, enum status status);
+
+/* expiry.c */
+void expiry_init(struct service *service);
+void expiry_clear(struct service *service);
+/* After polling: ends what is due, unless sockets must be read first. */
+void expiry_run(struct service *service);
+/* Before polling: sets the timer for the next deadline. */
+void expiry_arm(struct service *service);
+void expiry_fail_renewals(struct service *service, enum status status);
+
+/* apply.c */
+void apply_init(struct service *service);
+/* Starts the background work when there is some. */
+void apply_background(struct service *service);
+
+/* log_size.c */
+void log_size_added(struct service *service, size_t bytes);
+void log_size_view_opened(struct service *service);
+void log_size_stored(struct service *service);
+
+/* disk_watch.c */
+void disk_watch_init(struct service *service);
+void disk_watch_stop(struct service *service);
+
+/* service.c */
+void service_fail(struct service *service, const char *reason);
+void service_close_raft(struct service *service);
+extern const struct raft_guard_callbacks service_guard_callbacks;
+
+#endif
