@@ -10,6 +10,9 @@
  * It follows that every occupied slot of a level lies after the time's own byte, and that all of a
  * lower level is due before anything of a higher one. A bitmap of occupied slots a level then finds
  * the next event in a few instructions, however far away it is.
+ *
+ * A timer that is moved to a later time stays in its slot until that is reached, and is then put
+ * where it belongs: a slot's time is never after its timers'.
  */
 #include "base/timing_wheel.h"
 
@@ -113,17 +116,17 @@ static void slot_remove(struct timing_wheel *wheel, struct timing_wheel_timer *t
 void timing_wheel_arm(struct timing_wheel *wheel, uint32_t handle, uint64_t due_ms) {
     assert(handle != TIMING_WHEEL_NONE);
     struct timing_wheel_timer *timer = wheel->resolve(wheel->owner, handle);
-    uint32_t slot = slot_for(wheel->now_ms, due_ms);
+    uint64_t old_due_ms = timer->due_ms;
     timer->due_ms = due_ms;
-    if (timer->slot == slot) {
-        return;
-    }
     if (timing_wheel_is_armed(timer)) {
+        if (due_ms >= old_due_ms) {
+            return;
+        }
         slot_remove(wheel, timer);
     } else {
         wheel->count++;
     }
-    slot_insert(wheel, slot, handle, timer);
+    slot_insert(wheel, slot_for(wheel->now_ms, due_ms), handle, timer);
 }
 
 void timing_wheel_disarm(struct timing_wheel *wheel, uint32_t handle) {
@@ -147,24 +150,29 @@ static unsigned level_first(const struct timing_wheel *wheel, unsigned level, un
     return SLOTS;
 }
 
+/* When a slot is looked at: the bytes above its level are the time's own, those below are zero. */
+static uint64_t slot_time_ms(const struct timing_wheel *wheel, uint32_t slot) {
+    unsigned level = slot / SLOTS;
+    unsigned shift = level * LEVEL_BITS;
+    uint64_t above = level + 1 < LEVELS ? wheel->now_ms >> (shift + LEVEL_BITS) : 0;
+    return (above << LEVEL_BITS | slot % SLOTS) << shift;
+}
+
 /* When something is next to be done, and in which level; UINT64_MAX with level LEVELS: never. */
 static uint64_t next_event(const struct timing_wheel *wheel, unsigned *out_level) {
     for (unsigned level = 0; wheel->count > 0 && level < LEVELS; level++) {
         unsigned digit = level_first(wheel, level, level_byte(wheel->now_ms, level));
         if (digit < SLOTS) {
-            unsigned shift = level * LEVEL_BITS;
-            /* The bytes above this level are the time's own, those below are zero. */
-            uint64_t above = level + 1 < LEVELS ? wheel->now_ms >> (shift + LEVEL_BITS) : 0;
             *out_level = level;
-            return (above << LEVEL_BITS | digit) << shift;
+            return slot_time_ms(wheel, level * SLOTS + digit);
         }
     }
     *out_level = LEVELS;
     return UINT64_MAX;
 }
 
-/* Moves timers from the slot at the wheel's time down to where they now belong. False when the
- * slot was too full to be emptied in one call. */
+/* Moves timers from the slot at the wheel's time to where they now belong. False when the slot was
+ * too full to be emptied in one call. */
 static bool move_down(struct timing_wheel *wheel, size_t *moves_left) {
     unsigned level = wheel->moving_level;
     uint32_t slot = level * SLOTS + level_byte(wheel->now_ms, level);
@@ -182,17 +190,27 @@ static bool move_down(struct timing_wheel *wheel, size_t *moves_left) {
     return true;
 }
 
-/* Takes timers out of the slot of the wheel's own millisecond. */
-static size_t take_due(struct timing_wheel *wheel, uint32_t *out_handles, size_t capacity) {
+/* Takes timers out of the slot of the wheel's own millisecond, and puts those in their place that
+ * were moved to a later time. False when no more moves are left. */
+static bool take_due(struct timing_wheel *wheel, size_t *moves_left, uint32_t *out_handles,
+                     size_t capacity, size_t *n) {
     uint32_t slot = level_byte(wheel->now_ms, 0);
     uint32_t handle;
-    size_t n = 0;
-    while (n < capacity && (handle = wheel->first[slot]) != TIMING_WHEEL_NONE) {
-        slot_remove(wheel, wheel->resolve(wheel->owner, handle));
-        wheel->count--;
-        out_handles[n++] = handle;
+    while (*n < capacity && (handle = wheel->first[slot]) != TIMING_WHEEL_NONE) {
+        struct timing_wheel_timer *timer = wheel->resolve(wheel->owner, handle);
+        if (timer->due_ms <= wheel->now_ms) {
+            slot_remove(wheel, timer);
+            wheel->count--;
+            out_handles[(*n)++] = handle;
+        } else if (*moves_left > 0) {
+            --*moves_left;
+            slot_remove(wheel, timer);
+            slot_insert(wheel, slot_for(wheel->now_ms, timer->due_ms), handle, timer);
+        } else {
+            return false;
+        }
     }
-    return n;
+    return true;
 }
 
 size_t timing_wheel_advance(struct timing_wheel *wheel, uint64_t now_ms, uint32_t *out_handles,
@@ -213,10 +231,10 @@ size_t timing_wheel_advance(struct timing_wheel *wheel, uint64_t now_ms, uint32_
             break;
         }
         wheel->now_ms = event_ms;
-        if (level == 0) {
-            n += take_due(wheel, out_handles + n, capacity - n);
-        } else {
+        if (level > 0) {
             wheel->moving_level = level;
+        } else if (!take_due(wheel, &moves_left, out_handles, capacity, &n)) {
+            return n;
         }
     }
     return n;
@@ -237,10 +255,15 @@ size_t timing_wheel_count(const struct timing_wheel *wheel) {
 static size_t validate_slot(const struct timing_wheel *wheel, uint32_t slot) {
     unsigned level = slot / SLOTS;
     unsigned digit = slot % SLOTS;
-    bool is_moving =
-        level > 0 && level == wheel->moving_level && digit == level_byte(wheel->now_ms, level);
+    uint64_t time_ms = slot_time_ms(wheel, slot);
     bool is_marked = (wheel->occupied[level][digit / WORD_BITS] >> (digit % WORD_BITS)) & 1;
     assert(is_marked == (wheel->first[slot] != TIMING_WHEEL_NONE));
+    if (is_marked) {
+        assert(time_ms >= wheel->now_ms);
+        if (level > 0 && time_ms == wheel->now_ms) {
+            assert(level == wheel->moving_level);
+        }
+    }
 
     size_t count = 0;
     uint32_t previous = TIMING_WHEEL_NONE;
@@ -249,11 +272,9 @@ static size_t validate_slot(const struct timing_wheel *wheel, uint32_t slot) {
         const struct timing_wheel_timer *timer = wheel->resolve(wheel->owner, handle);
         assert(timer->slot == slot);
         assert(timer->previous == previous);
-        if (is_moving) {
-            assert(timer->due_ms >= wheel->now_ms);
-            assert(timer->due_ms >> (level * LEVEL_BITS) == wheel->now_ms >> (level * LEVEL_BITS));
-        } else {
-            assert(slot_for(wheel->now_ms, timer->due_ms) == slot);
+        /* An overdue timer lies in the slot of the moment. */
+        if (time_ms > wheel->now_ms) {
+            assert(timer->due_ms >= time_ms);
         }
         count++;
         assert(count <= wheel->count);

@@ -39,7 +39,9 @@ static inline bool timing_wheel_is_armed(const struct timing_wheel_timer *timer)
     return timer->slot != TIMING_WHEEL_NONE;
 }
 
-/* Arms a timer, or moves it when it is armed. A time that has passed is due at the next advance. */
+/* Arms a timer, or moves it when it is armed. A time that has passed is due at the next advance.
+ * Moving to a later time touches nothing but the timer: it is put in its place when its old time
+ * comes. Renewing is what a lease does most. */
 void timing_wheel_arm(struct timing_wheel *wheel, uint32_t handle, uint64_t due_ms);
 /* Harmless when not armed. */
 void timing_wheel_disarm(struct timing_wheel *wheel, uint32_t handle);
@@ -53,8 +55,9 @@ void timing_wheel_disarm(struct timing_wheel *wheel, uint32_t handle);
 size_t timing_wheel_advance(struct timing_wheel *wheel, uint64_t now_ms, uint32_t *out_handles,
                             size_t capacity);
 
-/* A time not later than the next due timer (exact when that lies within the current 256 ms;
- * further out it may be an earlier cascade point, to be asked again then). UINT64_MAX: none. */
+/* A time not later than the next due timer: exact when that lies within the current 256 ms and no
+ * timer was moved later from a time before it; otherwise it may be an earlier moment at which the
+ * wheel wants to be advanced, to be asked again then. UINT64_MAX: none. */
 uint64_t timing_wheel_next_ms(const struct timing_wheel *wheel);
 
 size_t timing_wheel_count(const struct timing_wheel *wheel);

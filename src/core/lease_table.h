@@ -73,10 +73,12 @@ void lease_table_detach(struct lease_table *table, struct record *record);
 /* --- Reading. --- */
 
 bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_facts *out_facts);
-/* Records of a lease, linked by record->lease_next; NULL: none, or no such lease. */
+/* Records of a lease, linked by record->lease_next; NULL: none, or no such lease. The order is not
+ * the same on every replica: who deletes them sorts by key first. */
 struct record *lease_table_first_key(const struct lease_table *table, int64_t id);
 size_t lease_table_key_count(const struct lease_table *table, int64_t id);
-/* Any child of a lease, 0: none. */
+/* The child of a lease with the smallest id, so that every replica ends them in the same order;
+ * 0: none. */
 int64_t lease_table_first_child(const struct lease_table *table, int64_t id);
 /* Copies the ids of all leases in ascending order. The caller frees it. */
 int64_t *lease_table_ids(const struct lease_table *table, size_t *out_n);
@@ -100,29 +102,34 @@ void lease_table_lead(struct lease_table *table, uint64_t now_ms);
 void lease_table_follow(struct lease_table *table);
 bool lease_table_is_leading(const struct lease_table *table);
 
-/* Counts a lease anew from now_ms. STATUS_LEASE_NOT_FOUND; STATUS_PENDING when its expiry has
- * been taken for proposal already (lease_table_take_expired): wait for its end.
+/* Counts a lease anew from now_ms. STATUS_LEASE_NOT_FOUND; STATUS_NO_LEADER when not leading;
+ * STATUS_PENDING when its expiry has been taken for proposal already (lease_table_take_expired):
+ * wait for its end.
  * `out_ttl_ms`: the full TTL. `out_checkpointed`: true when a checkpoint stands that must be
  * cleared through the log before the renewal is acknowledged. */
 enum status lease_table_renew(struct lease_table *table, int64_t id, uint64_t now_ms,
                               int64_t *out_ttl_ms, bool *out_checkpointed);
 
-/* Remaining time, 0 when it is over, LEASE_TTL_FOREVER. STATUS_LEASE_NOT_FOUND. */
+/* Remaining time, 0 when it is over, LEASE_TTL_FOREVER. STATUS_LEASE_NOT_FOUND, STATUS_NO_LEADER. */
 enum status lease_table_remaining(const struct lease_table *table, int64_t id, uint64_t now_ms,
                                   int64_t *out_remaining_ms);
 
 /* Takes at most `capacity` leases whose deadline has passed, marks them as expiring, and writes
- * their ids in ascending order. Returns how many; `capacity` means that there may be more. Never
- * early. A lease that was taken is not given out again unless lease_table_untake() is called. */
+ * their ids in ascending order. Returns how many; `capacity` means that there may be more, and so
+ * does lease_table_next_ms() <= now_ms afterwards (the work of one call is bounded). Never early.
+ * A lease that was taken is not given out again unless lease_table_untake() is called. */
 size_t lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
                                 size_t capacity);
-/* The proposal failed: the lease is due again at once. Harmless when it is gone. */
+/* The proposal failed: the lease is due again at once (or, if its TTL was changed meanwhile, when
+ * that is over). Harmless when it is gone. */
 void lease_table_untake(struct lease_table *table, int64_t id);
 
-/* A time not later than the next deadline; UINT64_MAX: none. */
+/* A time at which to call lease_table_take_expired() again: not later than the next deadline, but
+ * perhaps earlier. UINT64_MAX: none. */
 uint64_t lease_table_next_ms(const struct lease_table *table);
 
-/* When the lease would have been due: for measuring lateness. 0: unknown. */
+/* When the lease would have been due: for measuring lateness, also while it is expiring. 0: unknown,
+ * or never. */
 uint64_t lease_table_due_ms(const struct lease_table *table, int64_t id);
 
 /* --- Views: the facts of all leases at one moment, readable from one other thread. --- */
@@ -141,7 +148,16 @@ bool lease_view_visit(const struct lease_view *view,
 /* The ended list as it was, oldest first. */
 size_t lease_view_ended(const struct lease_view *view, struct lease_ended *out_ended,
                         size_t capacity);
-/* Puts an entry back on the ended list when restoring (oldest first). */
+
+/* --- Restoring, into a new table that does not lead. --- */
+
+/* Puts a lease back as lease_view_visit() gave it, in any order: a parent may come after its
+ * children. STATUS_CORRUPT. */
+enum status lease_table_restore(struct lease_table *table, const struct lease_facts *facts);
+/* Ends the restore: ties children to their parents. STATUS_CORRUPT when a parent is missing or a
+ * lease would descend from itself; the table is then good for nothing but lease_table_destroy(). */
+enum status lease_table_restore_end(struct lease_table *table);
+/* Puts an entry back on the ended list (oldest first). */
 void lease_table_restore_ended(struct lease_table *table, const struct lease_ended *ended);
 
 /* Asserts every invariant; for tests. */

@@ -130,6 +130,29 @@ static void moving_within_one_slot_keeps_the_new_time(void **state) {
     timing_wheel_destroy(wheel);
 }
 
+static void a_timer_renewed_forever_never_comes_out(void **state) {
+    struct timing_wheel *wheel = wheel_at(0);
+    for (uint64_t now_ms = 0; now_ms < 1000000; now_ms += 1700) {
+        timing_wheel_arm(wheel, 3, now_ms + 5000);
+        timing_wheel_arm(wheel, 4, now_ms + 1701);
+        EXPECT_NONE_DUE(wheel, now_ms + 1700);
+    }
+    EXPECT_DUE(wheel, 1000000 + 5000, 3, 4);
+    timing_wheel_destroy(wheel);
+}
+
+static void next_ms_never_passes_a_timer_that_was_moved(void **state) {
+    struct timing_wheel *wheel = wheel_at(0);
+    timing_wheel_arm(wheel, 1, 50);
+    timing_wheel_arm(wheel, 1, 60);
+    timing_wheel_arm(wheel, 1, 55);
+    assert_true(timing_wheel_next_ms(wheel) <= 55);
+    EXPECT_NONE_DUE(wheel, 54);
+    assert_int_equal(timing_wheel_next_ms(wheel), 55);
+    EXPECT_DUE(wheel, 55, 1);
+    timing_wheel_destroy(wheel);
+}
+
 static void a_disarmed_timer_never_comes_out(void **state) {
     struct timing_wheel *wheel = wheel_at(0);
     for (uint32_t i = 0; i < 5; i++) {
@@ -185,6 +208,7 @@ static void capacity_limits_a_batch_and_the_rest_follows(void **state) {
 static void next_ms_is_exact_within_the_current_256_ms(void **state) {
     struct timing_wheel *wheel = wheel_at(0x1000);
     for (uint64_t due_ms = 0x10ff; due_ms > 0x1000; due_ms--) {
+        timing_wheel_disarm(wheel, 0);
         timing_wheel_arm(wheel, 0, due_ms);
         assert_int_equal(timing_wheel_next_ms(wheel), due_ms);
     }
@@ -321,6 +345,8 @@ int main(void) {
         cmocka_unit_test(a_time_that_has_passed_is_due_at_the_next_advance),
         cmocka_unit_test(arming_again_moves_the_timer),
         cmocka_unit_test(moving_within_one_slot_keeps_the_new_time),
+        cmocka_unit_test(a_timer_renewed_forever_never_comes_out),
+        cmocka_unit_test(next_ms_never_passes_a_timer_that_was_moved),
         cmocka_unit_test(a_disarmed_timer_never_comes_out),
         cmocka_unit_test(time_does_not_go_back),
         cmocka_unit_test(capacity_limits_a_batch_and_the_rest_follows),

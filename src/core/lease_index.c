@@ -1,0 +1,139 @@
+#include "core/lease_index.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { BUCKETS_MIN = 64 };
+
+/* Ids may be sequential or chosen by clients: every bit of them must reach every bit of the hash.
+ * The finaliser of MurmurHash3 does that; the constant only moves the fixed point away from 0. */
+static uint64_t hash_id(int64_t id) {
+    uint64_t hash = (uint64_t)id ^ UINT64_C(0x2545f4914f6cdd1d);
+    hash ^= hash >> 33;
+    hash *= UINT64_C(0xff51afd7ed558ccd);
+    hash ^= hash >> 33;
+    hash *= UINT64_C(0xc4ceb9fe1a85ec53);
+    hash ^= hash >> 33;
+    return hash;
+}
+
+static size_t bucket_of(const struct lease_index *index, int64_t id) {
+    uint64_t hash = hash_id(id);
+    size_t bucket = hash & (index->round * 2 - 1);
+    return bucket < index->n_buckets ? bucket : hash & (index->round - 1);
+}
+
+static void set_capacity(struct lease_index *index, size_t capacity) {
+    uint32_t *buckets = realloc(index->buckets, capacity * sizeof buckets[0]);
+    if (buckets == NULL) {
+        abort();
+    }
+    index->buckets = buckets;
+    index->capacity = capacity;
+}
+
+void lease_index_init(struct lease_index *index) {
+    *index = (struct lease_index){.n_buckets = BUCKETS_MIN, .round = BUCKETS_MIN};
+    set_capacity(index, BUCKETS_MIN);
+    for (size_t i = 0; i < BUCKETS_MIN; i++) {
+        index->buckets[i] = LEASE_NONE;
+    }
+}
+
+void lease_index_clear(struct lease_index *index) {
+    free(index->buckets);
+    *index = (struct lease_index){0};
+}
+
+uint32_t lease_index_find(const struct lease_index *index, const struct lease_pages *pages,
+                          int64_t id) {
+    uint32_t handle = index->buckets[bucket_of(index, id)];
+    while (handle != LEASE_NONE && lease_pages_fact(pages, handle)->id != id) {
+        handle = lease_pages_local(pages, handle)->next;
+    }
+    return handle;
+}
+
+static void push(struct lease_index *index, struct lease_pages *pages, size_t bucket,
+                 uint32_t handle) {
+    lease_pages_local(pages, handle)->next = index->buckets[bucket];
+    index->buckets[bucket] = handle;
+}
+
+/* Adds one bucket, and shares the chain of the bucket it was split from. */
+static void grow(struct lease_index *index, struct lease_pages *pages) {
+    if (index->n_buckets == index->capacity) {
+        set_capacity(index, index->capacity * 2);
+    }
+    size_t from = index->n_buckets - index->round;
+    uint32_t handle = index->buckets[from];
+    index->buckets[from] = LEASE_NONE;
+    index->buckets[index->n_buckets++] = LEASE_NONE;
+    while (handle != LEASE_NONE) {
+        uint32_t next = lease_pages_local(pages, handle)->next;
+        push(index, pages, bucket_of(index, lease_pages_fact(pages, handle)->id), handle);
+        handle = next;
+    }
+    if (index->n_buckets == index->round * 2) {
+        index->round *= 2;
+    }
+}
+
+/* Takes the last bucket away again. */
+static void shrink(struct lease_index *index, struct lease_pages *pages) {
+    if (index->n_buckets == index->round) {
+        index->round /= 2;
+    }
+    index->n_buckets--;
+    size_t into = index->n_buckets - index->round;
+    uint32_t handle = index->buckets[index->n_buckets];
+    while (handle != LEASE_NONE) {
+        uint32_t next = lease_pages_local(pages, handle)->next;
+        push(index, pages, into, handle);
+        handle = next;
+    }
+    if (index->n_buckets < index->capacity / 4) {
+        set_capacity(index, index->capacity / 2);
+    }
+}
+
+void lease_index_add(struct lease_index *index, struct lease_pages *pages, uint32_t handle) {
+    if (index->count >= index->n_buckets) {
+        grow(index, pages);
+    }
+    push(index, pages, bucket_of(index, lease_pages_fact(pages, handle)->id), handle);
+    index->count++;
+}
+
+void lease_index_remove(struct lease_index *index, struct lease_pages *pages, uint32_t handle) {
+    uint32_t *place = &index->buckets[bucket_of(index, lease_pages_fact(pages, handle)->id)];
+    while (*place != handle) {
+        assert(*place != LEASE_NONE);
+        place = &lease_pages_local(pages, *place)->next;
+    }
+    *place = lease_pages_local(pages, handle)->next;
+    index->count--;
+    while (index->n_buckets > BUCKETS_MIN && index->count < index->n_buckets / 2) {
+        shrink(index, pages);
+    }
+}
+
+size_t lease_index_bytes(const struct lease_index *index) {
+    return index->capacity * sizeof index->buckets[0];
+}
+
+void lease_index_validate(const struct lease_index *index, const struct lease_pages *pages) {
+    assert(index->n_buckets >= index->round);
+    assert(index->n_buckets < index->round * 2);
+    assert(index->n_buckets <= index->capacity);
+    size_t count = 0;
+    for (size_t i = 0; i < index->n_buckets; i++) {
+        uint32_t handle = index->buckets[i];
+        for (; handle != LEASE_NONE; handle = lease_pages_local(pages, handle)->next) {
+            assert(bucket_of(index, lease_pages_fact(pages, handle)->id) == i);
+            count++;
+            assert(count <= index->count);
+        }
+    }
+    assert(count == index->count);
+}

@@ -1,0 +1,288 @@
+#include "core/lease_table.h"
+
+#include "core/lease_family.h"
+#include "core/lease_table_internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct lease_table *lease_table_create(void) {
+    struct lease_table *table = calloc(1, sizeof *table);
+    if (table == NULL) {
+        abort();
+    }
+    table->ended = calloc(LEASE_ENDED_MAX, sizeof table->ended[0]);
+    if (table->ended == NULL) {
+        abort();
+    }
+    lease_pages_init(&table->pages);
+    lease_index_init(&table->index);
+    return table;
+}
+
+void lease_table_destroy(struct lease_table *table) {
+    if (table == NULL) {
+        return;
+    }
+    timing_wheel_destroy(table->wheel);
+    lease_index_clear(&table->index);
+    lease_pages_clear(&table->pages);
+    free(table->ended);
+    free(table);
+}
+
+size_t lease_table_count(const struct lease_table *table) {
+    return table->index.count;
+}
+
+size_t lease_table_bytes(const struct lease_table *table) {
+    return sizeof *table + LEASE_ENDED_MAX * sizeof table->ended[0] + table->pages.bytes +
+           lease_index_bytes(&table->index);
+}
+
+static uint32_t find(const struct lease_table *table, int64_t id) {
+    return lease_index_find(&table->index, &table->pages, id);
+}
+
+static enum status check_ttl(int64_t ttl_ms) {
+    if (ttl_ms < 1) {
+        return STATUS_INVALID;
+    }
+    if (ttl_ms > LEASE_TTL_MS_MAX && ttl_ms != LEASE_TTL_FOREVER) {
+        return STATUS_LEASE_TTL_TOO_LARGE;
+    }
+    return STATUS_OK;
+}
+
+static enum status check_facts(const struct lease_table *table, const struct lease_facts *facts) {
+    if (facts->id == 0 || facts->checkpoint_ms < 0) {
+        return STATUS_INVALID;
+    }
+    enum status status = check_ttl(facts->ttl_ms);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return find(table, facts->id) == LEASE_NONE ? STATUS_OK : STATUS_LEASE_EXISTS;
+}
+
+enum status lease_table_grant(struct lease_table *table, const struct lease_facts *facts,
+                              uint64_t now_ms) {
+    enum status status = check_facts(table, facts);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uint32_t parent = LEASE_NONE;
+    if (facts->parent_id != 0) {
+        parent = find(table, facts->parent_id);
+        if (parent == LEASE_NONE) {
+            return STATUS_LEASE_NOT_FOUND;
+        }
+    }
+    uint32_t handle = lease_pages_add(&table->pages, facts);
+    lease_index_add(&table->index, &table->pages, handle);
+    if (parent != LEASE_NONE) {
+        lease_family_join(&table->pages, parent, handle);
+    }
+    lease_deadlines_start(table, handle, facts->ttl_ms, now_ms);
+    return STATUS_OK;
+}
+
+enum status lease_table_restore(struct lease_table *table, const struct lease_facts *facts) {
+    assert(table->wheel == NULL);
+    if (check_facts(table, facts) != STATUS_OK) {
+        return STATUS_CORRUPT;
+    }
+    uint32_t handle = lease_pages_add(&table->pages, facts);
+    lease_index_add(&table->index, &table->pages, handle);
+    return STATUS_OK;
+}
+
+enum status lease_table_restore_end(struct lease_table *table) {
+    return lease_family_restore(&table->pages, &table->index);
+}
+
+void lease_table_restore_ended(struct lease_table *table, const struct lease_ended *ended) {
+    table->ended[table->n_ended % LEASE_ENDED_MAX] = *ended;
+    table->n_ended++;
+}
+
+enum status lease_table_end(struct lease_table *table, int64_t id, enum lease_end reason,
+                            int64_t wall_ms) {
+    uint32_t handle = find(table, id);
+    if (handle == LEASE_NONE) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    assert(lease_pages_local(&table->pages, handle)->first_key == NULL);
+    assert(lease_family_first(&table->pages, handle) == LEASE_NONE);
+    struct lease_facts facts;
+    lease_pages_get(&table->pages, handle, &facts);
+    if (facts.parent_id != 0) {
+        lease_family_leave(&table->pages, find(table, facts.parent_id), handle);
+    }
+    lease_deadlines_stop(table, handle);
+    lease_index_remove(&table->index, &table->pages, handle);
+    lease_pages_remove(&table->pages, handle);
+    lease_table_restore_ended(
+        table, &(struct lease_ended){
+                   .id = id, .ttl_ms = facts.ttl_ms, .wall_ms = wall_ms, .reason = reason});
+    return STATUS_OK;
+}
+
+enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t ttl_ms,
+                                uint64_t now_ms) {
+    enum status status = check_ttl(ttl_ms);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uint32_t handle = find(table, id);
+    if (handle == LEASE_NONE) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    struct lease_facts facts;
+    lease_pages_get(&table->pages, handle, &facts);
+    facts.ttl_ms = ttl_ms;
+    facts.checkpoint_ms = 0;
+    lease_pages_set(&table->pages, handle, &facts);
+    lease_deadlines_start(table, handle, ttl_ms, now_ms);
+    return STATUS_OK;
+}
+
+enum status lease_table_checkpoint(struct lease_table *table, int64_t id, int64_t remaining_ms) {
+    if (remaining_ms < 0) {
+        return STATUS_INVALID;
+    }
+    uint32_t handle = find(table, id);
+    if (handle == LEASE_NONE) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    struct lease_facts facts;
+    lease_pages_get(&table->pages, handle, &facts);
+    if (facts.checkpoint_ms != remaining_ms) {
+        facts.checkpoint_ms = remaining_ms;
+        lease_pages_set(&table->pages, handle, &facts);
+    }
+    return STATUS_OK;
+}
+
+enum status lease_table_attach(struct lease_table *table, struct record *record) {
+    if (record->lease_id == 0) {
+        return STATUS_OK;
+    }
+    uint32_t handle = find(table, record->lease_id);
+    if (handle == LEASE_NONE) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    struct lease_local *lease = lease_pages_local(&table->pages, handle);
+    record->lease_before = NULL;
+    record->lease_next = lease->first_key;
+    if (record->lease_next != NULL) {
+        record->lease_next->lease_before = record;
+    }
+    lease->first_key = record;
+    return STATUS_OK;
+}
+
+void lease_table_detach(struct lease_table *table, struct record *record) {
+    if (record->lease_id == 0) {
+        return;
+    }
+    if (record->lease_before != NULL) {
+        record->lease_before->lease_next = record->lease_next;
+    } else {
+        uint32_t handle = find(table, record->lease_id);
+        if (handle == LEASE_NONE || lease_pages_local(&table->pages, handle)->first_key != record) {
+            return; /* it was not attached */
+        }
+        lease_pages_local(&table->pages, handle)->first_key = record->lease_next;
+    }
+    if (record->lease_next != NULL) {
+        record->lease_next->lease_before = record->lease_before;
+    }
+    record->lease_next = NULL;
+    record->lease_before = NULL;
+}
+
+bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_facts *out_facts) {
+    uint32_t handle = find(table, id);
+    if (handle == LEASE_NONE) {
+        return false;
+    }
+    lease_pages_get(&table->pages, handle, out_facts);
+    return true;
+}
+
+struct record *lease_table_first_key(const struct lease_table *table, int64_t id) {
+    uint32_t handle = find(table, id);
+    return handle == LEASE_NONE ? NULL : lease_pages_local(&table->pages, handle)->first_key;
+}
+
+size_t lease_table_key_count(const struct lease_table *table, int64_t id) {
+    size_t count = 0;
+    const struct record *record = lease_table_first_key(table, id);
+    for (; record != NULL; record = record->lease_next) {
+        count++;
+    }
+    return count;
+}
+
+int64_t lease_table_first_child(const struct lease_table *table, int64_t id) {
+    uint32_t handle = find(table, id);
+    if (handle == LEASE_NONE) {
+        return 0;
+    }
+    uint32_t child = lease_family_first(&table->pages, handle);
+    return child == LEASE_NONE ? 0 : lease_pages_fact(&table->pages, child)->id;
+}
+
+static int compare_ids(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a;
+    int64_t right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+void lease_ids_sort(int64_t *ids, size_t n) {
+    qsort(ids, n, sizeof ids[0], compare_ids);
+}
+
+int64_t *lease_table_ids(const struct lease_table *table, size_t *out_n) {
+    int64_t *ids = malloc((lease_table_count(table) + 1) * sizeof ids[0]);
+    if (ids == NULL) {
+        abort();
+    }
+    size_t n = 0;
+    for (uint32_t handle = lease_pages_next(&table->pages, 0); handle != LEASE_NONE;
+         handle = lease_pages_next(&table->pages, handle + 1)) {
+        ids[n++] = lease_pages_fact(&table->pages, handle)->id;
+    }
+    assert(n == lease_table_count(table));
+    lease_ids_sort(ids, n);
+    *out_n = n;
+    return ids;
+}
+
+size_t lease_table_ended(const struct lease_table *table, struct lease_ended *out_ended,
+                         size_t capacity) {
+    size_t n = 0;
+    while (n < capacity && n < LEASE_ENDED_MAX && n < table->n_ended) {
+        out_ended[n] = table->ended[(table->n_ended - 1 - n) % LEASE_ENDED_MAX];
+        n++;
+    }
+    return n;
+}
+
+void lease_table_validate(const struct lease_table *table) {
+    lease_pages_validate(&table->pages, table->index.count);
+    lease_index_validate(&table->index, &table->pages);
+    lease_family_validate(&table->pages, &table->index);
+    lease_deadlines_validate(table);
+    for (uint32_t handle = lease_pages_next(&table->pages, 0); handle != LEASE_NONE;
+         handle = lease_pages_next(&table->pages, handle + 1)) {
+        const struct record *before = NULL;
+        const struct record *record = lease_pages_local(&table->pages, handle)->first_key;
+        for (; record != NULL; record = record->lease_next) {
+            assert(record->lease_before == before);
+            assert(record->lease_id == lease_pages_fact(&table->pages, handle)->id);
+            before = record;
+        }
+    }
+}

@@ -1,0 +1,33 @@
+/* The lease table from inside: shared by the files that carry out lease_table.h. */
+#ifndef LEASED_CORE_LEASE_TABLE_INTERNAL_H
+#define LEASED_CORE_LEASE_TABLE_INTERNAL_H
+
+#include "base/timing_wheel.h"
+#include "core/lease_index.h"
+#include "core/lease_pages.h"
+#include "core/lease_table.h"
+
+struct lease_table {
+    struct lease_pages pages;
+    struct lease_index index;
+    struct timing_wheel *wheel; /* NULL: not leading */
+    /* A ring: n_ended counts all that ever ended, the last LEASE_ENDED_MAX are kept. */
+    struct lease_ended *ended;
+    uint64_t n_ended;
+};
+
+/* --- lease_deadlines.c --- */
+
+/* Counts a lease from now_ms for at most its TTL; nothing happens while not leading. */
+void lease_deadlines_start(struct lease_table *table, uint32_t handle, int64_t ttl_ms,
+                           uint64_t now_ms);
+/* The lease ends. */
+void lease_deadlines_stop(struct lease_table *table, uint32_t handle);
+void lease_deadlines_validate(const struct lease_table *table);
+
+/* --- lease_table.c --- */
+
+/* Sorts ids in ascending order. */
+void lease_ids_sort(int64_t *ids, size_t n);
+
+#endif
