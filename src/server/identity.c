@@ -1,0 +1,96 @@
+#include "server/identity.h"
+
+#include "base/crc32.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FNV-1a, then a mix of all bits: ids need to differ, not to resist anybody. */
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    /* The closing zero is hashed too, so that "a","bc" and "ab","c" differ. */
+    for (size_t i = 0; i <= strlen(text); i++) {
+        hash = (hash ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+static uint64_t hash_finish(uint64_t hash) {
+    hash = (hash ^ (hash >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    hash = (hash ^ (hash >> 27)) * UINT64_C(0x94d049bb133111eb);
+    hash ^= hash >> 31;
+    return hash == 0 ? 1 : hash;
+}
+
+static int compare_texts(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void identity_make(struct identity *identity, const char *name, const char *token,
+                   const struct url_list *peer_urls) {
+    static const uint64_t start = UINT64_C(0xcbf29ce484222325);
+    const char *sorted[URL_LIST_MAX];
+    memcpy(sorted, peer_urls->texts, peer_urls->n * sizeof sorted[0]);
+    qsort(sorted, peer_urls->n, sizeof sorted[0], compare_texts);
+
+    uint64_t hash = hash_text(start, token);
+    for (size_t i = 0; i < peer_urls->n; i++) {
+        hash = hash_text(hash, sorted[i]);
+    }
+    memset(identity, 0, sizeof *identity);
+    identity->member_id = hash_finish(hash);
+
+    char member[32];
+    snprintf(member, sizeof member, "%016" PRIx64, identity->member_id);
+    identity->cluster_id = hash_finish(hash_text(hash_text(start, token), member));
+
+    assert(strlen(name) <= OPTIONS_NAME_SIZE_MAX);
+    memcpy(identity->name, name, strlen(name) + 1);
+}
+
+size_t identity_encode(const struct identity *identity, char out_text[IDENTITY_TEXT_SIZE_MAX]) {
+    int size =
+        snprintf(out_text, IDENTITY_TEXT_SIZE_MAX,
+                 "leased-identity 1\ncluster %016" PRIx64 "\nmember %016" PRIx64 "\nname %s\n",
+                 identity->cluster_id, identity->member_id, identity->name);
+    assert(size < IDENTITY_TEXT_SIZE_MAX);
+    size += snprintf(out_text + size, (size_t)(IDENTITY_TEXT_SIZE_MAX - size),
+                     "checksum %08" PRIx32 "\n", crc32c(0, out_text, (size_t)size));
+    assert(size < IDENTITY_TEXT_SIZE_MAX);
+    return (size_t)size;
+}
+
+enum status identity_decode(struct bytes text, struct identity *out_identity) {
+    char copy[IDENTITY_TEXT_SIZE_MAX];
+    if (text.size >= sizeof copy || memchr(text.data, '\0', text.size) != NULL) {
+        return STATUS_CORRUPT;
+    }
+    memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+
+    struct identity identity;
+    memset(&identity, 0, sizeof identity);
+    int at_name = 0;
+    if (sscanf(copy, "leased-identity 1\ncluster %16" SCNx64 "\nmember %16" SCNx64 "\nname%n",
+               &identity.cluster_id, &identity.member_id, &at_name) != 2 ||
+        at_name == 0 || copy[at_name] != ' ') {
+        return STATUS_CORRUPT;
+    }
+    const char *name = copy + at_name + 1;
+    size_t name_size = strcspn(name, "\n");
+    if (name_size == 0 || name_size > OPTIONS_NAME_SIZE_MAX) {
+        return STATUS_CORRUPT;
+    }
+    memcpy(identity.name, name, name_size);
+
+    /* What was read must give the very bytes that were written, checksum and all. */
+    char again[IDENTITY_TEXT_SIZE_MAX];
+    if (!bytes_equal(bytes_of(again, identity_encode(&identity, again)), text) ||
+        identity.cluster_id == 0 || identity.member_id == 0) {
+        return STATUS_CORRUPT;
+    }
+    *out_identity = identity;
+    return STATUS_OK;
+}

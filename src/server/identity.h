@@ -1,0 +1,34 @@
+/*
+ * Who this member is: its id, its cluster's id, its name. Made at the first start and stable ever
+ * after; kept in a small text file with a checksum, replaced as a whole or not at all.
+ */
+#ifndef LEASED_SERVER_IDENTITY_H
+#define LEASED_SERVER_IDENTITY_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "server/options.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { IDENTITY_TEXT_SIZE_MAX = 512 };
+
+struct identity {
+    uint64_t cluster_id; /* never 0 */
+    uint64_t member_id;  /* never 0 */
+    char name[OPTIONS_NAME_SIZE_MAX + 1];
+};
+
+/* Makes the ids of a single member from what every member of a cluster would know: the token and
+ * the peer URLs. */
+void identity_make(struct identity *identity, const char *name, const char *token,
+                   const struct url_list *peer_urls);
+
+/* The text of the file; returns its size. */
+size_t identity_encode(const struct identity *identity, char out_text[IDENTITY_TEXT_SIZE_MAX]);
+
+/* STATUS_CORRUPT when it is anything but what identity_encode() wrote. */
+enum status identity_decode(struct bytes text, struct identity *out_identity);
+
+#endif

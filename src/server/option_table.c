@@ -1,0 +1,284 @@
+#include "server/option_table.h"
+
+#include "core/command.h"
+#include "server/options.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct options, field)
+
+static const char no_tls[] = "TLS is not built into this release, and the server never runs "
+                             "without it where it was asked for; put a TLS proxy in front, or wait";
+static const char no_discovery[] = "discovery is not supported; name the members in "
+                                   "--initial-cluster";
+
+#define USED(option_name, option_group, option_kind, field, default_text, help_text)               \
+    .name = (option_name), .group = (option_group), .kind = (option_kind), .effect = OPTION_USED,  \
+    .offset = AT(field), .fallback = (default_text), .help = (help_text)
+#define TLS(option_name, option_kind)                                                              \
+    {                                                                                              \
+        .name = (option_name), .group = OPTION_GROUP_TLS, .kind = (option_kind),                   \
+        .effect = OPTION_REFUSED, .fallback = "", .reason = no_tls                                 \
+    }
+#define REFUSED(option_name, option_kind, default_text, why)                                       \
+    {                                                                                              \
+        .name = (option_name), .group = OPTION_GROUP_OTHER, .kind = (option_kind),                 \
+        .effect = OPTION_REFUSED, .fallback = (default_text), .reason = (why)                      \
+    }
+#define NO_EFFECT(option_name, option_kind)                                                        \
+    {                                                                                              \
+        .name = (option_name), .group = OPTION_GROUP_OTHER, .kind = (option_kind),                 \
+        .effect = OPTION_NO_EFFECT, .fallback = ""                                                 \
+    }
+
+const struct option option_table[] = {
+    {USED("name", OPTION_GROUP_SERVING, OPTION_TEXT, name, "default",
+          "What this member is called.")},
+    {USED("data-dir", OPTION_GROUP_SERVING, OPTION_TEXT, data_dir, "",
+          "Where everything is kept. Created when missing; one process at a time."),
+     .shown = "${name}.leased"},
+    {USED("listen-client-urls", OPTION_GROUP_SERVING, OPTION_URLS, listen_client_urls,
+          "http://127.0.0.1:2379", "Where clients are served; several with commas between them.")},
+    {USED("advertise-client-urls", OPTION_GROUP_SERVING, OPTION_URLS, advertise_client_urls, "",
+          "The URLs that clients are told to use."),
+     .shown = "as listened on"},
+    {USED("listen-metrics-urls", OPTION_GROUP_SERVING, OPTION_URLS, listen_metrics_urls, "",
+          "Further places for /metrics, /health and /version alone."),
+     .shown = "none"},
+    {USED("allow-insecure", OPTION_GROUP_SERVING, OPTION_SWITCH, allow_insecure, "false",
+          "Allow listeners that other machines reach, without TLS and authentication.")},
+
+    {USED("listen-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS, listen_peer_urls,
+          "http://127.0.0.1:2380", "Where other members reach this one.")},
+    {USED("initial-advertise-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS,
+          initial_advertise_peer_urls, "", "The peer URL that other members are told to use."),
+     .shown = "as listened on"},
+    {USED("initial-cluster", OPTION_GROUP_MEMBER, OPTION_TEXT, initial_cluster, "",
+          "The members at the first start, name=URL. This release serves one member."),
+     .shown = "this member alone"},
+    {USED("initial-cluster-state", OPTION_GROUP_MEMBER, OPTION_WORD, initial_cluster_state, "new",
+          "Whether a first start makes a new cluster or joins an existing one."),
+     .choices = "new|existing"},
+    {USED("initial-cluster-token", OPTION_GROUP_MEMBER, OPTION_TEXT, initial_cluster_token,
+          "etcd-cluster", "Keeps clusters apart: their ids are made from it.")},
+    {USED("heartbeat-interval", OPTION_GROUP_MEMBER, OPTION_NUMBER, heartbeat_interval_ms, "100",
+          "Milliseconds between a leader's heartbeats."),
+     .min = 1, .max = 60000},
+    {USED("election-timeout", OPTION_GROUP_MEMBER, OPTION_NUMBER, election_timeout_ms, "1000",
+          "Milliseconds without a heartbeat until an election; at least 5 heartbeats."),
+     .min = 10, .max = 50000},
+
+    {USED("quota-backend-bytes", OPTION_GROUP_STORAGE, OPTION_NUMBER, quota_backend_bytes, "0",
+          "Bytes of keys and values (all versions) above which writes are refused and the NOSPACE "
+          "alarm is raised; 0: 2 GiB."),
+     .max = INT64_MAX},
+    {USED("auto-compaction-mode", OPTION_GROUP_STORAGE, OPTION_WORD, auto_compaction_mode,
+          "periodic", "How --auto-compaction-retention counts: by time or by revisions."),
+     .choices = "periodic|revision"},
+    {USED("auto-compaction-retention", OPTION_GROUP_STORAGE, OPTION_TEXT, auto_compaction_retention,
+          "0",
+          "History to keep: hours (\"1\"), a duration (\"5m\") or a number of revisions; 0: all.")},
+    {USED("snapshot-log-bytes", OPTION_GROUP_STORAGE, OPTION_NUMBER, snapshot_log_bytes, "0",
+          "Bytes of log after which a snapshot is taken; 0: the built-in bound. Not in etcd."),
+     .max = INT64_C(1) << 40},
+
+    {USED("max-request-bytes", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_request_bytes, "1572864",
+          "Largest request of a client; it can be made smaller, not larger."),
+     .min = 1024, .max = COMMAND_SIZE_MAX},
+    {USED("max-txn-ops", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_txn_ops, "128",
+          "Most operations in a transaction; it can be made smaller, not larger."),
+     .min = 1, .max = COMMAND_TXN_OPERATIONS_MAX},
+    {USED("max-concurrent-streams", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_concurrent_streams, "0",
+          "Calls that one connection may have open; 0: the built-in bound."),
+     .max = UINT32_MAX},
+    {USED("max-connections", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_connections, "0",
+          "Connections of clients; further ones are closed. 0: built-in. Not in etcd."),
+     .max = 1000000},
+    {USED("grpc-keepalive-interval", OPTION_GROUP_LIMITS, OPTION_DURATION,
+          grpc_keepalive_interval_ms, "", "Silence after which a connection is pinged; 0: never."),
+     .shown = "built in"},
+    {USED("grpc-keepalive-timeout", OPTION_GROUP_LIMITS, OPTION_DURATION, grpc_keepalive_timeout_ms,
+          "", "How long a ping may stay unanswered."),
+     .shown = "built in"},
+    {USED("experimental-watch-progress-notify-interval", OPTION_GROUP_LIMITS, OPTION_DURATION,
+          watch_progress_notify_interval_ms, "10m",
+          "How often idle watches that asked for it are told the revision.")},
+
+    {USED("log-level", OPTION_GROUP_LOGGING, OPTION_WORD, log_level_name, "info",
+          "The least important lines to log."),
+     .choices = "debug|info|warn|error|dpanic|panic|fatal"},
+    {USED("log-format", OPTION_GROUP_LOGGING, OPTION_WORD, log_format_name, "text",
+          "Lines for people or for machines. Not in etcd."),
+     .choices = "text|json"},
+    {USED("log-outputs", OPTION_GROUP_LOGGING, OPTION_TEXT, log_outputs, "default",
+          "stderr (also \"default\"), stdout, or a file to append to.")},
+    {USED("debug", OPTION_GROUP_LOGGING, OPTION_SWITCH, debug, "false",
+          "The same as --log-level=debug.")},
+
+    TLS("cert-file", OPTION_TEXT),
+    TLS("key-file", OPTION_TEXT),
+    TLS("client-cert-file", OPTION_TEXT),
+    TLS("client-key-file", OPTION_TEXT),
+    TLS("client-cert-auth", OPTION_SWITCH),
+    TLS("client-crl-file", OPTION_TEXT),
+    TLS("client-cert-allowed-hostname", OPTION_TEXT),
+    TLS("trusted-ca-file", OPTION_TEXT),
+    TLS("ca-file", OPTION_TEXT),
+    TLS("auto-tls", OPTION_SWITCH),
+    TLS("peer-cert-file", OPTION_TEXT),
+    TLS("peer-key-file", OPTION_TEXT),
+    TLS("peer-client-cert-file", OPTION_TEXT),
+    TLS("peer-client-key-file", OPTION_TEXT),
+    TLS("peer-client-cert-auth", OPTION_SWITCH),
+    TLS("peer-crl-file", OPTION_TEXT),
+    TLS("peer-trusted-ca-file", OPTION_TEXT),
+    TLS("peer-ca-file", OPTION_TEXT),
+    TLS("peer-cert-allowed-cn", OPTION_TEXT),
+    TLS("peer-cert-allowed-hostname", OPTION_TEXT),
+    TLS("peer-auto-tls", OPTION_SWITCH),
+    TLS("cipher-suites", OPTION_TEXT),
+    TLS("tls-min-version", OPTION_TEXT),
+    TLS("tls-max-version", OPTION_TEXT),
+
+    REFUSED("config-file", OPTION_TEXT, "",
+            "configuration files are not read; give flags or environment variables"),
+    REFUSED("wal-dir", OPTION_TEXT, "", "the log lies in --data-dir; there is no second place"),
+    REFUSED("force-new-cluster", OPTION_SWITCH, "false",
+            "this release has one member, so there is no cluster to cut down"),
+    REFUSED("discovery", OPTION_TEXT, "", no_discovery),
+    REFUSED("discovery-srv", OPTION_TEXT, "", no_discovery),
+    REFUSED("discovery-srv-name", OPTION_TEXT, "", no_discovery),
+    REFUSED("discovery-proxy", OPTION_TEXT, "", no_discovery),
+    REFUSED("proxy", OPTION_TEXT, "off", "proxy modes of etcd's v2 are not supported"),
+    REFUSED("experimental-enable-v2v3", OPTION_TEXT, "", "etcd's v2 API is not supported"),
+    REFUSED("host-whitelist", OPTION_TEXT, "*", "checking host names is not supported"),
+    REFUSED("cors", OPTION_TEXT, "*", "limiting origins is not supported"),
+
+    NO_EFFECT("auth-token", OPTION_TEXT),
+    NO_EFFECT("auth-token-ttl", OPTION_TEXT),
+    NO_EFFECT("backend-batch-interval", OPTION_TEXT),
+    NO_EFFECT("backend-batch-limit", OPTION_TEXT),
+    NO_EFFECT("bcrypt-cost", OPTION_TEXT),
+    NO_EFFECT("discovery-fallback", OPTION_TEXT),
+    NO_EFFECT("enable-grpc-gateway", OPTION_SWITCH),
+    NO_EFFECT("enable-log-rotation", OPTION_SWITCH),
+    NO_EFFECT("enable-pprof", OPTION_SWITCH),
+    NO_EFFECT("enable-v2", OPTION_SWITCH),
+    NO_EFFECT("experimental-backend-bbolt-freelist-type", OPTION_TEXT),
+    NO_EFFECT("experimental-bootstrap-defrag-threshold-megabytes", OPTION_TEXT),
+    NO_EFFECT("experimental-compact-hash-check-enabled", OPTION_SWITCH),
+    NO_EFFECT("experimental-compact-hash-check-time", OPTION_TEXT),
+    NO_EFFECT("experimental-compaction-batch-limit", OPTION_TEXT),
+    NO_EFFECT("experimental-compaction-sleep-interval", OPTION_TEXT),
+    NO_EFFECT("experimental-corrupt-check-time", OPTION_TEXT),
+    NO_EFFECT("experimental-downgrade-check-time", OPTION_TEXT),
+    NO_EFFECT("experimental-enable-distributed-tracing", OPTION_SWITCH),
+    NO_EFFECT("experimental-enable-lease-checkpoint", OPTION_SWITCH),
+    NO_EFFECT("experimental-enable-lease-checkpoint-persist", OPTION_SWITCH),
+    NO_EFFECT("experimental-initial-corrupt-check", OPTION_SWITCH),
+    NO_EFFECT("experimental-max-learners", OPTION_TEXT),
+    NO_EFFECT("experimental-memory-mlock", OPTION_SWITCH),
+    NO_EFFECT("experimental-peer-skip-client-san-verification", OPTION_SWITCH),
+    NO_EFFECT("experimental-snapshot-catchup-entries", OPTION_TEXT),
+    NO_EFFECT("experimental-stop-grpc-service-on-defrag", OPTION_SWITCH),
+    NO_EFFECT("experimental-txn-mode-write-with-shared-buffer", OPTION_SWITCH),
+    NO_EFFECT("experimental-warning-apply-duration", OPTION_TEXT),
+    NO_EFFECT("experimental-warning-unary-request-duration", OPTION_TEXT),
+    NO_EFFECT("feature-gates", OPTION_TEXT),
+    NO_EFFECT("grpc-keepalive-min-time", OPTION_TEXT),
+    NO_EFFECT("initial-election-tick-advance", OPTION_SWITCH),
+    NO_EFFECT("log-package-levels", OPTION_TEXT),
+    NO_EFFECT("log-rotation-config-json", OPTION_TEXT),
+    NO_EFFECT("logger", OPTION_TEXT),
+    NO_EFFECT("max-snapshots", OPTION_TEXT),
+    NO_EFFECT("max-wals", OPTION_TEXT),
+    NO_EFFECT("metrics", OPTION_TEXT),
+    NO_EFFECT("pre-vote", OPTION_SWITCH),
+    NO_EFFECT("snapshot-count", OPTION_TEXT),
+    NO_EFFECT("socket-reuse-address", OPTION_SWITCH),
+    NO_EFFECT("socket-reuse-port", OPTION_SWITCH),
+    NO_EFFECT("strict-reconfig-check", OPTION_SWITCH),
+    NO_EFFECT("unsafe-no-fsync", OPTION_SWITCH),
+    NO_EFFECT("v2-deprecation", OPTION_TEXT),
+};
+const size_t option_table_size = sizeof option_table / sizeof option_table[0];
+
+const char *option_group_title(enum option_group group) {
+    static const char *const titles[OPTION_GROUP_COUNT] = {
+        [OPTION_GROUP_SERVING] = "Serving",
+        [OPTION_GROUP_MEMBER] = "Member and cluster",
+        [OPTION_GROUP_STORAGE] = "Storage",
+        [OPTION_GROUP_LIMITS] = "Limits",
+        [OPTION_GROUP_LOGGING] = "Logging",
+        [OPTION_GROUP_TLS] = "TLS",
+        [OPTION_GROUP_OTHER] = "Other flags of etcd's",
+    };
+    assert(group < OPTION_GROUP_COUNT);
+    return titles[group];
+}
+
+const struct option *option_find(const char *name, size_t name_size) {
+    for (size_t i = 0; i < option_table_size; i++) {
+        const char *candidate = option_table[i].name;
+        if (strlen(candidate) == name_size && memcmp(candidate, name, name_size) == 0) {
+            return &option_table[i];
+        }
+    }
+    return NULL;
+}
+
+/* The number of letters to insert, delete or change; both texts are shorter than `SIZE`. */
+static size_t edit_distance(const char *a, const char *b) {
+    enum { SIZE = OPTION_VARIABLE_SIZE };
+    size_t previous[SIZE + 1];
+    size_t current[SIZE + 1];
+    size_t b_size = strlen(b);
+    for (size_t j = 0; j <= b_size; j++) {
+        previous[j] = j;
+    }
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        current[0] = i + 1;
+        for (size_t j = 0; j < b_size; j++) {
+            size_t best = previous[j] + (a[i] == b[j] ? 0 : 1);
+            best = previous[j + 1] + 1 < best ? previous[j + 1] + 1 : best;
+            best = current[j] + 1 < best ? current[j] + 1 : best;
+            current[j + 1] = best;
+        }
+        memcpy(previous, current, sizeof previous);
+    }
+    return previous[b_size];
+}
+
+const struct option *option_nearest(const char *name) {
+    if (strlen(name) >= OPTION_VARIABLE_SIZE) {
+        return NULL;
+    }
+    const struct option *nearest = NULL;
+    size_t nearest_distance = 2 + strlen(name) / 5;
+    for (size_t i = 0; i < option_table_size; i++) {
+        size_t distance = edit_distance(name, option_table[i].name);
+        if (distance < nearest_distance) {
+            nearest = &option_table[i];
+            nearest_distance = distance;
+        }
+    }
+    /* A name cut short ("--listen-client") is far by letters but plain to a reader. */
+    for (size_t i = 0; i < option_table_size && nearest == NULL && strlen(name) >= 3; i++) {
+        if (strncmp(name, option_table[i].name, strlen(name)) == 0) {
+            nearest = &option_table[i];
+        }
+    }
+    return nearest;
+}
+
+void option_variable(const struct option *option, const char *prefix,
+                     char out_name[OPTION_VARIABLE_SIZE]) {
+    int size = snprintf(out_name, OPTION_VARIABLE_SIZE, "%s%s", prefix, option->name);
+    assert(size < OPTION_VARIABLE_SIZE);
+    for (int i = 0; i < size; i++) {
+        out_name[i] = out_name[i] == '-' ? '_' : (char)toupper((unsigned char)out_name[i]);
+    }
+}

@@ -1,0 +1,98 @@
+/*
+ * How the server was asked to run: etcd's own flags and environment names, and a few of our own.
+ * Flags win over LEASED_… variables, these over ETCD_… ones, and all over the defaults. Nothing
+ * here has an effect by itself; what cannot be done as asked is refused with a reason.
+ */
+#ifndef LEASED_SERVER_OPTIONS_H
+#define LEASED_SERVER_OPTIONS_H
+
+#include "base/arena.h"
+#include "base/log.h"
+#include "server/url.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { OPTIONS_NAME_SIZE_MAX = 128, OPTIONS_NOTICES_MAX = 64, OPTIONS_ERROR_SIZE = 1024 };
+
+/* Something the operator should know once logging is set up. */
+struct options_notice {
+    enum log_level level;
+    const char *text;
+};
+
+/* What option_table.c describes, in its order. Texts lie in the arena. A URL list that was left
+ * out is empty until options_check() fills it in. */
+struct options {
+    const char *name;
+    const char *data_dir;
+    struct url_list listen_client_urls;
+    struct url_list advertise_client_urls;
+    struct url_list listen_metrics_urls;
+    bool allow_insecure;
+
+    struct url_list listen_peer_urls;
+    struct url_list initial_advertise_peer_urls;
+    const char *initial_cluster;
+    const char *initial_cluster_state;
+    const char *initial_cluster_token;
+    uint64_t heartbeat_interval_ms;
+    uint64_t election_timeout_ms;
+
+    uint64_t quota_backend_bytes;
+    const char *auto_compaction_mode;
+    const char *auto_compaction_retention;
+    uint64_t snapshot_log_bytes;
+    uint64_t max_request_bytes;
+    uint64_t max_txn_ops;
+    uint64_t max_concurrent_streams;
+    uint64_t max_connections;
+    int64_t grpc_keepalive_interval_ms; /* -1: not said */
+    int64_t grpc_keepalive_timeout_ms;  /* -1: not said */
+    int64_t watch_progress_notify_interval_ms;
+
+    const char *log_level_name;
+    const char *log_format_name;
+    const char *log_outputs;
+    bool debug;
+
+    /* Worked out by options_check(). */
+    enum log_level log_level;
+    enum log_format log_format;
+    const char *peer_address; /* host:port */
+    bool is_compacting_by_revision;
+    uint64_t auto_compaction_revisions;    /* 0: off */
+    uint64_t auto_compaction_retention_ms; /* 0: off */
+
+    size_t n_notices;
+    struct options_notice notices[OPTIONS_NOTICES_MAX];
+    struct arena arena;
+};
+
+enum options_result {
+    OPTIONS_RUN,
+    OPTIONS_HELP,    /* --help was given */
+    OPTIONS_VERSION, /* --version was given */
+    OPTIONS_INVALID  /* out_error says what and what to do instead */
+};
+
+/* Reads and checks everything. `environment` ends with NULL. The options must be cleared whatever
+ * the result. */
+enum options_result options_parse(struct options *options, int argc, char *const *argv,
+                                  char *const *environment, char out_error[OPTIONS_ERROR_SIZE]);
+void options_clear(struct options *options);
+
+/* The second half of options_parse(): what one option alone cannot tell, such as which listeners
+ * are allowed together. STATUS_INVALID. */
+enum status options_check(struct options *options, char out_error[OPTIONS_ERROR_SIZE]);
+
+/* Remembers something for the log; beyond OPTIONS_NOTICES_MAX it is dropped. */
+__attribute__((format(printf, 3, 4))) void
+options_notice(struct options *options, enum log_level level, const char *format, ...);
+
+/* What --help prints. */
+void options_print_help(FILE *stream);
+
+#endif

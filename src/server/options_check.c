@@ -1,0 +1,252 @@
+/* What one option alone cannot tell: defaults made from other options, and which go together. */
+#include "server/options.h"
+
+#include "server/duration.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEARTBEATS_PER_ELECTION_MIN = 5 };
+
+__attribute__((format(printf, 2, 3))) static enum status fail(char out_error[OPTIONS_ERROR_SIZE],
+                                                              const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(out_error, OPTIONS_ERROR_SIZE, format, arguments);
+    va_end(arguments);
+    return STATUS_INVALID;
+}
+
+static enum status check_name(struct options *options, char *out_error) {
+    const char *name = options->name;
+    if (*name == '\0' || strlen(name) > OPTIONS_NAME_SIZE_MAX) {
+        return fail(out_error, "--name: a name has 1 to %d bytes", OPTIONS_NAME_SIZE_MAX);
+    }
+    for (; *name != '\0'; name++) {
+        if ((unsigned char)*name < ' ' || *name == 0x7f || *name == '=' || *name == ',') {
+            return fail(out_error, "--name: control characters, '=' and ',' cannot be in a name");
+        }
+    }
+    if (*options->data_dir == '\0') {
+        if (strchr(options->name, '/') != NULL) {
+            return fail(out_error, "--name has a slash in it, so --data-dir must be given");
+        }
+        size_t size = strlen(options->name) + sizeof ".leased";
+        char *path = arena_alloc(&options->arena, size);
+        snprintf(path, size, "%s.leased", options->name);
+        options->data_dir = path;
+    }
+    return STATUS_OK;
+}
+
+static enum status check_listeners(const struct options *options, const struct url_list *list,
+                                   const char *flag, char *out_error) {
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->urls[i].scheme == URL_HTTPS) {
+            return fail(out_error,
+                        "--%s %s: TLS is not built into this release; use http:// on a loopback "
+                        "address and put a TLS proxy in front",
+                        flag, list->texts[i]);
+        }
+        if (!url_is_loopback(&list->urls[i]) && !options->allow_insecure) {
+            return fail(out_error,
+                        "--%s %s: anybody on the network could read and write there, without TLS "
+                        "or a password; listen on 127.0.0.1, or accept that with --allow-insecure",
+                        flag, list->texts[i]);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* A wildcard can be listened on and not be connected to: name the loopback instead and say so. */
+static void advertise_what_is_listened_on(struct options *options, const struct url_list *listened,
+                                          const char *flag, struct url_list *advertised) {
+    *advertised = *listened;
+    for (size_t i = 0; i < advertised->n; i++) {
+        struct url *url = &advertised->urls[i];
+        if (url_is_wildcard(url)) {
+            const char *host = strchr(url->host, ':') == NULL ? "127.0.0.1" : "::1";
+            memcpy(url->host, host, strlen(host) + 1);
+            advertised->texts[i] = url_text(url, &options->arena);
+            options_notice(options, LOG_WARNING,
+                           "other machines cannot use the advertised URL %s; give --%s",
+                           advertised->texts[i], flag);
+        }
+    }
+}
+
+/* Reads "name=URL,name=URL"; several URLs of one member repeat its name. */
+static enum status check_initial_cluster(struct options *options, char *out_error) {
+    const char *start = options->initial_cluster;
+    if (*start == '\0') {
+        return STATUS_OK;
+    }
+    struct url_list named;
+    memset(&named, 0, sizeof named);
+    const char *other = NULL;
+    for (;;) {
+        size_t size = strcspn(start, ",");
+        char *member = arena_copy(&options->arena, start, size + 1);
+        member[size] = '\0';
+        char *separator = strchr(member, '=');
+        if (separator == NULL) {
+            return fail(out_error, "--initial-cluster: \"%s\" is not of the form name=URL", member);
+        }
+        *separator = '\0';
+        struct url url;
+        char reason[OPTIONS_ERROR_SIZE / 2];
+        if (url_parse(separator + 1, &url, reason, sizeof reason) != STATUS_OK) {
+            return fail(out_error, "--initial-cluster: %s", reason);
+        }
+        if (strcmp(member, options->name) != 0) {
+            other = member;
+        } else if (named.n == URL_LIST_MAX) {
+            return fail(out_error, "--initial-cluster: too many URLs");
+        } else {
+            named.urls[named.n] = url;
+            named.texts[named.n++] = url_text(&url, &options->arena);
+        }
+        if (start[size] == '\0') {
+            break;
+        }
+        start += size + 1;
+    }
+    if (named.n == 0) {
+        return fail(out_error, "--initial-cluster does not name this member, \"%s\" (--name)",
+                    options->name);
+    }
+    if (other != NULL) {
+        return fail(out_error,
+                    "--initial-cluster names the member \"%s\" besides \"%s\": this release serves "
+                    "a single member; clusters come with the next one",
+                    other, options->name);
+    }
+    if (options->initial_advertise_peer_urls.n == 0) {
+        options->initial_advertise_peer_urls = named;
+    } else if (!url_list_equal(&named, &options->initial_advertise_peer_urls)) {
+        return fail(out_error,
+                    "--initial-cluster has other URLs for \"%s\" than "
+                    "--initial-advertise-peer-urls",
+                    options->name);
+    }
+    return STATUS_OK;
+}
+
+static enum status check_urls(struct options *options, char *out_error) {
+    if (options->listen_client_urls.n == 0) {
+        return fail(out_error, "--listen-client-urls is empty: nobody could be served");
+    }
+    if (options->listen_peer_urls.n != 1) {
+        return fail(out_error, "--listen-peer-urls: give exactly one URL");
+    }
+    enum status status =
+        check_listeners(options, &options->listen_client_urls, "listen-client-urls", out_error);
+    if (status == STATUS_OK) {
+        status = check_listeners(options, &options->listen_metrics_urls, "listen-metrics-urls",
+                                 out_error);
+    }
+    if (status == STATUS_OK) {
+        status =
+            check_listeners(options, &options->listen_peer_urls, "listen-peer-urls", out_error);
+    }
+    if (status == STATUS_OK) {
+        status = check_initial_cluster(options, out_error);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (options->advertise_client_urls.n == 0) {
+        advertise_what_is_listened_on(options, &options->listen_client_urls,
+                                      "advertise-client-urls", &options->advertise_client_urls);
+    }
+    if (options->initial_advertise_peer_urls.n == 0) {
+        advertise_what_is_listened_on(options, &options->listen_peer_urls,
+                                      "initial-advertise-peer-urls",
+                                      &options->initial_advertise_peer_urls);
+    }
+    options->peer_address = url_address(&options->listen_peer_urls.urls[0], &options->arena);
+    return STATUS_OK;
+}
+
+static enum status check_timing(const struct options *options, char *out_error) {
+    if (options->election_timeout_ms <
+        HEARTBEATS_PER_ELECTION_MIN * options->heartbeat_interval_ms) {
+        return fail(out_error,
+                    "--election-timeout %llu must be at least %d times --heartbeat-interval %llu",
+                    (unsigned long long)options->election_timeout_ms, HEARTBEATS_PER_ELECTION_MIN,
+                    (unsigned long long)options->heartbeat_interval_ms);
+    }
+    return STATUS_OK;
+}
+
+static bool is_whole_number(const char *text) {
+    return *text != '\0' && strspn(text, "0123456789") == strlen(text) && strlen(text) <= 18;
+}
+
+static enum status check_compaction(struct options *options, char *out_error) {
+    const char *text = options->auto_compaction_retention;
+    options->is_compacting_by_revision = strcmp(options->auto_compaction_mode, "revision") == 0;
+    if (options->is_compacting_by_revision) {
+        if (!is_whole_number(text)) {
+            return fail(out_error,
+                        "--auto-compaction-retention: \"%s\" is not a number of "
+                        "revisions",
+                        text);
+        }
+        options->auto_compaction_revisions = strtoull(text, NULL, 10);
+        return STATUS_OK;
+    }
+    char with_unit[32];
+    if (is_whole_number(text)) {
+        snprintf(with_unit, sizeof with_unit, "%sh", text); /* a bare number counts hours */
+        text = with_unit;
+    }
+    int64_t retention_ms = 0;
+    if (duration_parse(text, &retention_ms) != STATUS_OK) {
+        return fail(out_error,
+                    "--auto-compaction-retention: \"%s\" is neither hours nor a "
+                    "duration such as 30m",
+                    options->auto_compaction_retention);
+    }
+    options->auto_compaction_retention_ms = (uint64_t)retention_ms;
+    return STATUS_OK;
+}
+
+static void check_logging(struct options *options) {
+    static const struct {
+        const char *name;
+        enum log_level level;
+    } levels[] = {
+        {"debug", LOG_DEBUG},  {"info", LOG_INFO},   {"warn", LOG_WARNING}, {"error", LOG_ERROR},
+        {"dpanic", LOG_ERROR}, {"panic", LOG_ERROR}, {"fatal", LOG_ERROR},
+    };
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (strcmp(options->log_level_name, levels[i].name) == 0) {
+            options->log_level = levels[i].level;
+        }
+    }
+    if (options->debug) {
+        options->log_level = LOG_DEBUG;
+    }
+    options->log_format =
+        strcmp(options->log_format_name, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT;
+}
+
+enum status options_check(struct options *options, char out_error[OPTIONS_ERROR_SIZE]) {
+    enum status status = check_name(options, out_error);
+    if (status == STATUS_OK) {
+        status = check_urls(options, out_error);
+    }
+    if (status == STATUS_OK) {
+        status = check_timing(options, out_error);
+    }
+    if (status == STATUS_OK) {
+        status = check_compaction(options, out_error);
+    }
+    if (status == STATUS_OK) {
+        check_logging(options);
+    }
+    return status;
+}

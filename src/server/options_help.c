@@ -1,0 +1,84 @@
+/* --help, made from the table so that it cannot leave a flag out. */
+#include "server/option_table.h"
+#include "server/options.h"
+
+#include <string.h>
+
+enum { HELP_COLUMNS = 92, HELP_INDENT = 6, HELP_HANGING = 2 };
+
+static void print_wrapped(FILE *stream, const char *text, int indent) {
+    int column = 0;
+    while (*text != '\0') {
+        int size = (int)strcspn(text, " ");
+        if (column > 0 && column + 1 + size > HELP_COLUMNS) {
+            fputc('\n', stream);
+            column = 0;
+        }
+        column += column == 0 ? fprintf(stream, "%*s%.*s", indent, "", size, text)
+                              : fprintf(stream, " %.*s", size, text);
+        text += size;
+        text += strspn(text, " ");
+    }
+    fputc('\n', stream);
+}
+
+static void print_used(FILE *stream, const struct option *option) {
+    fprintf(stream, "  --%s", option->name);
+    if (option->choices != NULL) {
+        fprintf(stream, " %s", option->choices);
+    }
+    const char *shown = option->shown != NULL ? option->shown : option->fallback;
+    if (option->kind != OPTION_SWITCH) {
+        fprintf(stream, "  (%s)", shown);
+    }
+    fputc('\n', stream);
+    print_wrapped(stream, option->help, HELP_INDENT);
+}
+
+/* The names of one effect, as running text. */
+static void print_names(FILE *stream, enum option_effect effect, enum option_group group) {
+    int column = 0;
+    for (size_t i = 0; i < option_table_size; i++) {
+        const struct option *option = &option_table[i];
+        if (option->effect != effect || option->group != group) {
+            continue;
+        }
+        int size = (int)strlen(option->name) + 2;
+        if (column > 0 && column + 1 + size > HELP_COLUMNS) {
+            fputc('\n', stream);
+            column = 0;
+        }
+        column += fprintf(stream, "%*s--%s", column == 0 ? HELP_HANGING : 1, "", option->name);
+    }
+    fputc('\n', stream);
+}
+
+void options_print_help(FILE *stream) {
+    fputs("Usage: leased [flags]\n\n"
+          "A lease server. Without flags: one durable node that serves etcd's v3 API on\n"
+          "127.0.0.1:2379 and keeps its data in ./default.leased.\n\n"
+          "Flags are etcd's own. --flag value and --flag=value are the same. Each can be given as\n"
+          "an environment variable too, LEASED_DATA_DIR or ETCD_DATA_DIR for --data-dir; a flag\n"
+          "wins over LEASED_..., and that over ETCD_.... The default stands in parentheses.\n",
+          stream);
+    for (int group = 0; group < OPTION_GROUP_TLS; group++) {
+        fprintf(stream, "\n%s:\n", option_group_title((enum option_group)group));
+        for (size_t i = 0; i < option_table_size; i++) {
+            if ((int)option_table[i].group == group && option_table[i].effect == OPTION_USED) {
+                print_used(stream, &option_table[i]);
+            }
+        }
+    }
+    fputs("\nOther:\n"
+          "  --help\n      This text.\n"
+          "  --version\n      The versions of leased and of its libraries.\n",
+          stream);
+    fprintf(stream, "\n%s (recognised; refused until it is built in, never ignored):\n",
+            option_group_title(OPTION_GROUP_TLS));
+    print_names(stream, OPTION_REFUSED, OPTION_GROUP_TLS);
+    fprintf(stream, "\n%s, refused with a reason when set:\n",
+            option_group_title(OPTION_GROUP_OTHER));
+    print_names(stream, OPTION_REFUSED, OPTION_GROUP_OTHER);
+    fprintf(stream, "\n%s, accepted without effect:\n", option_group_title(OPTION_GROUP_OTHER));
+    print_names(stream, OPTION_NO_EFFECT, OPTION_GROUP_OTHER);
+}

@@ -1,0 +1,367 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above before itself. */
+#include <cmocka.h>
+
+#include "server/option_table.h"
+#include "server/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct options options;
+static char error[OPTIONS_ERROR_SIZE];
+static char *no_environment[] = {NULL};
+
+#define PARSE_IN(environment, ...) parse((char *[]){"leased", ##__VA_ARGS__, NULL}, (environment))
+#define PARSE(...) PARSE_IN(no_environment, ##__VA_ARGS__)
+
+static enum options_result parse(char **argv, char **environment) {
+    int argc = 0;
+    while (argv[argc] != NULL) {
+        argc++;
+    }
+    options_clear(&options);
+    error[0] = '\0';
+    return options_parse(&options, argc, argv, environment, error);
+}
+
+static void assert_error_says(const char *text) {
+    if (strstr(error, text) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", error, text);
+    }
+}
+
+static bool has_notice(const char *text) {
+    for (size_t i = 0; i < options.n_notices; i++) {
+        if (strstr(options.notices[i].text, text) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int tear_down(void **state) {
+    options_clear(&options);
+    return 0;
+}
+
+static void without_flags_one_node_is_served_on_loopback(void **state) {
+    assert_int_equal(PARSE(), OPTIONS_RUN);
+    assert_string_equal(options.name, "default");
+    assert_string_equal(options.data_dir, "default.leased");
+    assert_int_equal(options.listen_client_urls.n, 1);
+    assert_string_equal(options.listen_client_urls.texts[0], "http://127.0.0.1:2379");
+    assert_string_equal(options.advertise_client_urls.texts[0], "http://127.0.0.1:2379");
+    assert_string_equal(options.initial_advertise_peer_urls.texts[0], "http://127.0.0.1:2380");
+    assert_string_equal(options.peer_address, "127.0.0.1:2380");
+    assert_int_equal(options.heartbeat_interval_ms, 100);
+    assert_int_equal(options.election_timeout_ms, 1000);
+    assert_int_equal(options.log_level, LOG_INFO);
+    assert_int_equal(options.log_format, LOG_FORMAT_TEXT);
+    assert_int_equal(options.max_txn_ops, 128);
+    assert_int_equal(options.grpc_keepalive_interval_ms, -1);
+    assert_int_equal(options.auto_compaction_retention_ms, 0);
+    assert_false(options.allow_insecure);
+    assert_int_equal(options.n_notices, 0);
+}
+
+static void a_value_follows_or_is_joined_by_an_equals_sign(void **state) {
+    assert_int_equal(PARSE("--name", "a", "-data-dir=/x=y", "--heartbeat-interval=7"), OPTIONS_RUN);
+    assert_string_equal(options.name, "a");
+    assert_string_equal(options.data_dir, "/x=y");
+    assert_int_equal(options.heartbeat_interval_ms, 7);
+}
+
+static void the_last_of_two_equal_flags_wins(void **state) {
+    assert_int_equal(PARSE("--name", "a", "--name", "b"), OPTIONS_RUN);
+    assert_string_equal(options.name, "b");
+}
+
+static void the_data_dir_is_named_after_the_member(void **state) {
+    assert_int_equal(PARSE("--name", "node1"), OPTIONS_RUN);
+    assert_string_equal(options.data_dir, "node1.leased");
+}
+
+static void a_switch_needs_no_value_and_takes_one_only_after_an_equals_sign(void **state) {
+    assert_int_equal(PARSE("--allow-insecure"), OPTIONS_RUN);
+    assert_true(options.allow_insecure);
+    assert_int_equal(PARSE("--allow-insecure=false"), OPTIONS_RUN);
+    assert_false(options.allow_insecure);
+    assert_int_equal(PARSE("--allow-insecure", "false"), OPTIONS_INVALID);
+    assert_error_says("\"false\" is not a flag");
+    assert_int_equal(PARSE("--allow-insecure=maybe"), OPTIONS_INVALID);
+    assert_error_says("neither true nor false");
+}
+
+static void flags_win_over_our_variables_and_these_over_those_of_etcd(void **state) {
+    char *environment[] = {"ETCD_NAME=etcd", "LEASED_NAME=leased", "ETCD_DATA_DIR=/etcd",
+                           "LEASED_LOG_LEVEL=error", NULL};
+    assert_int_equal(PARSE_IN(environment), OPTIONS_RUN);
+    assert_string_equal(options.name, "leased");
+    assert_string_equal(options.data_dir, "/etcd");
+    assert_int_equal(options.log_level, LOG_ERROR);
+    assert_int_equal(PARSE_IN(environment, "--name", "flag"), OPTIONS_RUN);
+    assert_string_equal(options.name, "flag");
+}
+
+static void an_empty_variable_counts_as_not_set(void **state) {
+    char *environment[] = {"ETCD_NAME=etcd", "LEASED_NAME=", NULL};
+    assert_int_equal(PARSE_IN(environment), OPTIONS_RUN);
+    assert_string_equal(options.name, "etcd");
+}
+
+static void a_wrong_value_is_blamed_on_where_it_came_from(void **state) {
+    char *environment[] = {"ETCD_HEARTBEAT_INTERVAL=soon", NULL};
+    assert_int_equal(PARSE_IN(environment), OPTIONS_INVALID);
+    assert_error_says("ETCD_HEARTBEAT_INTERVAL: \"soon\" is not a whole number");
+    assert_int_equal(PARSE("--heartbeat-interval", "soon"), OPTIONS_INVALID);
+    assert_error_says("--heartbeat-interval: \"soon\"");
+}
+
+static void an_unknown_variable_is_noticed_but_does_no_harm(void **state) {
+    char *environment[] = {"ETCD_PORT_2379_TCP=x", "LEASED_NAMES=y", "ETCDCTL_API=3", "HOME=/",
+                           NULL};
+    assert_int_equal(PARSE_IN(environment), OPTIONS_RUN);
+    assert_int_equal(options.n_notices, 2);
+    assert_true(has_notice("ETCD_PORT_2379_TCP"));
+    assert_true(has_notice("LEASED_NAMES"));
+}
+
+static void an_unknown_flag_is_refused_with_the_nearest_name(void **state) {
+    assert_int_equal(PARSE("--data-dri", "x"), OPTIONS_INVALID);
+    assert_error_says("unknown flag --data-dri; did you mean --data-dir?");
+    assert_int_equal(PARSE("--listen-client-url=x"), OPTIONS_INVALID);
+    assert_error_says("did you mean --listen-client-urls?");
+    assert_int_equal(PARSE("--listen-client"), OPTIONS_INVALID);
+    assert_error_says("did you mean --listen-client-urls?");
+    assert_int_equal(PARSE("--colour"), OPTIONS_INVALID);
+    assert_error_says("unknown flag --colour; leased --help");
+    assert_int_equal(PARSE("serve"), OPTIONS_INVALID);
+    assert_error_says("\"serve\" is not a flag");
+    assert_int_equal(PARSE("-"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--=x"), OPTIONS_INVALID);
+}
+
+static void an_endless_flag_name_is_refused(void **state) {
+    char *flag = malloc(100001);
+    memset(flag, '-', 2);
+    memset(flag + 2, 'x', 99998);
+    flag[100000] = '\0';
+    assert_int_equal(PARSE(flag), OPTIONS_INVALID);
+    assert_error_says("unknown flag");
+    free(flag);
+}
+
+static void a_flag_at_the_end_misses_its_value(void **state) {
+    assert_int_equal(PARSE("--name"), OPTIONS_INVALID);
+    assert_error_says("--name needs a value");
+}
+
+static void help_and_version_win_over_what_follows(void **state) {
+    assert_int_equal(PARSE("--help", "--nonsense"), OPTIONS_HELP);
+    assert_int_equal(PARSE("-h"), OPTIONS_HELP);
+    assert_int_equal(PARSE("--name", "x", "--version"), OPTIONS_VERSION);
+    assert_int_equal(PARSE("--nonsense", "--help"), OPTIONS_INVALID);
+}
+
+static void numbers_are_held_to_their_bounds(void **state) {
+    assert_int_equal(PARSE("--max-txn-ops", "64"), OPTIONS_RUN);
+    assert_int_equal(options.max_txn_ops, 64);
+    assert_int_equal(PARSE("--max-txn-ops", "129"), OPTIONS_INVALID);
+    assert_error_says("129 is not between 1 and 128");
+    assert_int_equal(PARSE("--max-request-bytes", "10485760"), OPTIONS_INVALID);
+    assert_error_says("is not between 1024 and 1572864");
+    assert_int_equal(PARSE("--max-txn-ops", "-1"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--max-txn-ops", ""), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--quota-backend-bytes", "18446744073709551616"), OPTIONS_INVALID);
+}
+
+static void words_are_held_to_their_choices(void **state) {
+    assert_int_equal(PARSE("--log-format", "json", "--log-level=warn"), OPTIONS_RUN);
+    assert_int_equal(options.log_format, LOG_FORMAT_JSON);
+    assert_int_equal(options.log_level, LOG_WARNING);
+    assert_int_equal(PARSE("--log-format", "jso"), OPTIONS_INVALID);
+    assert_error_says("none of text|json");
+    assert_int_equal(PARSE("--log-format", "text|json"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--debug"), OPTIONS_RUN);
+    assert_int_equal(options.log_level, LOG_DEBUG);
+}
+
+static void tls_is_refused_and_never_ignored(void **state) {
+    assert_int_equal(PARSE("--cert-file", "server.crt"), OPTIONS_INVALID);
+    assert_error_says("TLS is not built into this release");
+    char *environment[] = {"ETCD_TRUSTED_CA_FILE=ca.crt", NULL};
+    assert_int_equal(PARSE_IN(environment), OPTIONS_INVALID);
+    assert_error_says("ETCD_TRUSTED_CA_FILE: TLS");
+    assert_int_equal(PARSE("--client-cert-auth"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--peer-auto-tls=true"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--listen-client-urls", "https://127.0.0.1:2379"), OPTIONS_INVALID);
+    assert_error_says("TLS is not built");
+    assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--client-cert-auth=false", "--cert-file="), OPTIONS_RUN);
+}
+
+static void a_refused_flag_may_repeat_its_default(void **state) {
+    assert_int_equal(PARSE("--config-file", "etcd.yml"), OPTIONS_INVALID);
+    assert_error_says("--config-file: configuration files are not read");
+    assert_int_equal(PARSE("--proxy", "off", "--force-new-cluster=false"), OPTIONS_RUN);
+    assert_int_equal(PARSE("--force-new-cluster"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--host-whitelist", "a.example"), OPTIONS_INVALID);
+}
+
+static void harmless_flags_of_etcd_are_accepted_and_noticed(void **state) {
+    assert_int_equal(PARSE("--logger", "zap", "--pre-vote=true", "--enable-v2",
+                           "--strict-reconfig-check", "--snapshot-count=10000"),
+                     OPTIONS_RUN);
+    assert_int_equal(options.n_notices, 5);
+    assert_true(has_notice("--pre-vote is accepted and has no effect"));
+}
+
+static void a_listener_that_others_reach_must_be_allowed(void **state) {
+    assert_int_equal(PARSE("--listen-client-urls", "http://0.0.0.0:2379"), OPTIONS_INVALID);
+    assert_error_says("--allow-insecure");
+    assert_int_equal(PARSE("--listen-peer-urls", "http://10.0.0.1:2380"), OPTIONS_INVALID);
+    assert_error_says("--listen-peer-urls");
+    assert_int_equal(PARSE("--listen-metrics-urls", "http://10.0.0.1:2381"), OPTIONS_INVALID);
+    assert_error_says("--listen-metrics-urls");
+    assert_int_equal(PARSE("--listen-client-urls", "http://127.0.0.1:1,http://[::]:1"),
+                     OPTIONS_INVALID);
+    assert_int_equal(PARSE("--allow-insecure", "--listen-client-urls", "http://0.0.0.0:2379"),
+                     OPTIONS_RUN);
+}
+
+static void a_wildcard_is_not_advertised(void **state) {
+    assert_int_equal(
+        PARSE("--allow-insecure", "--listen-client-urls", "http://0.0.0.0:5,http://[::]:6"),
+        OPTIONS_RUN);
+    assert_string_equal(options.advertise_client_urls.texts[0], "http://127.0.0.1:5");
+    assert_string_equal(options.advertise_client_urls.texts[1], "http://[::1]:6");
+    assert_true(has_notice("--advertise-client-urls"));
+    assert_int_equal(PARSE("--allow-insecure", "--listen-client-urls", "http://0.0.0.0:5",
+                           "--advertise-client-urls", "https://front.example:443"),
+                     OPTIONS_RUN);
+    assert_string_equal(options.advertise_client_urls.texts[0], "https://front.example:443");
+    assert_int_equal(options.n_notices, 0);
+}
+
+static void the_initial_cluster_is_this_member_alone(void **state) {
+    assert_int_equal(PARSE("--name", "n1", "--initial-cluster", "n1=http://127.0.0.1:9"),
+                     OPTIONS_RUN);
+    assert_string_equal(options.initial_advertise_peer_urls.texts[0], "http://127.0.0.1:9");
+    assert_int_equal(
+        PARSE("--name", "n1", "--initial-cluster", "n1=http://127.0.0.1:9,n2=http://127.0.0.1:10"),
+        OPTIONS_INVALID);
+    assert_error_says("single member");
+    assert_int_equal(PARSE("--name", "n1", "--initial-cluster", "n2=http://127.0.0.1:10"),
+                     OPTIONS_INVALID);
+    assert_error_says("does not name this member, \"n1\"");
+    assert_int_equal(PARSE("--name", "n1", "--initial-cluster", "n1=http://127.0.0.1:9",
+                           "--initial-advertise-peer-urls", "http://127.0.0.1:8"),
+                     OPTIONS_INVALID);
+    assert_error_says("other URLs");
+    assert_int_equal(PARSE("--initial-cluster", "nonsense"), OPTIONS_INVALID);
+    assert_error_says("name=URL");
+    assert_int_equal(PARSE("--initial-cluster", "default=127.0.0.1:9"), OPTIONS_INVALID);
+}
+
+static void names_that_would_break_files_or_lists_are_refused(void **state) {
+    assert_int_equal(PARSE("--name", ""), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--name", "a=b"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--name", "a,b"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--name", "a\nb"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--name", "a/b"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--name", "a/b", "--data-dir", "x"), OPTIONS_RUN);
+}
+
+static void an_election_lasts_at_least_five_heartbeats(void **state) {
+    assert_int_equal(PARSE("--heartbeat-interval=200", "--election-timeout=1000"), OPTIONS_RUN);
+    assert_int_equal(PARSE("--heartbeat-interval=201", "--election-timeout=1000"), OPTIONS_INVALID);
+    assert_error_says("at least 5 times");
+}
+
+static void compaction_counts_hours_durations_or_revisions(void **state) {
+    assert_int_equal(PARSE("--auto-compaction-retention", "2"), OPTIONS_RUN);
+    assert_int_equal(options.auto_compaction_retention_ms, 7200000);
+    assert_int_equal(PARSE("--auto-compaction-retention", "5m"), OPTIONS_RUN);
+    assert_int_equal(options.auto_compaction_retention_ms, 300000);
+    assert_int_equal(
+        PARSE("--auto-compaction-mode", "revision", "--auto-compaction-retention", "1000"),
+        OPTIONS_RUN);
+    assert_int_equal(options.auto_compaction_revisions, 1000);
+    assert_int_equal(options.auto_compaction_retention_ms, 0);
+    assert_int_equal(
+        PARSE("--auto-compaction-mode", "revision", "--auto-compaction-retention", "5m"),
+        OPTIONS_INVALID);
+    assert_int_equal(PARSE("--auto-compaction-retention", "soon"), OPTIONS_INVALID);
+}
+
+static void variables_are_named_after_the_flag(void **state) {
+    char name[OPTION_VARIABLE_SIZE];
+    option_variable(option_find("listen-client-urls", 18), "ETCD_", name);
+    assert_string_equal(name, "ETCD_LISTEN_CLIENT_URLS");
+}
+
+static void every_option_is_described_once(void **state) {
+    for (size_t i = 0; i < option_table_size; i++) {
+        const struct option *option = &option_table[i];
+        assert_ptr_equal(option_find(option->name, strlen(option->name)), option);
+        assert_non_null(option->fallback);
+        assert_int_equal(option->effect == OPTION_USED, option->help != NULL);
+        assert_int_equal(option->effect == OPTION_REFUSED, option->reason != NULL);
+        assert_int_equal(option->kind == OPTION_WORD, option->choices != NULL);
+    }
+}
+
+static void help_names_every_flag_within_its_columns(void **state) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    options_print_help(stream);
+    fclose(stream);
+    for (size_t i = 0; i < option_table_size; i++) {
+        char flag[OPTION_VARIABLE_SIZE + 2];
+        snprintf(flag, sizeof flag, "--%s", option_table[i].name);
+        assert_non_null(strstr(text, flag));
+    }
+    for (char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        assert_in_range(strcspn(line, "\n"), 0, 100);
+    }
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_flags_one_node_is_served_on_loopback),
+        cmocka_unit_test(a_value_follows_or_is_joined_by_an_equals_sign),
+        cmocka_unit_test(the_last_of_two_equal_flags_wins),
+        cmocka_unit_test(the_data_dir_is_named_after_the_member),
+        cmocka_unit_test(a_switch_needs_no_value_and_takes_one_only_after_an_equals_sign),
+        cmocka_unit_test(flags_win_over_our_variables_and_these_over_those_of_etcd),
+        cmocka_unit_test(an_empty_variable_counts_as_not_set),
+        cmocka_unit_test(a_wrong_value_is_blamed_on_where_it_came_from),
+        cmocka_unit_test(an_unknown_variable_is_noticed_but_does_no_harm),
+        cmocka_unit_test(an_unknown_flag_is_refused_with_the_nearest_name),
+        cmocka_unit_test(an_endless_flag_name_is_refused),
+        cmocka_unit_test(a_flag_at_the_end_misses_its_value),
+        cmocka_unit_test(help_and_version_win_over_what_follows),
+        cmocka_unit_test(numbers_are_held_to_their_bounds),
+        cmocka_unit_test(words_are_held_to_their_choices),
+        cmocka_unit_test(tls_is_refused_and_never_ignored),
+        cmocka_unit_test(a_refused_flag_may_repeat_its_default),
+        cmocka_unit_test(harmless_flags_of_etcd_are_accepted_and_noticed),
+        cmocka_unit_test(a_listener_that_others_reach_must_be_allowed),
+        cmocka_unit_test(a_wildcard_is_not_advertised),
+        cmocka_unit_test(the_initial_cluster_is_this_member_alone),
+        cmocka_unit_test(names_that_would_break_files_or_lists_are_refused),
+        cmocka_unit_test(an_election_lasts_at_least_five_heartbeats),
+        cmocka_unit_test(compaction_counts_hours_durations_or_revisions),
+        cmocka_unit_test(variables_are_named_after_the_flag),
+        cmocka_unit_test(every_option_is_described_once),
+        cmocka_unit_test(help_names_every_flag_within_its_columns),
+    };
+    return cmocka_run_group_tests(tests, NULL, tear_down);
+}
