@@ -57,6 +57,9 @@ static int apply_entry(struct raft_fsm *fsm, const struct raft_buffer *entry, vo
     struct proposal *proposal = header.incarnation == service->incarnation
                                     ? proposals_match(service, header.sequence)
                                     : NULL;
+    if (header.incarnation == service->incarnation) {
+        service->sequence_applied = header.sequence;
+    }
     apply_commands(service, &header, &reader, proposal);
     watch_hub_publish(state_machine_watches(service->machine));
     log_size_added(service, entry->len);

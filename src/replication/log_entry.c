@@ -5,17 +5,20 @@
 #include <raft.h>
 #include <string.h>
 
-enum { LOG_ENTRY_VERSION = 1, LOG_ENTRY_ALIGNMENT = 8, LOG_ENTRY_PREFIX_SIZE = 8 };
+enum { LOG_ENTRY_PREFIX_SIZE = 8 };
+#define LOG_ENTRY_MAGIC_ANY_VERSION UINT32_C(0x0045534c)
+#define LOG_ENTRY_MAGIC_MASK UINT32_C(0x00ffffff)
 
-/* version u32 · size of what follows u32 · header and commands · crc32c u32 of all before · zeros */
+/* magic u32 · size of what follows u32 · header and commands · crc32c u32 of all before · zeros */
 void *log_entry_encode(const struct log_entry_header *header, struct bytes commands,
                        size_t *out_size) {
     struct buffer buffer;
     buffer_init(&buffer);
-    buffer_put_u32(&buffer, LOG_ENTRY_VERSION);
+    buffer_put_u32(&buffer, LOG_ENTRY_MAGIC);
     buffer_put_u32(&buffer, 0);
     buffer_put_u64(&buffer, header->incarnation);
     buffer_put_varint(&buffer, header->sequence);
+    buffer_put_varint(&buffer, header->acknowledged);
     buffer_put_varint(&buffer, header->term);
     buffer_put_zigzag(&buffer, header->wall_ms);
     buffer_put_varint(&buffer, header->n_commands);
@@ -48,9 +51,9 @@ enum status log_entry_decode(struct bytes entry, struct log_entry_header *out_he
                              struct reader *out_reader) {
     struct reader reader;
     reader_init(&reader, entry);
-    uint32_t version = reader_get_u32(&reader);
+    uint32_t magic = reader_get_u32(&reader);
     uint32_t body_size = reader_get_u32(&reader);
-    if (reader.failed || reader_left(&reader) < (size_t)body_size + sizeof(uint32_t)) {
+    if (reader.failed || (magic & LOG_ENTRY_MAGIC_MASK) != LOG_ENTRY_MAGIC_ANY_VERSION || reader_left(&reader) < (size_t)body_size + sizeof(uint32_t)) {
         return STATUS_CORRUPT;
     }
     struct reader tail;
@@ -59,12 +62,13 @@ enum status log_entry_decode(struct bytes entry, struct log_entry_header *out_he
     if (reader_get_u32(&tail) != crc32c(0, entry.data, LOG_ENTRY_PREFIX_SIZE + body_size)) {
         return STATUS_CORRUPT;
     }
-    if (version != LOG_ENTRY_VERSION) {
+    if (magic != LOG_ENTRY_MAGIC) {
         return STATUS_UNSUPPORTED;
     }
     reader.size = LOG_ENTRY_PREFIX_SIZE + body_size;
     struct log_entry_header header = {.incarnation = reader_get_u64(&reader)};
     header.sequence = reader_get_varint(&reader);
+    header.acknowledged = reader_get_varint(&reader);
     header.term = reader_get_varint(&reader);
     header.wall_ms = reader_get_zigzag(&reader);
     header.n_commands = reader_get_varint(&reader);

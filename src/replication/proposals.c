@@ -92,6 +92,7 @@ static void proposal_send(struct service *service, struct proposal *proposal) {
     proposal->sequence = ++service->sequence;
     struct log_entry_header header = {.incarnation = service->incarnation,
                                       .sequence = proposal->sequence,
+                                      .acknowledged = service->sequence_applied,
                                       .term = raft_current_term(&service->raft),
                                       .wall_ms = clock_wall_ms(),
                                       .n_commands = proposal->n_commands};

@@ -1,6 +1,7 @@
 /* The service's life: open, one turn of the loop, close; and what it tells about itself. */
 #include "base/log.h"
 #include "replication/peer_transport.h"
+#include "replication/segment_check.h"
 #include "replication/service_internal.h"
 
 #include <assert.h>
@@ -131,7 +132,10 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
 
     peer_transport_init(&service->transport);
     service->io.version = 2;
-    enum status status;
+    enum status status = segment_check(service->options.data_dir, out_error, error_size);
+    if (status != STATUS_OK) {
+        return status;
+    }
     const char *step = "opening the log";
     int rv = raft_uv_init(&service->io, loop, service->options.data_dir, &service->transport);
     if (rv == 0) {

@@ -70,7 +70,8 @@ struct service {
 
     /* proposals.c */
     uint64_t incarnation;
-    uint64_t sequence;        /* of the newest proposal */
+    uint64_t sequence;         /* of the newest proposal */
+    uint64_t sequence_applied; /* of the newest one of ours that was applied */
     struct proposal *open;    /* gathering; NULL: none */
     struct list ready;        /* gathered, waiting for room in flight */
     struct list in_flight;
