@@ -15,12 +15,34 @@ from harness.process import end_all  # noqa: E402
 from harness.server import open_servers  # noqa: E402
 
 
-def pytest_configure():
+# A client that waits for an answer that never comes must fail its test, not the whole run.
+TEST_SECONDS_MAX = 120
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", f"seconds_max(number): fail after so long instead of {TEST_SECONDS_MAX} s"
+    )
+
     def interrupt(_number, _frame):
         raise KeyboardInterrupt
 
     # A run ended by `kill` must tear its servers down as Ctrl-C does.
     signal.signal(signal.SIGTERM, interrupt)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    marker = item.get_closest_marker("seconds_max")
+    seconds = marker.args[0] if marker else TEST_SECONDS_MAX
+
+    def give_up(_number, _frame):
+        raise TimeoutError(f"the test did not end within {seconds} s")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @pytest.hookimpl(hookwrapper=True)
