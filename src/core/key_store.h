@@ -78,9 +78,11 @@ enum status key_store_range(const struct key_store *store, const struct range_re
 uint64_t key_store_history_seek(const struct key_store *store, int64_t revision);
 /* One past the newest record. */
 uint64_t key_store_history_end(const struct key_store *store);
-/* NULL when the position lies before what compaction left, or at or after the end. */
+/* NULL when the position lies before the compacted revision, or at or after the end. What was
+ * written at the compacted revision itself is still there: a watcher may start at it. */
 const struct record *key_store_history_at(const struct key_store *store, uint64_t position);
-/* The version of this record's key that it replaced, as far as it is kept and live; or NULL. */
+/* The live version of this record's key that it replaced; NULL when there was none, and for records
+ * of the compacted revision or before. */
 const struct record *key_store_previous(const struct key_store *store, const struct record *record);
 
 /* --- Compaction. --- */
@@ -92,8 +94,8 @@ enum status key_store_compact(struct key_store *store, int64_t revision);
  * To be called between turns. Does nothing while a view is open. */
 bool key_store_reclaim(struct key_store *store, size_t budget);
 
-/* A hash over everything readable at revisions up to `revision` (0: newest) and at or after the
- * last compaction: equal stores give equal hashes, whatever has been physically reclaimed.
+/* A hash over what key_view_visit() shows, as far as written up to `revision` (0 or less: newest):
+ * equal stores give equal hashes, whatever has been physically reclaimed.
  * STATUS_REVISION_COMPACTED, STATUS_REVISION_FUTURE. */
 enum status key_store_hash(const struct key_store *store, int64_t revision, uint32_t *out_hash);
 
@@ -109,18 +111,21 @@ void key_view_close(struct key_view *view);
 int64_t key_view_revision(const struct key_view *view);
 int64_t key_view_compacted_revision(const struct key_view *view);
 /* Calls `visit` for every record of the view, in key order, and within a key from oldest to
- * newest: exactly those records that are readable at some revision from the compacted one on
- * (tombstones included where a later read needs them). Stops and returns false when `visit`
- * does. Thread-safe against the loop. */
+ * newest: every record (tombstones too) written at the compacted revision or later, and of each
+ * key the one that is read at the compacted revision. Stops and returns false when `visit` does.
+ * Thread-safe against the loop, as long as `visit` leaves the lease links alone (so it must not
+ * copy a whole record either). */
 bool key_view_visit(const struct key_view *view,
                     bool (*visit)(void *context, const struct record *record), void *context);
+/* Live keys. */
 size_t key_view_key_count(const struct key_view *view);
 
 /* --- Restoring, into a new store. --- */
 
-/* Adds one record exactly as key_view_visit() gave it (same order). `record` is a template whose
- * key, value, revisions, version and lease are copied; a new record is returned so that the
- * caller can attach its lease. STATUS_CORRUPT when the order or the numbers cannot be. */
+/* Adds one record exactly as key_view_visit() gave it (same order). The template's revisions,
+ * version and lease are copied; a new record is returned so that the caller can attach its lease
+ * (if it is still the newest of its key at the end). STATUS_CORRUPT when the order or the numbers
+ * cannot be: then nothing is added. */
 enum status key_store_restore(struct key_store *store, const struct record *template,
                               struct bytes key, struct bytes value, struct record **out_record);
 /* Ends the restore: sets the revisions, rebuilds the history order. STATUS_CORRUPT. */

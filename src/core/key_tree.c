@@ -221,9 +221,11 @@ static void node_after_insert(struct key_tree_node *node) {
 
 static void leaf_set(struct change *change, struct key_tree_node *node) {
     bool is_live = !record_is_tombstone(change->record);
-    bool equal;
-    unsigned index = key_tree_node_search(node, record_key(change->record), &equal);
-    if (!equal) {
+    struct bytes key = record_key(change->record);
+    unsigned index;
+    if (!key_tree_leaf_find(node, key, &index)) {
+        bool equal;
+        index = key_tree_node_search(node, key, &equal);
         node = node_make_room(change, node, &index);
         node_place(node, index, change->record);
         node_after_insert(node);

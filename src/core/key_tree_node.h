@@ -67,6 +67,9 @@ static inline uint32_t key_tree_head(struct bytes key, size_t skip) {
 /* The first slot whose key is not below `key`, and whether it is that very key. */
 unsigned key_tree_node_search(const struct key_tree_node *node, struct bytes key, bool *out_equal);
 
+/* The slot of a key in a leaf, if it has one: cheaper than searching for its place. */
+bool key_tree_leaf_find(const struct key_tree_node *node, struct bytes key, unsigned *out_index);
+
 /* The child in which `key` is or would be. */
 static inline unsigned key_tree_node_child(const struct key_tree_node *node, struct bytes key) {
     bool equal;

@@ -10,6 +10,46 @@ static int compare_after(struct bytes key, const struct record *record, size_t s
                          bytes_of(record->bytes + skip, record->key_size - skip));
 }
 
+/* The first slot whose head is not below `head`. */
+static unsigned first_head(const struct key_tree_node *node, uint32_t head) {
+    /* All lines of the array are asked for at once, not one after the other. */
+    for (unsigned i = 0; i < KEY_TREE_FAN; i += 64 / sizeof node->heads[0]) {
+        __builtin_prefetch(&node->heads[i]);
+    }
+    unsigned low = 0;
+    for (unsigned span = node->n; span > 0;) {
+        unsigned half = span / 2;
+        bool is_below = node->heads[low + half] < head;
+        low = is_below ? low + half + 1 : low;
+        span = is_below ? span - half - 1 : half;
+    }
+    return low;
+}
+
+/* The key shares the bytes that the node skips. */
+static unsigned search_heads(const struct key_tree_node *node, struct bytes key, bool *out_equal) {
+    uint32_t head = key_tree_head(key, node->skip);
+    unsigned low = first_head(node, head);
+    unsigned high = low;
+    while (high < node->n && node->heads[high] == head) {
+        high++;
+    }
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        int order = compare_after(key, node->records[middle], node->skip);
+        if (order == 0) {
+            *out_equal = true;
+            return middle;
+        }
+        if (order > 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 unsigned key_tree_node_search(const struct key_tree_node *node, struct bytes key, bool *out_equal) {
     unsigned n = node->n;
     size_t skip = node->skip;
@@ -27,32 +67,23 @@ unsigned key_tree_node_search(const struct key_tree_node *node, struct bytes key
             return 0;
         }
     }
-    uint32_t head = key_tree_head(key, skip);
-    unsigned low = 0;
-    for (unsigned span = n; span > 0;) {
-        unsigned half = span / 2;
-        bool is_below = node->heads[low + half] < head;
-        low = is_below ? low + half + 1 : low;
-        span = is_below ? span - half - 1 : half;
+    return search_heads(node, key, out_equal);
+}
+
+bool key_tree_leaf_find(const struct key_tree_node *node, struct bytes key, unsigned *out_index) {
+    if (key.size < node->skip || key.size == 0) {
+        return false;
     }
-    unsigned high = low;
-    while (high < n && node->heads[high] == head) {
-        high++;
-    }
-    while (low < high) {
-        unsigned middle = (low + high) / 2;
-        int order = compare_after(key, node->records[middle], skip);
-        if (order == 0) {
-            *out_equal = true;
-            return middle;
-        }
-        if (order > 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
+    /* The skipped bytes are not compared at first: a slot with the right head is looked at in
+     * full, and without one the key is not here whatever its first bytes are. */
+    uint32_t head = key_tree_head(key, node->skip);
+    for (unsigned i = first_head(node, head); i < node->n && node->heads[i] == head; i++) {
+        if (bytes_equal(record_key(node->records[i]), key)) {
+            *out_index = i;
+            return true;
         }
     }
-    return low;
+    return false;
 }
 
 struct record *key_tree_find(const struct key_tree_node *root, struct bytes key) {
@@ -63,9 +94,8 @@ struct record *key_tree_find(const struct key_tree_node *root, struct bytes key)
     while (node->height > 0) {
         node = key_tree_inner(node)->children[key_tree_node_child(node, key)];
     }
-    bool equal;
-    unsigned position = key_tree_node_search(node, key, &equal);
-    return equal ? node->records[position] : NULL;
+    unsigned index;
+    return key_tree_leaf_find(node, key, &index) ? node->records[index] : NULL;
 }
 
 size_t key_tree_live(const struct key_tree_node *root) {

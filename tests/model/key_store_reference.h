@@ -22,6 +22,8 @@ extern uint64_t model_step;
         }                                                                                          \
     } while (0)
 
+enum { KEY_MAX = 32 };
+
 struct ref_version {
     int64_t create, mod, version, lease; /* version 0: a tombstone */
     uint32_t sub;
@@ -31,7 +33,7 @@ struct ref_version {
 
 struct ref_key {
     uint32_t size;
-    uint8_t bytes[24];
+    uint8_t bytes[KEY_MAX];
     size_t n;
     size_t capacity;
     struct ref_version *versions;

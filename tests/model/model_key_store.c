@@ -41,17 +41,20 @@ struct model {
     struct view views[VIEWS_MAX];
 };
 
+static struct bytes text_key(const uint8_t *buffer, int size) {
+    return bytes_of(buffer, (size_t)size);
+}
+
 /* Keys of different make: numbers under a shared prefix, raw bytes with zeros, keys that are
  * prefixes of others, and keys that only grow. */
-static struct bytes random_key(struct model *model, uint8_t buffer[24]) {
+static struct bytes random_key(struct model *model, uint8_t buffer[KEY_MAX]) {
     uint64_t number = random_below(model->key_space);
     unsigned style =
         model->key_style == KEY_STYLES ? (unsigned)(number % KEY_STYLES) : model->key_style;
     switch (style) {
     case 0:
-        return bytes_of(buffer, (size_t)sprintf((char *)buffer, "/lock/%llu/%llu",
-                                                (unsigned long long)number % 7,
-                                                (unsigned long long)number));
+        return text_key(buffer, snprintf((char *)buffer, KEY_MAX, "/lock/%u/%u",
+                                         (unsigned)number % 7, (unsigned)number));
     case 1:
         memcpy(buffer, &number, 3);
         return bytes_of(buffer, 1 + number % 3);
@@ -75,7 +78,7 @@ static struct bytes random_key(struct model *model, uint8_t buffer[24]) {
     }
 }
 
-static struct bytes random_end(struct model *model, uint8_t buffer[24]) {
+static struct bytes random_end(struct model *model, uint8_t buffer[KEY_MAX]) {
     switch (random_below(4)) {
     case 0:
         return bytes_of(NULL, 0);
@@ -89,7 +92,7 @@ static struct bytes random_end(struct model *model, uint8_t buffer[24]) {
 /* --- Changes. --- */
 
 static void put_one(struct model *model) {
-    uint8_t key_buffer[24];
+    uint8_t key_buffer[KEY_MAX];
     uint8_t value[24];
     struct bytes key = random_key(model, key_buffer);
     size_t value_size = random_below(sizeof value + 1);
@@ -105,7 +108,7 @@ static void put_one(struct model *model) {
 }
 
 static void delete_one(struct model *model) {
-    uint8_t buffer[24];
+    uint8_t buffer[KEY_MAX];
     struct bytes key = random_key(model, buffer);
     struct record *live = key_store_find(model->store, key);
     const struct ref_version *expected = ref_at(ref_key(&model->ref, key), INT64_MAX);
@@ -119,8 +122,8 @@ static void delete_one(struct model *model) {
 
 /* Deletes up to `max` keys of a range. */
 static void delete_many(struct model *model, size_t max) {
-    uint8_t from[24];
-    uint8_t end[24];
+    uint8_t from[KEY_MAX];
+    uint8_t end[KEY_MAX];
     struct record **records;
     size_t n;
     key_store_collect(model->store, random_key(model, from), random_end(model, end), &model->arena,
@@ -201,7 +204,8 @@ static int64_t random_bound(struct model *model) {
     return random_below(4) == 0 ? (int64_t)random_below((uint64_t)model->ref.revision + 2) : 0;
 }
 
-static struct range_request random_request(struct model *model, uint8_t from[24], uint8_t end[24]) {
+static struct range_request random_request(struct model *model, uint8_t from[KEY_MAX],
+                                           uint8_t end[KEY_MAX]) {
     struct range_request request = {
         .key = random_key(model, from),
         .range_end = random_end(model, end),
@@ -232,8 +236,8 @@ static bool is_in_bounds(const struct range_request *request, const struct ref_v
 }
 
 static void check_range(struct model *model) {
-    uint8_t from[24];
-    uint8_t end[24];
+    uint8_t from[KEY_MAX];
+    uint8_t end[KEY_MAX];
     struct range_request request = random_request(model, from, end);
     struct range_outcome outcome;
     enum status status = key_store_range(model->store, &request, &model->arena, &outcome);
