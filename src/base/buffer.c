@@ -132,8 +132,9 @@ uint64_t reader_get_varint(struct reader *reader) {
         }
         value |= (uint64_t)(byte & 0x7f) << (7 * i);
         if ((byte & 0x80) == 0) {
-            /* The tenth byte holds the one bit that is left of 64. */
-            if (i == VARINT_BYTES_MAX - 1 && byte > 1) {
+            /* The tenth byte holds the one bit that is left of 64. A last byte of zero says
+             * nothing: the writer leaves it out, so that equal values have equal bytes. */
+            if ((i == VARINT_BYTES_MAX - 1 && byte > 1) || (i > 0 && byte == 0)) {
                 break;
             }
             return value;

@@ -7,6 +7,18 @@
 
 enum { PUT_WANT_PREVIOUS = 1, PUT_IGNORE_VALUE = 2, PUT_IGNORE_LEASE = 4 };
 enum { RANGE_KEYS_ONLY = 1, RANGE_COUNT_ONLY = 2 };
+enum { PUT_FLAGS = PUT_WANT_PREVIOUS | PUT_IGNORE_VALUE | PUT_IGNORE_LEASE };
+enum { RANGE_FLAGS = RANGE_KEYS_ONLY | RANGE_COUNT_ONLY };
+
+/* One command has one encoding: a bit that we do not know is not guessed at, because a replica
+ * that drops it would differ from one that does not. */
+static uint8_t decode_flags(struct reader *reader, uint8_t known) {
+    uint8_t flags = reader_get_u8(reader);
+    if ((flags & ~known) != 0) {
+        reader->failed = true;
+    }
+    return flags;
+}
 
 static void encode_range(struct buffer *buffer, const struct range_request *range) {
     buffer_put_bytes(buffer, range->key);
@@ -30,7 +42,7 @@ static void decode_range(struct reader *reader, struct range_request *range) {
     range->revision = reader_get_zigzag(reader);
     range->order = (enum sort_order)reader_get_u8(reader);
     range->target = (enum sort_target)reader_get_u8(reader);
-    uint8_t flags = reader_get_u8(reader);
+    uint8_t flags = decode_flags(reader, RANGE_FLAGS);
     range->keys_only = (flags & RANGE_KEYS_ONLY) != 0;
     range->count_only = (flags & RANGE_COUNT_ONLY) != 0;
     range->mod_revision_min = reader_get_zigzag(reader);
@@ -52,7 +64,7 @@ static void encode_put(struct buffer *buffer, const struct put_request *put) {
 }
 
 static void decode_put(struct reader *reader, struct put_request *put) {
-    uint8_t flags = reader_get_u8(reader);
+    uint8_t flags = decode_flags(reader, PUT_FLAGS);
     put->want_previous = (flags & PUT_WANT_PREVIOUS) != 0;
     put->ignore_value = (flags & PUT_IGNORE_VALUE) != 0;
     put->ignore_lease = (flags & PUT_IGNORE_LEASE) != 0;
@@ -71,7 +83,7 @@ static void encode_delete(struct buffer *buffer, const struct delete_request *de
 }
 
 static void decode_delete(struct reader *reader, struct delete_request *delete) {
-    delete->want_previous = reader_get_u8(reader) != 0;
+    delete->want_previous = decode_flags(reader, 1) != 0;
     delete->key = reader_get_bytes(reader);
     delete->range_end = reader_get_bytes(reader);
 }
@@ -332,9 +344,12 @@ enum status command_decode(struct reader *reader, struct arena *arena,
         command.set_ttl.ttl_ms = (int64_t)reader_get_varint(reader);
         break;
     case COMMAND_ALARM:
-        command.alarm.activate = reader_get_u8(reader) != 0;
+        command.alarm.activate = decode_flags(reader, 1) != 0;
         command.alarm.member_id = reader_get_varint(reader);
         command.alarm.alarm = (enum alarm_type)reader_get_u8(reader);
+        if (command.alarm.alarm > ALARM_CORRUPT) {
+            reader->failed = true;
+        }
         break;
     case COMMAND_BARRIER:
         break;
