@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Request metadata of one call that is kept; more is dropped. */
+#define GRPC_METADATA_SIZE_MAX 4096
+
 enum grpc_code {
     GRPC_OK = 0,
     GRPC_CANCELLED = 1,

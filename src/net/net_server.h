@@ -44,8 +44,7 @@ void net_server_add_methods(struct net_server *server, const struct grpc_method 
 /* A plain HTTP/1.1 GET (or HEAD) page, also served over HTTP/2 GET. The handler fills the body and
  * returns the HTTP status. */
 typedef unsigned (*net_page)(void *context, struct buffer *body, const char **out_content_type);
-void net_server_add_page(struct net_server *server, const char *path, net_page page,
-                         void *context);
+void net_server_add_page(struct net_server *server, const char *path, net_page page, void *context);
 
 /* Listens on a numeric or resolvable host ("127.0.0.1", "::1", "localhost", "0.0.0.0") and port
  * (0: any; `out_port` tells which, may be NULL). STATUS_IO with a reason in `out_error`. */
@@ -54,8 +53,8 @@ enum status net_server_listen(struct net_server *server, const char *host, uint1
 
 /* Stops listening, sends GOAWAY, lets calls in flight finish for at most `grace_ms` (streams are
  * ended with UNAVAILABLE at once), then closes everything and calls `closed`. */
-void net_server_shutdown(struct net_server *server, uint64_t grace_ms,
-                         void (*closed)(void *data), void *data);
+void net_server_shutdown(struct net_server *server, uint64_t grace_ms, void (*closed)(void *data),
+                         void *data);
 /* After `closed`. */
 void net_server_destroy(struct net_server *server);
 

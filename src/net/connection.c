@@ -1,0 +1,435 @@
+#include "net/connection.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    FLUSH_SIZE = 128 * 1024, /* one write */
+    FLUSH_ROUNDS_MAX = 8,    /* writes of one connection in one turn */
+    UNREAD_GRACE_MS = 1000   /* to read what came during a stall before silence is judged */
+};
+
+/* In the order of asking. Doors of other protocols join here. */
+static const struct protocol *const protocols[] = {&http2_protocol, &http1_protocol};
+
+struct pending_write {
+    uv_write_t request;
+    struct connection *connection;
+    size_t size;
+    uint8_t data[];
+};
+
+static struct net_timers *timers_of(const struct connection *connection) {
+    return connection->pool->shared->timers;
+}
+
+static void wake(struct protocol_host *host) {
+    struct connection *connection = list_entry(host, struct connection, host);
+    if (!connection->is_closing && list_is_empty(&connection->in_dirty)) {
+        connection_pool_mark_dirty(connection->pool, &connection->in_dirty);
+    }
+}
+
+void connection_close_later(struct connection *connection) {
+    connection->must_close = true;
+    wake(&connection->host);
+}
+
+/* --- catching up after a stall ------------------------------------------------------------- */
+
+static void end_catch_up(struct connection *connection) {
+    if (connection->catch_up_bytes > 0) {
+        connection->catch_up_bytes = 0;
+        assert(connection->pool->n_catching_up > 0);
+        connection->pool->n_catching_up--;
+    }
+}
+
+static size_t unread_bytes(const struct connection *connection) {
+    uv_os_fd_t fd = -1;
+    int waiting = 0;
+    if (uv_fileno((const uv_handle_t *)&connection->tcp, &fd) != 0 ||
+        ioctl(fd, FIONREAD, &waiting) != 0 || waiting < 0) {
+        return 0;
+    }
+    return (size_t)waiting;
+}
+
+void connection_begin_catch_up(struct connection *connection) {
+    end_catch_up(connection);
+    if (!connection->is_reading || connection->is_closing) {
+        return;
+    }
+    connection->catch_up_bytes = unread_bytes(connection);
+    if (connection->catch_up_bytes > 0) {
+        connection->pool->n_catching_up++;
+    }
+}
+
+static void count_caught_up(struct connection *connection, size_t size) {
+    if (connection->catch_up_bytes > size) {
+        connection->catch_up_bytes -= size;
+    } else {
+        end_catch_up(connection);
+    }
+}
+
+/* --- reading ------------------------------------------------------------------------------- */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested_size, uv_buf_t *out_buffer) {
+    (void)suggested_size;
+    struct connection *connection = handle->data;
+    /* One buffer for all: bytes are used up before the next read. */
+    *out_buffer = uv_buf_init((char *)connection->pool->read_buffer, CONNECTION_READ_SIZE);
+}
+
+static void open_session(struct connection *connection, const struct protocol *protocol) {
+    connection->session = protocol->open(&connection->host);
+    if (connection->session == NULL) {
+        log_warning("connection closed", LOG_TEXT("reason", "out of memory"));
+        connection_close_later(connection);
+        return;
+    }
+    connection->protocol = protocol;
+    struct bytes first = bytes_of(connection->sniffed, connection->sniffed_size);
+    protocol->on_bytes(connection->session, first);
+}
+
+/* Takes what it needs of the first bytes; the rest is for the session. */
+static void sniff(struct connection *connection, struct bytes *bytes) {
+    size_t room = (size_t)SNIFF_SIZE_MAX - connection->sniffed_size;
+    size_t size = bytes->size < room ? bytes->size : room;
+    memcpy(connection->sniffed + connection->sniffed_size, bytes->data, size);
+    connection->sniffed_size = (uint8_t)(connection->sniffed_size + size);
+    bytes->data += size;
+    bytes->size -= size;
+    struct bytes first = bytes_of(connection->sniffed, connection->sniffed_size);
+    bool needs_more = false;
+    for (size_t i = 0; i < sizeof protocols / sizeof protocols[0]; i++) {
+        enum sniff_result result = protocols[i]->sniff(first);
+        if (result == SNIFF_YES) {
+            open_session(connection, protocols[i]);
+            return;
+        }
+        needs_more = needs_more || result == SNIFF_MORE;
+    }
+    if (!needs_more) {
+        connection->pool->shared->stats.protocol_errors++;
+        log_debug("connection closed", LOG_TEXT("reason", "no protocol starts like this"));
+        connection_close_later(connection);
+    }
+}
+
+static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
+    struct connection *connection = stream->data;
+    struct connection_pool *pool = connection->pool;
+    if (size == 0) {
+        return;
+    }
+    if (size < 0) {
+        end_catch_up(connection);
+        if (size == UV_EOF) {
+            /* What was asked before may still be answered: `printf ... | nc` ends its side early.
+             */
+            connection->is_ended = true;
+            wake(&connection->host);
+        } else {
+            connection_close_later(connection);
+        }
+        return;
+    }
+    net_timers_set_now(timers_of(connection), uv_now(pool->loop));
+    connection->received_ms = uv_now(pool->loop);
+    connection->is_pinged = false;
+    pool->shared->stats.bytes_received += (uint64_t)size;
+    if (!connection->must_close) {
+        struct bytes bytes = bytes_of(buffer->base, (size_t)size);
+        if (connection->protocol == NULL) {
+            sniff(connection, &bytes);
+        }
+        if (connection->protocol != NULL && bytes.size > 0) {
+            connection->protocol->on_bytes(connection->session, bytes);
+        }
+        if (connection->protocol != NULL &&
+            connection->protocol->state(connection->session) >= SESSION_ENDING) {
+            wake(&connection->host);
+        }
+    }
+    count_caught_up(connection, (size_t)size);
+}
+
+/* Who does not take our answers gets no more questions answered. Only a full socket counts: when
+ * answers wait for HTTP/2 windows, the frames that open them must still be read. */
+static void update_reading(struct connection *connection) {
+    const struct net_limits *limits = &connection->pool->shared->limits;
+    size_t queued = connection->host.unsent_bytes;
+    if (connection->protocol != NULL) {
+        queued += connection->protocol->queued_bytes(connection->session);
+    }
+    uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
+    if (connection->is_reading && connection->is_writing && queued > limits->connection_queue_max) {
+        uv_read_stop(stream);
+        connection->is_reading = false;
+        end_catch_up(connection);
+    } else if (!connection->is_reading &&
+               (!connection->is_writing || queued <= limits->connection_queue_max / 2)) {
+        connection->is_reading = uv_read_start(stream, on_alloc, on_read) == 0;
+        if (!connection->is_reading) {
+            connection_close_later(connection);
+        }
+    }
+}
+
+/* --- writing ------------------------------------------------------------------------------- */
+
+static void on_written(uv_write_t *request, int result) {
+    struct pending_write *pending = (struct pending_write *)request;
+    struct connection *connection = pending->connection;
+    connection->is_writing = false;
+    connection->host.unsent_bytes = 0;
+    net_timers_disarm(timers_of(connection), &connection->write_timer);
+    if (result == 0) {
+        connection->pool->shared->stats.bytes_sent += pending->size;
+    } else {
+        connection->must_close = true;
+    }
+    free(pending);
+    wake(&connection->host);
+}
+
+static void note_write_progress(struct connection *connection) {
+    connection->write_queue_noted = uv_stream_get_write_queue_size((uv_stream_t *)&connection->tcp);
+    net_timers_arm(timers_of(connection), &connection->write_timer,
+                   uv_now(connection->pool->loop) +
+                       connection->pool->shared->limits.write_timeout_ms);
+}
+
+static bool is_socket_writable(const struct connection *connection) {
+    uv_os_fd_t fd = -1;
+    if (uv_fileno((const uv_handle_t *)&connection->tcp, &fd) != 0) {
+        return false;
+    }
+    struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
+    return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLOUT) != 0;
+}
+
+static void on_write_timeout(struct net_timer *timer) {
+    struct connection *connection = list_entry(timer, struct connection, write_timer);
+    size_t queue = uv_stream_get_write_queue_size((uv_stream_t *)&connection->tcp);
+    connection->host.unsent_bytes = queue;
+    /* After a stall of ours the peer may have read everything while we did not write. */
+    if (queue < connection->write_queue_noted || is_socket_writable(connection)) {
+        note_write_progress(connection);
+        return;
+    }
+    log_warning("connection closed", LOG_TEXT("reason", "the peer stopped reading"),
+                LOG_NUMBER("unsent_bytes", queue));
+    connection_close_later(connection);
+}
+
+/* The socket is full: the rest is copied and written as the peer reads. */
+static void write_rest(struct connection *connection, const uint8_t *data, size_t size) {
+    struct pending_write *pending = malloc(sizeof *pending + size);
+    if (pending == NULL) {
+        connection->must_close = true;
+        return;
+    }
+    pending->connection = connection;
+    pending->size = size;
+    memcpy(pending->data, data, size);
+    uv_buf_t buffer = uv_buf_init((char *)pending->data, (unsigned)size);
+    if (uv_write(&pending->request, (uv_stream_t *)&connection->tcp, &buffer, 1, on_written) != 0) {
+        free(pending);
+        connection->must_close = true;
+        return;
+    }
+    connection->is_writing = true;
+    connection->host.unsent_bytes = size;
+    note_write_progress(connection);
+}
+
+/* False: there is no more to send, or the socket takes no more now. */
+static bool send_once(struct connection *connection) {
+    struct connection_pool *pool = connection->pool;
+    struct buffer *scratch = &pool->scratch;
+    scratch->size = 0;
+    connection->protocol->produce(connection->session, FLUSH_SIZE, scratch);
+    if (scratch->size == 0) {
+        return false;
+    }
+    uv_buf_t buffer = uv_buf_init((char *)scratch->data, (unsigned)scratch->size);
+    int sent = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
+    if (sent < 0 && sent != UV_EAGAIN) {
+        connection->must_close = true;
+        return false;
+    }
+    size_t taken = sent > 0 ? (size_t)sent : 0;
+    pool->shared->stats.bytes_sent += taken;
+    if (taken < scratch->size) {
+        write_rest(connection, scratch->data + taken, scratch->size - taken);
+        return false;
+    }
+    return true;
+}
+
+/* --- closing ------------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle) {
+    struct connection *connection = handle->data;
+    struct connection_pool *pool = connection->pool;
+    assert(!connection->is_writing);
+    free(connection);
+    assert(pool->n_handles > 0);
+    pool->n_handles--;
+    if (pool->n_handles == 0 && pool->on_empty != NULL) {
+        pool->on_empty(pool->on_empty_data);
+    }
+}
+
+static void close_now(struct connection *connection) {
+    if (connection->is_closing) {
+        return;
+    }
+    connection->is_closing = true;
+    if (connection->protocol != NULL) {
+        connection->protocol->close(connection->session);
+        connection->protocol = NULL;
+        connection->session = NULL;
+    }
+    end_catch_up(connection);
+    net_timers_disarm(timers_of(connection), &connection->life_timer);
+    net_timers_disarm(timers_of(connection), &connection->write_timer);
+    list_remove(&connection->in_dirty);
+    list_remove(&connection->in_pool);
+    connection->pool->shared->stats.connections--;
+    uv_close((uv_handle_t *)&connection->tcp, on_closed);
+}
+
+static void serve(struct connection *connection) {
+    const struct protocol *protocol = connection->protocol;
+    bool has_more =
+        !connection->is_writing && protocol->state(connection->session) != SESSION_FAILED;
+    for (unsigned i = 0; i < FLUSH_ROUNDS_MAX && has_more; i++) {
+        has_more = send_once(connection);
+    }
+    protocol->settle(connection->session);
+    enum session_state state = protocol->state(connection->session);
+    if (state == SESSION_FAILED) {
+        connection->must_close = true;
+    } else if (has_more) {
+        wake(&connection->host);
+    } else if (state == SESSION_ENDING && !connection->is_writing) {
+        connection->must_close = true;
+    } else if (connection->pool->shared->is_shutting_down && connection_is_idle(connection)) {
+        connection->must_close = true;
+    }
+}
+
+void connection_flush(struct connection *connection) {
+    if (connection->is_closing) {
+        return;
+    }
+    if (!connection->must_close && connection->protocol != NULL) {
+        serve(connection);
+    }
+    if (connection->must_close ||
+        (connection->is_ended && (connection->protocol == NULL || !connection->is_writing))) {
+        close_now(connection);
+        return;
+    }
+    update_reading(connection);
+}
+
+/* --- time ---------------------------------------------------------------------------------- */
+
+static void on_life_timer(struct net_timer *timer) {
+    struct connection *connection = list_entry(timer, struct connection, life_timer);
+    const struct net_limits *limits = &connection->pool->shared->limits;
+    uint64_t now_ms = uv_now(connection->pool->loop);
+    if (connection->is_reading && unread_bytes(connection) > 0) {
+        /* We were slow, not the peer. */
+        net_timers_arm(timers_of(connection), timer, now_ms + UNREAD_GRACE_MS);
+        return;
+    }
+    if (connection->protocol == NULL ||
+        connection->protocol->state(connection->session) == SESSION_OPENING) {
+        log_debug("connection closed", LOG_TEXT("reason", "no complete request in time"));
+        connection->pool->shared->stats.protocol_errors++;
+        connection_close_later(connection);
+        return;
+    }
+    if (limits->keepalive_interval_ms == 0) {
+        return;
+    }
+    uint64_t due_ms = connection->received_ms + limits->keepalive_interval_ms;
+    /* Who is not read from cannot show that it lives; the write timer watches it. */
+    if (!connection->is_reading) {
+        due_ms = now_ms + limits->keepalive_interval_ms;
+    } else if (now_ms >= due_ms && connection->is_pinged) {
+        log_info("connection closed", LOG_TEXT("reason", "no sign of life"));
+        connection_close_later(connection);
+        return;
+    } else if (now_ms >= due_ms) {
+        if (connection->protocol->ping == NULL) {
+            connection_close_later(connection);
+            return;
+        }
+        connection->is_pinged = true;
+        connection->protocol->ping(connection->session);
+        due_ms = now_ms + limits->keepalive_timeout_ms;
+    }
+    net_timers_arm(timers_of(connection), timer, due_ms);
+}
+
+/* --- life ---------------------------------------------------------------------------------- */
+
+struct connection *connection_create(struct connection_pool *pool, int socket) {
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (connection == NULL) {
+        close(socket);
+        return NULL;
+    }
+    connection->pool = pool;
+    connection->host = (struct protocol_host){.shared = pool->shared, .wake = wake};
+    list_init(&connection->in_pool);
+    list_init(&connection->in_dirty);
+    net_timer_init(&connection->life_timer, on_life_timer);
+    net_timer_init(&connection->write_timer, on_write_timeout);
+    uv_tcp_init(pool->loop, &connection->tcp);
+    connection->tcp.data = connection;
+    list_append(&pool->all, &connection->in_pool);
+    pool->n_handles++;
+    pool->shared->stats.connections++;
+    int result = uv_tcp_open(&connection->tcp, socket);
+    if (result != 0) {
+        close(socket);
+        close_now(connection);
+        return NULL;
+    }
+    uv_tcp_nodelay(&connection->tcp, 1);
+    connection->received_ms = uv_now(pool->loop);
+    update_reading(connection);
+    net_timers_arm(pool->shared->timers, &connection->life_timer,
+                   connection->received_ms + pool->shared->limits.handshake_timeout_ms);
+    return connection;
+}
+
+void connection_drain(struct connection *connection) {
+    if (connection->protocol != NULL) {
+        connection->protocol->drain(connection->session);
+        wake(&connection->host);
+    } else {
+        connection_close_later(connection);
+    }
+}
+
+bool connection_is_idle(const struct connection *connection) {
+    return !connection->is_writing &&
+           (connection->protocol == NULL || connection->protocol->is_idle(connection->session));
+}

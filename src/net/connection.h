@@ -1,0 +1,54 @@
+/*
+ * One accepted socket: its first bytes tell the protocol, then a session serves it. The connection
+ * reads, writes, and watches the time: handshake, silence, and writes that make no progress.
+ */
+#ifndef LEASED_NET_CONNECTION_H
+#define LEASED_NET_CONNECTION_H
+
+#include "base/list.h"
+#include "net/connection_pool.h"
+#include "net/net_timers.h"
+#include "net/protocol.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct connection {
+    uv_tcp_t tcp;
+    struct connection_pool *pool;
+    struct protocol_host host;
+    const struct protocol *protocol; /* NULL: not yet known */
+    void *session;
+    struct list in_pool;
+    struct list in_dirty;
+    struct net_timer life_timer;  /* handshake, then keepalive */
+    struct net_timer write_timer; /* armed while the socket is full */
+    uint64_t received_ms;         /* when bytes came last */
+    size_t write_queue_noted;     /* what the socket still had to take when last looked at */
+    size_t catch_up_bytes;        /* bytes of before the last stall, still to be read */
+    uint8_t sniffed[SNIFF_SIZE_MAX];
+    uint8_t sniffed_size;
+    bool is_reading;
+    bool is_writing; /* a uv_write is under way: nothing is produced meanwhile */
+    bool is_pinged;  /* a PING is out and nothing came since */
+    bool is_ended;   /* the peer sends no more */
+    bool must_close; /* at the end of the turn */
+    bool is_closing; /* uv_close was called */
+};
+
+/* NULL: refused, and the socket is closed. */
+struct connection *connection_create(struct connection_pool *pool, int socket);
+
+/* Sends what there is, tells what ended, closes if it is time. */
+void connection_flush(struct connection *connection);
+/* At the end of the turn; harmless more than once. */
+void connection_close_later(struct connection *connection);
+void connection_drain(struct connection *connection);
+/* True when it serves nothing and has sent everything. */
+bool connection_is_idle(const struct connection *connection);
+/* Bytes that wait in the socket count as unread until they are read. */
+void connection_begin_catch_up(struct connection *connection);
+
+#endif

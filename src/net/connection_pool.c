@@ -1,0 +1,98 @@
+#include "net/connection_pool.h"
+
+#include "net/connection.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void on_hurry(uv_idle_t *handle) {
+    (void)handle;
+}
+
+void connection_pool_init(struct connection_pool *pool, struct net_shared *shared,
+                          uv_loop_t *loop) {
+    *pool = (struct connection_pool){.shared = shared, .loop = loop};
+    list_init(&pool->all);
+    list_init(&pool->dirty);
+    buffer_init(&pool->scratch);
+    pool->read_buffer = malloc(CONNECTION_READ_SIZE);
+    if (pool->read_buffer == NULL) {
+        abort();
+    }
+    uv_idle_init(loop, &pool->hurry);
+}
+
+void connection_pool_clear(struct connection_pool *pool) {
+    assert(list_is_empty(&pool->all));
+    assert(pool->n_handles == 0);
+    buffer_clear(&pool->scratch);
+    free(pool->read_buffer);
+}
+
+void connection_pool_accept(struct connection_pool *pool, int socket, bool is_catching_up) {
+    struct net_stats *stats = &pool->shared->stats;
+    if (stats->connections >= pool->shared->limits.connections_max ||
+        pool->shared->is_shutting_down) {
+        stats->connections_refused++;
+        close(socket);
+        return;
+    }
+    struct connection *connection = connection_create(pool, socket);
+    if (connection == NULL) {
+        stats->connections_refused++;
+        return;
+    }
+    stats->connections_total++;
+    if (is_catching_up) {
+        connection_begin_catch_up(connection);
+    }
+}
+
+void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty) {
+    if (list_is_empty(&pool->dirty)) {
+        uv_idle_start(&pool->hurry, on_hurry);
+    }
+    list_append(&pool->dirty, in_dirty);
+}
+
+void connection_pool_flush(struct connection_pool *pool) {
+    if (list_is_empty(&pool->dirty)) {
+        return;
+    }
+    /* What doors produce while they are told of ends belongs to the next turn: a connection that
+     * always has more to send must not keep the others waiting. */
+    struct list dirty;
+    list_init(&dirty);
+    list_append_all(&dirty, &pool->dirty);
+    struct list *node = NULL;
+    while ((node = list_pop_first(&dirty)) != NULL) {
+        connection_flush(list_entry(node, struct connection, in_dirty));
+    }
+    if (list_is_empty(&pool->dirty)) {
+        uv_idle_stop(&pool->hurry);
+    } else {
+        uv_idle_start(&pool->hurry, on_hurry);
+    }
+}
+
+void connection_pool_drain(struct connection_pool *pool) {
+    for (struct list *node = pool->all.next; node != &pool->all; node = node->next) {
+        connection_drain(list_entry(node, struct connection, in_pool));
+    }
+}
+
+void connection_pool_close_all(struct connection_pool *pool, bool only_idle) {
+    for (struct list *node = pool->all.next; node != &pool->all; node = node->next) {
+        struct connection *connection = list_entry(node, struct connection, in_pool);
+        if (!only_idle || connection_is_idle(connection)) {
+            connection_close_later(connection);
+        }
+    }
+}
+
+void connection_pool_begin_catch_up(struct connection_pool *pool) {
+    for (struct list *node = pool->all.next; node != &pool->all; node = node->next) {
+        connection_begin_catch_up(list_entry(node, struct connection, in_pool));
+    }
+}

@@ -1,0 +1,54 @@
+/*
+ * Every connection of a server, and the one moment of a turn in which they are served: what was
+ * produced is flushed once per connection, what ended is told, what must close is closed. Only
+ * here, outside of all callbacks, are sessions freed.
+ */
+#ifndef LEASED_NET_CONNECTION_POOL_H
+#define LEASED_NET_CONNECTION_POOL_H
+
+#include "base/buffer.h"
+#include "base/list.h"
+#include "net/net_shared.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+enum { CONNECTION_READ_SIZE = 64 * 1024 };
+
+struct connection_pool {
+    struct net_shared *shared;
+    uv_loop_t *loop;
+    struct list all;   /* struct connection by in_pool */
+    struct list dirty; /* by in_dirty: to be flushed at the end of this turn */
+    size_t n_handles;  /* connections whose handle is not yet closed */
+    uv_idle_t hurry;   /* started while something is dirty: the loop does not wait */
+    uint8_t *read_buffer;
+    struct buffer scratch;    /* what one flush produced */
+    size_t n_catching_up;     /* connections that had unread bytes at the last stall */
+    void (*on_empty)(void *); /* the last handle closed; NULL: nobody waits */
+    void *on_empty_data;
+};
+
+void connection_pool_init(struct connection_pool *pool, struct net_shared *shared, uv_loop_t *loop);
+/* The pool is empty and `hurry`, its only handle, is closed. */
+void connection_pool_clear(struct connection_pool *pool);
+
+/* Takes over an accepted socket; `is_catching_up`: it waited in the backlog during a stall. */
+void connection_pool_accept(struct connection_pool *pool, int socket, bool is_catching_up);
+
+/* To be flushed at the end of this turn. */
+void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty);
+/* Flushes every dirty connection. To be called once a turn, before the loop waits. */
+void connection_pool_flush(struct connection_pool *pool);
+
+/* GOAWAY and ends of streams on every connection. */
+void connection_pool_drain(struct connection_pool *pool);
+/* Closes all connections; with `only_idle` those that serve nothing and have sent everything. */
+void connection_pool_close_all(struct connection_pool *pool, bool only_idle);
+
+/* Notes which connections have unread bytes. */
+void connection_pool_begin_catch_up(struct connection_pool *pool);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * The header block of one HTTP/2 request while it is received, and what becomes of it: a call of a
+ * door, a page, or a refusal. HTTP/2 lets only one header block be open at a time, so a session
+ * holds at most one of these.
+ */
+#ifndef LEASED_NET_HTTP2_REQUEST_H
+#define LEASED_NET_HTTP2_REQUEST_H
+
+#include "base/bytes.h"
+#include "net/http2_session.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct http2_request;
+
+/* NULL: out of memory. */
+struct http2_request *http2_request_create(void);
+void http2_request_destroy(struct http2_request *request);
+
+/* One header; the order and the pseudo-headers' presence were checked by nghttp2. False: the
+ * headers are larger than the limit and the stream must be refused. */
+bool http2_request_add(struct http2_request *request, const struct net_shared *shared,
+                       struct bytes name, struct bytes value);
+
+/* All headers came: opens the call, or answers. */
+void http2_request_start(struct http2_request *request, struct http2_session *session,
+                         int32_t stream_id);
+
+#endif

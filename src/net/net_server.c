@@ -1,0 +1,239 @@
+#include "net/net_server.h"
+
+#include "net/connection_pool.h"
+#include "net/listener.h"
+#include "net/net_shared.h"
+
+#include <assert.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct net_server {
+    uv_loop_t *loop;
+    struct net_shared shared;
+    struct connection_pool pool;
+    struct list listeners;
+    uv_timer_t clock; /* fires when the next net_timer is due */
+    uv_prepare_t before_wait;
+    uint64_t clock_due_ms; /* UINT64_MAX: not started */
+    uv_timer_t grace;
+    size_t n_closing_listeners;
+    size_t n_closing_handles; /* the last stage: our own */
+    bool is_closed;
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+/* --- time ---------------------------------------------------------------------------------- */
+
+static void on_clock(uv_timer_t *timer) {
+    struct net_server *server = timer->data;
+    server->clock_due_ms = UINT64_MAX;
+    net_timers_run(server->shared.timers, uv_now(server->loop));
+}
+
+/* The one libuv timer follows the wheel. */
+static void set_clock(struct net_server *server) {
+    uint64_t due_ms = net_timers_next_ms(server->shared.timers);
+    if (due_ms == server->clock_due_ms) {
+        return;
+    }
+    server->clock_due_ms = due_ms;
+    if (due_ms == UINT64_MAX) {
+        uv_timer_stop(&server->clock);
+        return;
+    }
+    uint64_t now_ms = uv_now(server->loop);
+    uv_timer_start(&server->clock, on_clock, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+}
+
+/* Everything this turn produced goes out in one write per connection. */
+static void on_before_wait(uv_prepare_t *handle) {
+    struct net_server *server = handle->data;
+    connection_pool_flush(&server->pool);
+    set_clock(server);
+}
+
+/* --- life ---------------------------------------------------------------------------------- */
+
+struct net_server *net_server_create(uv_loop_t *loop, const struct net_limits *limits) {
+    struct net_server *server = calloc(1, sizeof *server);
+    if (server == NULL) {
+        abort();
+    }
+    /* A peer that goes away while we write is an error of that write, not of the process. */
+    signal(SIGPIPE, SIG_IGN);
+    server->loop = loop;
+    server->clock_due_ms = UINT64_MAX;
+    list_init(&server->listeners);
+    net_shared_init(&server->shared, limits, uv_now(loop));
+    uv_timer_init(loop, &server->clock);
+    uv_timer_init(loop, &server->grace);
+    uv_prepare_init(loop, &server->before_wait);
+    server->clock.data = server;
+    server->grace.data = server;
+    server->before_wait.data = server;
+    uv_prepare_start(&server->before_wait, on_before_wait);
+    /* Listeners and connections keep the loop alive, not the wish to serve them. */
+    uv_unref((uv_handle_t *)&server->clock);
+    uv_unref((uv_handle_t *)&server->before_wait);
+    connection_pool_init(&server->pool, &server->shared, loop);
+    server->pool.hurry.data = server;
+    return server;
+}
+
+void net_server_destroy(struct net_server *server) {
+    if (server == NULL) {
+        return;
+    }
+    assert(server->is_closed);
+    connection_pool_clear(&server->pool);
+    net_shared_clear(&server->shared);
+    free(server);
+}
+
+void net_server_add_methods(struct net_server *server, const struct grpc_method *methods,
+                            size_t n_methods, void *context) {
+    for (size_t i = 0; i < n_methods; i++) {
+        route_table_add_method(&server->shared.routes, &methods[i], context);
+    }
+}
+
+void net_server_add_page(struct net_server *server, const char *path, net_page page,
+                         void *context) {
+    route_table_add_page(&server->shared.routes, path, page, context);
+}
+
+/* --- listening ----------------------------------------------------------------------------- */
+
+enum status net_server_listen(struct net_server *server, const char *host, uint16_t port,
+                              uint16_t *out_port, char *out_error, size_t error_size) {
+    assert(!server->shared.is_shutting_down);
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *addresses = NULL;
+    int result = getaddrinfo(host, NULL, &hints, &addresses);
+    if (result != 0) {
+        snprintf(out_error, error_size, "%s: %s", host, gai_strerror(result));
+        return STATUS_IO;
+    }
+    uint16_t bound_port = port;
+    size_t n_bound = 0;
+    int error_number = 0;
+    /* A name such as "localhost" may stand for an address of each kind; not every machine has
+     * both, so one is enough. */
+    for (const struct addrinfo *at = addresses; at != NULL; at = at->ai_next) {
+        struct listener *listener = NULL;
+        if ((at->ai_family != AF_INET && at->ai_family != AF_INET6) ||
+            listener_create(&server->pool, at, bound_port, &listener, &error_number) != STATUS_OK) {
+            continue;
+        }
+        list_append(&server->listeners, &listener->in_server);
+        bound_port = listener_port(listener);
+        n_bound++;
+    }
+    freeaddrinfo(addresses);
+    if (n_bound == 0) {
+        snprintf(out_error, error_size, "%s port %u: %s", host, port,
+                 error_number != 0 ? strerror(error_number) : "no usable address");
+        return STATUS_IO;
+    }
+    if (out_port != NULL) {
+        *out_port = bound_port;
+    }
+    return STATUS_OK;
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+static void on_own_handle_closed(uv_handle_t *handle) {
+    struct net_server *server = handle->data;
+    assert(server->n_closing_handles > 0);
+    server->n_closing_handles--;
+    if (server->n_closing_handles == 0) {
+        server->is_closed = true;
+        server->closed(server->closed_data);
+    }
+}
+
+static void close_if_empty(void *data) {
+    struct net_server *server = data;
+    if (server->n_closing_listeners > 0 || server->pool.n_handles > 0 ||
+        server->n_closing_handles > 0) {
+        return;
+    }
+    uv_handle_t *handles[] = {
+        (uv_handle_t *)&server->clock,
+        (uv_handle_t *)&server->before_wait,
+        (uv_handle_t *)&server->grace,
+        (uv_handle_t *)&server->pool.hurry,
+    };
+    server->n_closing_handles = sizeof handles / sizeof handles[0];
+    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
+        uv_close(handles[i], on_own_handle_closed);
+    }
+}
+
+static void on_listener_closed(void *data) {
+    struct net_server *server = data;
+    server->n_closing_listeners--;
+    close_if_empty(server);
+}
+
+static void on_grace_over(uv_timer_t *timer) {
+    struct net_server *server = timer->data;
+    connection_pool_close_all(&server->pool, false);
+    close_if_empty(server);
+}
+
+void net_server_shutdown(struct net_server *server, uint64_t grace_ms, void (*closed)(void *data),
+                         void *data) {
+    assert(!server->shared.is_shutting_down);
+    assert(closed != NULL);
+    server->shared.is_shutting_down = true;
+    server->closed = closed;
+    server->closed_data = data;
+    server->pool.on_empty = close_if_empty;
+    server->pool.on_empty_data = server;
+    struct list *node = server->listeners.next;
+    while (node != &server->listeners) {
+        struct listener *listener = list_entry(node, struct listener, in_server);
+        node = node->next;
+        server->n_closing_listeners++;
+        listener_close(listener, on_listener_closed, server);
+    }
+    connection_pool_drain(&server->pool);
+    /* Connections that serve nothing close once their GOAWAY is out; this timer closes the rest,
+     * and ends a server that never had a connection or a listener. */
+    uv_timer_start(&server->grace, on_grace_over, server->pool.n_handles > 0 ? grace_ms : 0, 0);
+}
+
+/* --- after a stall, and numbers ------------------------------------------------------------ */
+
+void net_server_begin_catch_up(struct net_server *server) {
+    connection_pool_begin_catch_up(&server->pool);
+    for (struct list *node = server->listeners.next; node != &server->listeners;
+         node = node->next) {
+        listener_begin_catch_up(list_entry(node, struct listener, in_server));
+    }
+}
+
+bool net_server_is_caught_up(struct net_server *server) {
+    if (server->pool.n_catching_up > 0) {
+        return false;
+    }
+    for (struct list *node = server->listeners.next; node != &server->listeners;
+         node = node->next) {
+        if (list_entry(node, struct listener, in_server)->is_catching_up) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void net_server_stats(const struct net_server *server, struct net_stats *out_stats) {
+    *out_stats = server->shared.stats;
+}

@@ -1,0 +1,40 @@
+/*
+ * What every connection of one server shares: limits, routes, timers, counters, and memory that is
+ * used again. The sessions (HTTP/2, HTTP/1) know this and their host, and neither sockets nor a
+ * loop, so tests and fuzzers drive them with plain bytes.
+ */
+#ifndef LEASED_NET_NET_SHARED_H
+#define LEASED_NET_NET_SHARED_H
+
+#include "base/buffer.h"
+#include "base/list.h"
+#include "net/net_server.h"
+#include "net/net_timers.h"
+#include "net/route_table.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes of unfinished messages that all connections together may hold. */
+#define NET_PARTIAL_BYTES_MAX ((size_t)256 * 1024 * 1024)
+
+struct http2_library;
+
+struct net_shared {
+    struct net_limits limits;
+    struct route_table routes;
+    struct net_timers *timers;
+    struct http2_library *http2;
+    struct list free_calls; /* struct grpc_call by in_session */
+    size_t n_free_calls;
+    struct buffer discarded; /* where a message for a call that is over is written */
+    size_t partial_bytes;    /* of unfinished messages */
+    struct net_stats stats;
+    bool is_shutting_down;
+};
+
+void net_shared_init(struct net_shared *shared, const struct net_limits *limits, uint64_t now_ms);
+/* Every session is closed. */
+void net_shared_clear(struct net_shared *shared);
+
+#endif

@@ -1,0 +1,129 @@
+#include "net/route_table.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS_MIN = 64 };
+
+void route_table_init(struct route_table *table) {
+    *table = (struct route_table){0};
+}
+
+void route_table_clear(struct route_table *table) {
+    for (size_t i = 0; i < table->n_pages; i++) {
+        free(table->pages[i].path);
+    }
+    free(table->pages);
+    free(table->slots);
+    route_table_init(table);
+}
+
+/* FNV-1a: the paths are ours, so nobody can choose colliding ones; a stranger's path costs one
+ * look at a table that is at most half full. */
+static size_t hash(struct bytes path) {
+    uint64_t value = 0xcbf29ce484222325ULL;
+    for (size_t i = 0; i < path.size; i++) {
+        value = (value ^ path.data[i]) * 0x100000001b3ULL;
+    }
+    return (size_t)(value ^ value >> 32);
+}
+
+/* The slot of this path or the empty one where it belongs. */
+static struct method_route *slot_of(const struct route_table *table, struct bytes path) {
+    size_t mask = table->n_slots - 1;
+    size_t i = hash(path) & mask;
+    while (table->slots[i].method != NULL && !bytes_equal(table->slots[i].path, path)) {
+        i = (i + 1) & mask;
+    }
+    return &table->slots[i];
+}
+
+static void grow(struct route_table *table) {
+    struct route_table wider = *table;
+    wider.n_slots = table->n_slots == 0 ? SLOTS_MIN : table->n_slots * 2;
+    wider.slots = calloc(wider.n_slots, sizeof *wider.slots);
+    if (wider.slots == NULL) {
+        abort();
+    }
+    for (size_t i = 0; i < table->n_slots; i++) {
+        if (table->slots[i].method != NULL) {
+            *slot_of(&wider, table->slots[i].path) = table->slots[i];
+        }
+    }
+    free(table->slots);
+    *table = wider;
+}
+
+void route_table_add_method(struct route_table *table, const struct grpc_method *method,
+                            void *context) {
+    assert(method->path != NULL);
+    assert(method->on_message != NULL);
+    if (table->n_methods * 2 >= table->n_slots) {
+        grow(table);
+    }
+    struct bytes path = bytes_from_text(method->path);
+    struct method_route *slot = slot_of(table, path);
+    if (slot->method == NULL) {
+        table->n_methods++;
+    }
+    *slot = (struct method_route){.method = method, .path = path, .context = context};
+}
+
+void route_table_add_page(struct route_table *table, const char *path, net_page page,
+                          void *context) {
+    struct page_route *pages = realloc(table->pages, (table->n_pages + 1) * sizeof *pages);
+    char *copy = strdup(path);
+    if (pages == NULL || copy == NULL) {
+        abort();
+    }
+    table->pages = pages;
+    pages[table->n_pages++] = (struct page_route){.path = copy, .page = page, .context = context};
+}
+
+const struct method_route *route_table_find_method(const struct route_table *table,
+                                                   struct bytes path) {
+    if (table->n_slots == 0) {
+        return NULL;
+    }
+    const struct method_route *slot = slot_of(table, path);
+    return slot->method != NULL ? slot : NULL;
+}
+
+const struct page_route *route_table_find_page(const struct route_table *table, struct bytes path) {
+    const uint8_t *query = path.size > 0 ? memchr(path.data, '?', path.size) : NULL;
+    if (query != NULL) {
+        path.size = (size_t)(query - path.data);
+    }
+    for (size_t i = 0; i < table->n_pages; i++) {
+        if (bytes_equal(path, bytes_from_text(table->pages[i].path))) {
+            return &table->pages[i];
+        }
+    }
+    return NULL;
+}
+
+void route_table_explain(const struct route_table *table, struct bytes path, char *out_text,
+                         size_t text_size) {
+    const uint8_t *slash = path.size > 1 ? memrchr(path.data + 1, '/', path.size - 1) : NULL;
+    if (slash == NULL || path.data[0] != '/') {
+        snprintf(out_text, text_size, "malformed method name: \"%.*s\"", (int)path.size,
+                 (const char *)path.data);
+        return;
+    }
+    size_t prefix_size = (size_t)(slash - path.data) + 1; /* "/service/" */
+    int service_size = (int)prefix_size - 2;
+    const char *service = (const char *)path.data + 1;
+    for (size_t i = 0; i < table->n_slots; i++) {
+        const struct method_route *slot = &table->slots[i];
+        if (slot->method != NULL && slot->path.size > prefix_size &&
+            memcmp(slot->path.data, path.data, prefix_size) == 0) {
+            snprintf(out_text, text_size, "unknown method %.*s for service %.*s",
+                     (int)(path.size - prefix_size), (const char *)slash + 1, service_size,
+                     service);
+            return;
+        }
+    }
+    snprintf(out_text, text_size, "unknown service %.*s", service_size, service);
+}
