@@ -1,0 +1,213 @@
+#include "doors/etcd/etcd_call.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* Objects kept for the next calls instead of being given back to the heap. */
+enum { FREE_CALLS_MAX = 256 };
+
+/* A gRPC client takes no message above this, whatever it was configured with. */
+#define ANSWER_SIZE_MAX ((size_t)INT32_MAX)
+
+struct key_store *etcd_keys(struct etcd_door *door) {
+    return state_machine_keys(service_state(door->service));
+}
+
+/* --- Header. --- */
+
+/* Asked for once a millisecond at most: every answer needs it, and it hardly ever changes. */
+static void refresh_identity(struct etcd_door *door) {
+    uint64_t now_ms = service_now_ms(door->service);
+    if (now_ms == door->identity_ms && door->identity.ids_size > 0) {
+        return;
+    }
+    struct service_info info;
+    service_info(door->service, &info);
+    etcd_identity_init(&door->identity, info.cluster_id, info.member_id, info.term);
+    door->leader_id = info.leader_id;
+    door->identity_ms = now_ms;
+}
+
+struct etcd_header etcd_header_at(struct etcd_door *door, int64_t revision) {
+    refresh_identity(door);
+    return (struct etcd_header){.identity = &door->identity, .revision = revision};
+}
+
+struct etcd_header etcd_header_now(struct etcd_door *door) {
+    return etcd_header_at(door, key_store_revision(etcd_keys(door)));
+}
+
+bool etcd_has_leader(struct etcd_door *door) {
+    refresh_identity(door);
+    return door->leader_id != 0;
+}
+
+bool etcd_wants_leader(struct grpc_call *call) {
+    struct bytes value;
+    return grpc_call_metadata(call, "hasleader", &value) &&
+           bytes_equal(value, bytes_from_text("true"));
+}
+
+bool etcd_call_refused(struct grpc_call *call) {
+    if (etcd_has_leader(etcd_door_of(call)) || !etcd_wants_leader(call)) {
+        return false;
+    }
+    etcd_error_finish(call, etcd_error_of(STATUS_NO_LEADER));
+    return true;
+}
+
+/* --- Answers. --- */
+
+bool etcd_answer_begin(struct grpc_call *call, size_t size, struct pb_writer *writer) {
+    if (size > ANSWER_SIZE_MAX) {
+        etcd_error_finish(call, &etcd_error_answer_too_large);
+        return false;
+    }
+    pb_writer_init(writer, grpc_call_reserve(call, size), size);
+    return true;
+}
+
+void etcd_answer_end(struct grpc_call *call, struct pb_writer *writer) {
+    /* What was measured has been written: the writer never passes its end. */
+    assert(writer->at == writer->end);
+    grpc_call_commit(call, writer->size);
+}
+
+void etcd_answer_finish(struct grpc_call *call, struct pb_writer *writer) {
+    etcd_answer_end(call, writer);
+    grpc_call_finish(call, GRPC_OK, NULL);
+}
+
+void etcd_answer_header(struct grpc_call *call, struct etcd_header header) {
+    struct pb_writer writer;
+    if (etcd_answer_begin(call, etcd_header_size(&header), &writer)) {
+        etcd_header_write(&writer, &header);
+        etcd_answer_finish(call, &writer);
+    }
+}
+
+void etcd_answer_empty(struct grpc_call *call) {
+    grpc_call_reply(call, bytes_of("", 0));
+}
+
+/* --- Unary calls. --- */
+
+static struct etcd_call *call_create(struct grpc_call *call) {
+    struct etcd_door *door = etcd_door_of(call);
+    struct etcd_call *waiting;
+    struct list *link = list_pop_first(&door->free_calls);
+    if (link != NULL) {
+        waiting = list_entry(link, struct etcd_call, free_link);
+        door->n_free_calls--;
+    } else {
+        waiting = malloc(sizeof *waiting);
+        if (waiting == NULL) {
+            return NULL;
+        }
+    }
+    *waiting = (struct etcd_call){.call = call, .door = door};
+    arena_init(&waiting->shape_arena);
+    grpc_call_set_data(call, waiting);
+    door->stats.requests++;
+    return waiting;
+}
+
+static void call_destroy(struct etcd_call *waiting) {
+    struct etcd_door *door = waiting->door;
+    if (waiting->call != NULL) {
+        grpc_call_set_data(waiting->call, NULL);
+    }
+    arena_clear(&waiting->shape_arena);
+    free(waiting->message);
+    door->stats.requests--;
+    if (door->n_free_calls == FREE_CALLS_MAX) {
+        free(waiting);
+        return;
+    }
+    list_append(&door->free_calls, &waiting->free_link);
+    door->n_free_calls++;
+}
+
+void etcd_call_closed(struct grpc_call *call) {
+    struct etcd_call *waiting = grpc_call_data(call);
+    if (waiting != NULL) {
+        waiting->call = NULL;
+    }
+}
+
+static void command_done(struct service_request *request, const struct outcome *outcome) {
+    struct etcd_call *waiting = list_entry(request, struct etcd_call, request);
+    if (waiting->call != NULL) {
+        const struct etcd_error *error = etcd_error_of(outcome->status);
+        if (error != NULL) {
+            etcd_error_finish(waiting->call, error);
+        } else {
+            waiting->reply(waiting, outcome);
+        }
+    }
+    call_destroy(waiting);
+}
+
+struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command *command,
+                                   void (*reply)(struct etcd_call *waiting,
+                                                 const struct outcome *outcome)) {
+    struct etcd_call *waiting = call_create(call);
+    if (waiting == NULL) {
+        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
+        return NULL;
+    }
+    waiting->reply = reply;
+    waiting->request.done = command_done;
+    list_init(&waiting->request.link);
+    service_submit(waiting->door->service, &waiting->request, command);
+    return waiting;
+}
+
+static void read_ready(struct service_read *read, enum status status) {
+    struct etcd_call *waiting = list_entry(read, struct etcd_call, read);
+    struct grpc_call *call = waiting->call;
+    if (call != NULL) {
+        const struct etcd_error *error = etcd_error_of(status);
+        if (error != NULL) {
+            etcd_error_finish(call, error);
+        } else {
+            waiting->resume(call, bytes_of(waiting->message, waiting->message_size));
+        }
+    }
+    call_destroy(waiting);
+}
+
+void etcd_call_read(struct grpc_call *call, struct bytes message,
+                    void (*resume)(struct grpc_call *call, struct bytes message)) {
+    struct etcd_call *waiting = call_create(call);
+    if (waiting == NULL) {
+        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
+        return;
+    }
+    waiting->read.ready = read_ready;
+    list_init(&waiting->read.link);
+    enum status status = service_read(waiting->door->service, &waiting->read);
+    if (status == STATUS_PENDING) {
+        waiting->resume = resume;
+        waiting->message = malloc(message.size > 0 ? message.size : 1);
+        if (waiting->message == NULL) {
+            /* The service keeps the object; it has nobody to answer any more. */
+            etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
+            grpc_call_set_data(call, NULL);
+            waiting->call = NULL;
+            return;
+        }
+        if (message.size > 0) {
+            memcpy(waiting->message, message.data, message.size);
+        }
+        waiting->message_size = message.size;
+        return;
+    }
+    call_destroy(waiting);
+    const struct etcd_error *error = etcd_error_of(status);
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+    } else {
+        resume(call, message);
+    }
+}

@@ -1,0 +1,138 @@
+/*
+ * What the services of this door share: the door itself, unary calls that wait for the service,
+ * answers, and the timer of streams that need one.
+ */
+#ifndef LEASED_DOORS_ETCD_ETCD_CALL_H
+#define LEASED_DOORS_ETCD_ETCD_CALL_H
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "doors/etcd/etcd_door.h"
+#include "doors/etcd/etcd_error.h"
+#include "doors/etcd/etcd_response.h"
+#include "doors/etcd/pb_writer.h"
+#include "net/grpc.h"
+
+/* How often streams are looked at: those that need their leader or quiet-time notices, and those
+ * that owe a progress answer. */
+enum { ETCD_TICK_MS = 100, ETCD_TICK_URGENT_MS = 5 };
+
+/* Part of a stream that wants to be looked at now and then. `tick` must not remove tickers. */
+struct etcd_ticker {
+    void (*tick)(struct etcd_ticker *ticker, uint64_t now_ms);
+    struct list link;
+};
+
+struct etcd_call;
+
+struct etcd_door {
+    struct service *service;
+    struct etcd_door_options options;
+    struct etcd_identity identity;
+    uint64_t leader_id;
+    uint64_t identity_ms; /* when the two above were asked for */
+    struct arena arena;   /* of the request being handled */
+    struct list free_calls;
+    size_t n_free_calls;
+    uv_timer_t timer;
+    struct list tickers;
+    size_t n_urgent; /* tickers that want the fast pace */
+    struct service_renewal *spare_renewal;
+    size_t n_snapshots;
+    struct etcd_door_stats stats;
+};
+
+/* A unary call that waits for the service. It belongs to the service until its callback: when the
+ * client goes away first, only `call` is taken from it. */
+struct etcd_call {
+    struct grpc_call *call; /* NULL: the client went away */
+    struct etcd_door *door;
+    union {
+        struct service_request request;
+        struct service_read read;
+    };
+    union {
+        void (*reply)(struct etcd_call *waiting, const struct outcome *outcome);
+        void (*resume)(struct grpc_call *call, struct bytes message);
+    };
+    uint8_t *message; /* of a read: a copy */
+    size_t message_size;
+    struct arena shape_arena;
+    const struct txn_request *shape; /* of a transaction, see etcd_txn.h */
+    struct alarm_entry alarm;        /* of an alarm request */
+    bool alarm_changes;
+    struct list free_link;
+};
+
+static inline struct etcd_door *etcd_door_of(const struct grpc_call *call) {
+    return grpc_call_context(call);
+}
+
+/* The header of an answer, of the newest revision or of a given one. */
+struct etcd_header etcd_header_now(struct etcd_door *door);
+struct etcd_header etcd_header_at(struct etcd_door *door, int64_t revision);
+bool etcd_has_leader(struct etcd_door *door);
+/* True when the client insists on a leader ("hasleader: true"). */
+bool etcd_wants_leader(struct grpc_call *call);
+
+struct key_store *etcd_keys(struct etcd_door *door);
+
+/* --- Answers: begin, write exactly `size` bytes, end. --- */
+
+/* False: too large for any client; the call has been ended with an error. */
+bool etcd_answer_begin(struct grpc_call *call, size_t size, struct pb_writer *writer);
+/* Sends it; a stream goes on. */
+void etcd_answer_end(struct grpc_call *call, struct pb_writer *writer);
+/* Sends it and ends the call. */
+void etcd_answer_finish(struct grpc_call *call, struct pb_writer *writer);
+/* The whole answer is a header. */
+void etcd_answer_header(struct grpc_call *call, struct etcd_header header);
+/* The whole answer is an empty message. */
+void etcd_answer_empty(struct grpc_call *call);
+
+/* --- Unary calls. --- */
+
+/* Refuses a call whose client insists on a leader while there is none. */
+bool etcd_call_refused(struct grpc_call *call);
+
+/* Submits a command; `reply` is called when it was carried out and the client is still there.
+ * Errors are answered here. Returns the call's object, for what `reply` needs to know: it may be
+ * written to until the caller returns. */
+struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command *command,
+                                   void (*reply)(struct etcd_call *waiting,
+                                                 const struct outcome *outcome));
+
+/* Calls `resume` once the state may be read, at once when it may be already. */
+void etcd_call_read(struct grpc_call *call, struct bytes message,
+                    void (*resume)(struct grpc_call *call, struct bytes message));
+
+/* For every unary method: forgets the call in the object that waits for the service. */
+void etcd_call_closed(struct grpc_call *call);
+
+/* --- Tickers. --- */
+
+void etcd_ticker_init(struct etcd_ticker *ticker,
+                      void (*tick)(struct etcd_ticker *ticker, uint64_t now_ms));
+/* Harmless when it is done already. */
+void etcd_ticker_start(struct etcd_door *door, struct etcd_ticker *ticker);
+void etcd_ticker_stop(struct etcd_door *door, struct etcd_ticker *ticker);
+/* The door ticks fast while anybody is in a hurry. */
+void etcd_ticker_hurry(struct etcd_door *door, bool hurry);
+
+/* --- The services. --- */
+
+struct etcd_methods {
+    const struct grpc_method *methods;
+    size_t n_methods;
+};
+extern const struct etcd_methods etcd_kv_methods;
+extern const struct etcd_methods etcd_lease_methods;
+extern const struct etcd_methods etcd_keepalive_methods;
+extern const struct etcd_methods etcd_watch_methods;
+extern const struct etcd_methods etcd_maintenance_methods;
+extern const struct etcd_methods etcd_snapshot_methods;
+extern const struct etcd_methods etcd_cluster_methods;
+extern const struct etcd_methods etcd_auth_methods;
+extern const struct etcd_methods etcd_health_methods;
+
+#endif

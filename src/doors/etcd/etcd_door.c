@@ -1,0 +1,117 @@
+#include "doors/etcd/etcd_door.h"
+
+#include "doors/etcd/etcd_call.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+const struct etcd_door_options etcd_door_options_default = {
+    .progress_interval_ms = 10 * 60 * 1000, /* etcd's */
+    .watches_per_stream_max = 100 * 1000,
+    .watch_bytes_per_stream_max = (size_t)16 * 1024 * 1024,
+    .renewals_per_stream_max = 100 * 1000,
+    .snapshots_max = 2,
+    .fragment_size = (size_t)2 * 1024 * 1024, /* etcd's: its request limit and half a MiB */
+};
+
+/* --- The timer. --- */
+
+static void on_timer(uv_timer_t *timer);
+
+static void set_pace(struct etcd_door *door) {
+    if (list_is_empty(&door->tickers)) {
+        uv_timer_stop(&door->timer);
+        return;
+    }
+    uint64_t pace_ms = door->n_urgent > 0 ? ETCD_TICK_URGENT_MS : ETCD_TICK_MS;
+    if (!uv_is_active((uv_handle_t *)&door->timer) ||
+        uv_timer_get_repeat(&door->timer) != pace_ms) {
+        uv_timer_start(&door->timer, on_timer, pace_ms, pace_ms);
+    }
+}
+
+static void on_timer(uv_timer_t *timer) {
+    struct etcd_door *door = list_entry(timer, struct etcd_door, timer);
+    uint64_t now_ms = service_now_ms(door->service);
+    for (struct list *link = door->tickers.next; link != &door->tickers; link = link->next) {
+        struct etcd_ticker *ticker = list_entry(link, struct etcd_ticker, link);
+        ticker->tick(ticker, now_ms);
+    }
+}
+
+void etcd_ticker_init(struct etcd_ticker *ticker,
+                      void (*tick)(struct etcd_ticker *ticker, uint64_t now_ms)) {
+    ticker->tick = tick;
+    list_init(&ticker->link);
+}
+
+void etcd_ticker_start(struct etcd_door *door, struct etcd_ticker *ticker) {
+    if (list_is_empty(&ticker->link)) {
+        list_append(&door->tickers, &ticker->link);
+        set_pace(door);
+    }
+}
+
+void etcd_ticker_stop(struct etcd_door *door, struct etcd_ticker *ticker) {
+    list_remove(&ticker->link);
+    set_pace(door);
+}
+
+void etcd_ticker_hurry(struct etcd_door *door, bool hurry) {
+    assert(hurry || door->n_urgent > 0);
+    door->n_urgent += hurry ? 1 : (size_t)-1;
+    set_pace(door);
+}
+
+/* --- The door. --- */
+
+struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
+                                   const struct etcd_door_options *options) {
+    struct etcd_door *door = calloc(1, sizeof *door);
+    if (door == NULL) {
+        abort();
+    }
+    door->service = service;
+    door->options = options != NULL ? *options : etcd_door_options_default;
+    arena_init(&door->arena);
+    list_init(&door->free_calls);
+    list_init(&door->tickers);
+    int result = uv_timer_init(loop, &door->timer);
+    assert(result == 0);
+    return door;
+}
+
+void etcd_door_register(struct etcd_door *door, struct net_server *server) {
+    static const struct etcd_methods *const services[] = {
+        &etcd_kv_methods,      &etcd_lease_methods,       &etcd_keepalive_methods,
+        &etcd_watch_methods,   &etcd_maintenance_methods, &etcd_snapshot_methods,
+        &etcd_cluster_methods, &etcd_auth_methods,        &etcd_health_methods,
+    };
+    for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
+        net_server_add_methods(server, services[i]->methods, services[i]->n_methods, door);
+    }
+}
+
+static void on_timer_closed(uv_handle_t *handle) {
+    struct etcd_door *door = list_entry((uv_timer_t *)handle, struct etcd_door, timer);
+    free(door);
+}
+
+void etcd_door_destroy(struct etcd_door *door) {
+    if (door == NULL) {
+        return;
+    }
+    assert(list_is_empty(&door->tickers));
+    assert(door->stats.requests == 0);
+    struct list *link;
+    while ((link = list_pop_first(&door->free_calls)) != NULL) {
+        free(list_entry(link, struct etcd_call, free_link));
+    }
+    free(door->spare_renewal);
+    arena_clear(&door->arena);
+    uv_close((uv_handle_t *)&door->timer, on_timer_closed);
+}
+
+void etcd_door_stats(const struct etcd_door *door, struct etcd_door_stats *out_stats) {
+    *out_stats = door->stats;
+}

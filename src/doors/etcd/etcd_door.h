@@ -1,0 +1,50 @@
+/*
+ * etcd's v3 API over gRPC: KV, Lease, Watch, Maintenance, Cluster and as much of Auth as an etcd
+ * without users has. Translates between the wire and core/service.h; holds no state but calls in
+ * flight and watches.
+ */
+#ifndef LEASED_DOORS_ETCD_ETCD_DOOR_H
+#define LEASED_DOORS_ETCD_ETCD_DOOR_H
+
+#include "core/service.h"
+#include "net/net_server.h"
+
+#include <stdint.h>
+#include <uv.h>
+
+/* The version that is told to clients. Some switch features on by it: kube-apiserver wants
+ * 3.5.13 or newer for consistent reads from its cache. */
+#define ETCD_VERSION "3.5.21"
+
+struct etcd_door_options {
+    uint64_t progress_interval_ms;     /* of progress notifications to quiet watches */
+    size_t watches_per_stream_max;     /* further ones are refused */
+    size_t watch_bytes_per_stream_max; /* of keys and range ends of all watches of a stream */
+    size_t renewals_per_stream_max;    /* waiting for an answer; the stream is ended above */
+    size_t snapshots_max; /* being sent at the same time; each holds a copy of the state */
+    size_t fragment_size; /* watch answers are split above, when the client agrees */
+};
+extern const struct etcd_door_options etcd_door_options_default;
+
+struct etcd_door;
+
+/* The loop and the service outlive the door. `options` may be NULL. */
+struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
+                                   const struct etcd_door_options *options);
+
+/* The door must live until the server has closed all its calls. */
+void etcd_door_register(struct etcd_door *door, struct net_server *server);
+
+/* After net_server_shutdown() has called back and no request is left with the service. The loop
+ * must run once more, to let go of the timer. */
+void etcd_door_destroy(struct etcd_door *door);
+
+struct etcd_door_stats {
+    size_t watch_streams;
+    size_t watches;
+    size_t keepalive_streams;
+    size_t requests; /* unary requests that wait for the service */
+};
+void etcd_door_stats(const struct etcd_door *door, struct etcd_door_stats *out_stats);
+
+#endif

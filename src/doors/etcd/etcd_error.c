@@ -1,0 +1,80 @@
+#include "doors/etcd/etcd_error.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+const struct etcd_error etcd_error_sort_option = {GRPC_INVALID_ARGUMENT,
+                                                  "etcdserver: invalid sort option"};
+const struct etcd_error etcd_error_compare = {GRPC_INVALID_ARGUMENT,
+                                              "etcdserver: invalid compare in txn request"};
+const struct etcd_error etcd_error_alarm = {GRPC_INVALID_ARGUMENT,
+                                            "etcdserver: invalid alarm request"};
+const struct etcd_error etcd_error_malformed = {
+    GRPC_INTERNAL, "grpc: error unmarshalling request: malformed message"};
+const struct etcd_error etcd_error_malformed_stream = {
+    GRPC_INTERNAL, "grpc: failed to unmarshal the received message: malformed message"};
+const struct etcd_error etcd_error_answer_too_large = {
+    GRPC_RESOURCE_EXHAUSTED, "grpc: trying to send message larger than max"};
+const struct etcd_error etcd_error_member_not_found = {GRPC_NOT_FOUND,
+                                                       "etcdserver: member not found"};
+const struct etcd_error etcd_error_member_not_learner = {
+    GRPC_FAILED_PRECONDITION, "etcdserver: can only promote a learner member"};
+const struct etcd_error etcd_error_members_not_enough = {
+    GRPC_FAILED_PRECONDITION,
+    "etcdserver: re-configuration failed due to not enough started members"};
+const struct etcd_error etcd_error_members_fixed = {
+    GRPC_UNIMPLEMENTED, "leased: this server runs on one node; members cannot be changed"};
+const struct etcd_error etcd_error_bad_transferee = {GRPC_FAILED_PRECONDITION,
+                                                     "etcdserver: bad leader transferee"};
+const struct etcd_error etcd_error_downgrade = {GRPC_UNIMPLEMENTED,
+                                                "leased: there is no older version to go down to"};
+
+static const struct etcd_error errors[STATUS_COUNT] = {
+    [STATUS_KEY_EMPTY] = {GRPC_INVALID_ARGUMENT, "etcdserver: key is not provided"},
+    [STATUS_KEY_NOT_FOUND] = {GRPC_INVALID_ARGUMENT, "etcdserver: key not found"},
+    [STATUS_KEY_DUPLICATE] = {GRPC_INVALID_ARGUMENT,
+                              "etcdserver: duplicate key given in txn request"},
+    [STATUS_VALUE_PROVIDED] = {GRPC_INVALID_ARGUMENT, "etcdserver: value is provided"},
+    [STATUS_LEASE_PROVIDED] = {GRPC_INVALID_ARGUMENT, "etcdserver: lease is provided"},
+    [STATUS_TOO_MANY_OPERATIONS] = {GRPC_INVALID_ARGUMENT,
+                                    "etcdserver: too many operations in txn request"},
+    [STATUS_REQUEST_TOO_LARGE] = {GRPC_INVALID_ARGUMENT, "etcdserver: request is too large"},
+    [STATUS_REVISION_COMPACTED] = {GRPC_OUT_OF_RANGE,
+                                   "etcdserver: mvcc: required revision has been compacted"},
+    [STATUS_REVISION_FUTURE] = {GRPC_OUT_OF_RANGE,
+                                "etcdserver: mvcc: required revision is a future revision"},
+    [STATUS_LEASE_NOT_FOUND] = {GRPC_NOT_FOUND, "etcdserver: requested lease not found"},
+    [STATUS_LEASE_EXISTS] = {GRPC_FAILED_PRECONDITION, "etcdserver: lease already exists"},
+    [STATUS_LEASE_TTL_TOO_LARGE] = {GRPC_OUT_OF_RANGE, "etcdserver: too large lease TTL"},
+    [STATUS_NO_LEADER] = {GRPC_UNAVAILABLE, "etcdserver: no leader"},
+    [STATUS_LEADER_CHANGED] = {GRPC_UNAVAILABLE, "etcdserver: leader changed"},
+    [STATUS_TIMED_OUT] = {GRPC_UNAVAILABLE, "etcdserver: request timed out"},
+    [STATUS_TOO_MANY_REQUESTS] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: too many requests"},
+    [STATUS_NO_SPACE] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"},
+    [STATUS_STOPPED] = {GRPC_UNAVAILABLE, "etcdserver: server stopped"},
+    [STATUS_CANCELED] = {GRPC_CANCELLED, "etcdserver: request canceled"},
+    [STATUS_INVALID] = {GRPC_INVALID_ARGUMENT, "etcdserver: invalid argument"},
+    [STATUS_CORRUPT] = {GRPC_DATA_LOSS, "etcdserver: corrupt cluster"},
+    [STATUS_UNSUPPORTED] = {GRPC_UNIMPLEMENTED, "etcdserver: not supported"},
+    [STATUS_NO_MEMORY] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: out of memory"},
+    [STATUS_IO] = {GRPC_UNAVAILABLE, "etcdserver: input or output failed"},
+};
+
+const struct etcd_error *etcd_error_of(enum status status) {
+    static const struct etcd_error unknown = {GRPC_UNKNOWN, "etcdserver: unknown error"};
+    if (status == STATUS_OK) {
+        return NULL;
+    }
+    if (status == STATUS_MALFORMED) {
+        return &etcd_error_malformed;
+    }
+    if ((unsigned)status >= STATUS_COUNT || errors[status].text == NULL) {
+        return &unknown;
+    }
+    return &errors[status];
+}
+
+void etcd_error_finish(struct grpc_call *call, const struct etcd_error *error) {
+    assert(error != NULL);
+    grpc_call_finish(call, error->code, error->text);
+}

@@ -1,0 +1,36 @@
+/*
+ * What an etcd client is told when something is refused. Clients compare the texts as strings, so
+ * they are etcd's, to the letter.
+ */
+#ifndef LEASED_DOORS_ETCD_ETCD_ERROR_H
+#define LEASED_DOORS_ETCD_ETCD_ERROR_H
+
+#include "base/status.h"
+#include "net/grpc.h"
+
+struct etcd_error {
+    enum grpc_code code;
+    const char *text;
+};
+
+/* NULL for STATUS_OK. */
+const struct etcd_error *etcd_error_of(enum status status);
+
+/* Errors that only this door knows. */
+extern const struct etcd_error etcd_error_sort_option;
+extern const struct etcd_error etcd_error_compare;
+extern const struct etcd_error etcd_error_alarm;
+extern const struct etcd_error etcd_error_malformed;        /* a unary request */
+extern const struct etcd_error etcd_error_malformed_stream; /* a message of a stream */
+extern const struct etcd_error etcd_error_answer_too_large;
+extern const struct etcd_error etcd_error_member_not_found;
+extern const struct etcd_error etcd_error_member_not_learner;
+extern const struct etcd_error etcd_error_members_not_enough;
+extern const struct etcd_error etcd_error_members_fixed;
+extern const struct etcd_error etcd_error_bad_transferee;
+extern const struct etcd_error etcd_error_downgrade;
+
+/* Ends the call with an error, which must not be NULL. */
+void etcd_error_finish(struct grpc_call *call, const struct etcd_error *error);
+
+#endif

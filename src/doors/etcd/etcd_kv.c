@@ -1,0 +1,192 @@
+/* The KV service. */
+#include "core/txn.h"
+#include "doors/etcd/etcd_call.h"
+#include "doors/etcd/etcd_request.h"
+#include "doors/etcd/etcd_txn.h"
+
+#include <assert.h>
+
+/* --- Range. --- */
+
+static void answer_range(struct grpc_call *call, const struct range_request *range) {
+    struct etcd_door *door = etcd_door_of(call);
+    struct range_outcome outcome;
+    enum status status = key_store_range(etcd_keys(door), range, &door->arena, &outcome);
+    if (status != STATUS_OK) {
+        etcd_error_finish(call, etcd_error_of(status));
+        return;
+    }
+    struct etcd_header header = etcd_header_now(door);
+    struct pb_writer writer;
+    if (etcd_answer_begin(call, etcd_range_size(&header, &outcome, range->keys_only), &writer)) {
+        etcd_range_write(&writer, &header, &outcome, range->keys_only);
+        etcd_answer_finish(call, &writer);
+    }
+}
+
+static void range_ready(struct grpc_call *call, struct bytes message) {
+    struct etcd_range_request request;
+    const struct etcd_error *error = etcd_request_range(message, &request);
+    assert(error == NULL); /* it was read once already */
+    answer_range(call, &request.range);
+    arena_reset(&etcd_door_of(call)->arena);
+}
+
+static void on_range(struct grpc_call *call, struct bytes message) {
+    if (etcd_call_refused(call)) {
+        return;
+    }
+    struct etcd_range_request request;
+    const struct etcd_error *error = etcd_request_range(message, &request);
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+    } else if (request.serializable) {
+        answer_range(call, &request.range);
+        arena_reset(&etcd_door_of(call)->arena);
+    } else {
+        etcd_call_read(call, message, range_ready);
+    }
+}
+
+/* --- Put, DeleteRange, Compact. --- */
+
+static void reply_put(struct etcd_call *waiting, const struct outcome *outcome) {
+    struct etcd_header header = etcd_header_at(waiting->door, outcome->revision);
+    struct pb_writer writer;
+    if (etcd_answer_begin(waiting->call, etcd_put_size(&header, &outcome->put), &writer)) {
+        etcd_put_write(&writer, &header, &outcome->put);
+        etcd_answer_finish(waiting->call, &writer);
+    }
+}
+
+static void reply_delete(struct etcd_call *waiting, const struct outcome *outcome) {
+    struct etcd_header header = etcd_header_at(waiting->door, outcome->revision);
+    struct pb_writer writer;
+    if (etcd_answer_begin(waiting->call, etcd_delete_size(&header, &outcome->delete), &writer)) {
+        etcd_delete_write(&writer, &header, &outcome->delete);
+        etcd_answer_finish(waiting->call, &writer);
+    }
+}
+
+static void reply_compact(struct etcd_call *waiting, const struct outcome *outcome) {
+    etcd_answer_header(waiting->call, etcd_header_at(waiting->door, outcome->revision));
+}
+
+static void submit(struct grpc_call *call, struct bytes message,
+                   const struct etcd_error *(*read)(struct bytes, struct command *),
+                   void (*reply)(struct etcd_call *, const struct outcome *)) {
+    struct command command;
+    if (etcd_call_refused(call)) {
+        return;
+    }
+    const struct etcd_error *error = read(message, &command);
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+    } else {
+        (void)etcd_call_submit(call, &command, reply);
+    }
+}
+
+static void on_put(struct grpc_call *call, struct bytes message) {
+    submit(call, message, etcd_request_put, reply_put);
+}
+
+static void on_delete_range(struct grpc_call *call, struct bytes message) {
+    submit(call, message, etcd_request_delete, reply_delete);
+}
+
+static void on_compact(struct grpc_call *call, struct bytes message) {
+    submit(call, message, etcd_request_compact, reply_compact);
+}
+
+/* --- Txn. --- */
+
+static void answer_txn(struct grpc_call *call, const struct etcd_header *header,
+                       const struct txn_outcome *outcome, const struct txn_request *shape) {
+    struct pb_writer writer;
+    if (etcd_answer_begin(call, etcd_txn_size(header, outcome, shape), &writer)) {
+        etcd_txn_write(&writer, header, outcome, shape);
+        etcd_answer_finish(call, &writer);
+    }
+}
+
+static void reply_txn(struct etcd_call *waiting, const struct outcome *outcome) {
+    struct etcd_header header = etcd_header_at(waiting->door, outcome->revision);
+    answer_txn(waiting->call, &header, &outcome->txn, waiting->shape);
+}
+
+/* A transaction that changes nothing needs no log. */
+static void run_txn(struct grpc_call *call, const struct txn_request *txn) {
+    struct etcd_door *door = etcd_door_of(call);
+    struct state_machine *state = service_state(door->service);
+    struct txn_outcome outcome;
+    enum status status = txn_run(state_machine_keys(state), state_machine_leases(state), txn,
+                                 &door->arena, &outcome);
+    if (status != STATUS_OK) {
+        etcd_error_finish(call, etcd_error_of(status));
+        return;
+    }
+    struct etcd_header header = etcd_header_now(door);
+    answer_txn(call, &header, &outcome, txn);
+}
+
+static void txn_ready(struct grpc_call *call, struct bytes message) {
+    struct etcd_door *door = etcd_door_of(call);
+    struct command command;
+    bool serializable;
+    const struct etcd_error *error =
+        etcd_txn_request(message, &door->arena, &command, &serializable);
+    assert(error == NULL); /* it was read once already */
+    run_txn(call, &command.txn);
+    arena_reset(&door->arena);
+}
+
+static void on_txn(struct grpc_call *call, struct bytes message) {
+    struct etcd_door *door = etcd_door_of(call);
+    struct command command;
+    bool serializable;
+    if (etcd_call_refused(call)) {
+        return;
+    }
+    const struct etcd_error *error =
+        etcd_txn_request(message, &door->arena, &command, &serializable);
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+    } else if (!txn_is_read_only(&command.txn)) {
+        struct etcd_call *waiting = etcd_call_submit(call, &command, reply_txn);
+        if (waiting != NULL && etcd_txn_needs_shape(&command.txn)) {
+            waiting->shape = etcd_txn_shape(&command.txn, &waiting->shape_arena);
+        }
+    } else if (serializable) {
+        run_txn(call, &command.txn);
+    } else {
+        /* Read anew when it is its turn: that lies in another turn of the loop, if need be. */
+        arena_reset(&door->arena);
+        etcd_call_read(call, message, txn_ready);
+    }
+    arena_reset(&door->arena);
+}
+
+static const struct grpc_method methods[] = {
+    {.path = "/etcdserverpb.KV/Range",
+     .kind = GRPC_UNARY,
+     .on_message = on_range,
+     .on_close = etcd_call_closed},
+    {.path = "/etcdserverpb.KV/Put",
+     .kind = GRPC_UNARY,
+     .on_message = on_put,
+     .on_close = etcd_call_closed},
+    {.path = "/etcdserverpb.KV/DeleteRange",
+     .kind = GRPC_UNARY,
+     .on_message = on_delete_range,
+     .on_close = etcd_call_closed},
+    {.path = "/etcdserverpb.KV/Txn",
+     .kind = GRPC_UNARY,
+     .on_message = on_txn,
+     .on_close = etcd_call_closed},
+    {.path = "/etcdserverpb.KV/Compact",
+     .kind = GRPC_UNARY,
+     .on_message = on_compact,
+     .on_close = etcd_call_closed},
+};
+const struct etcd_methods etcd_kv_methods = {methods, sizeof methods / sizeof methods[0]};

@@ -1,0 +1,284 @@
+/* The Maintenance service but for the snapshot (etcd_snapshot.c). */
+#include "doors/etcd/etcd_call.h"
+#include "doors/etcd/etcd_request.h"
+
+#include <stdio.h>
+
+/* --- Status. --- */
+
+enum { STATUS_ERROR_SIZE_MAX = 64 };
+
+/* What is wrong, in etcd's own words. */
+struct status_errors {
+    size_t n;
+    char texts[STATE_MACHINE_ALARMS_MAX + 1][STATUS_ERROR_SIZE_MAX];
+};
+
+static const char *alarm_name(enum alarm_type alarm) {
+    switch (alarm) {
+    case ALARM_NONE:
+        return "NONE";
+    case ALARM_NO_SPACE:
+        return "NOSPACE";
+    case ALARM_CORRUPT:
+        return "CORRUPT";
+    }
+    return "UNKNOWN";
+}
+
+static void collect_errors(struct etcd_door *door, const struct service_info *info,
+                           struct status_errors *errors) {
+    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
+    size_t n_alarms = state_machine_alarms(service_state(door->service), alarms);
+    errors->n = 0;
+    if (info->leader_id == 0) {
+        snprintf(errors->texts[errors->n++], STATUS_ERROR_SIZE_MAX, "etcdserver: no leader");
+    }
+    for (size_t i = 0; i < n_alarms; i++) {
+        /* The space at the end is etcd's. */
+        snprintf(errors->texts[errors->n++], STATUS_ERROR_SIZE_MAX, "memberID:%llu alarm:%s ",
+                 (unsigned long long)alarms[i].member_id, alarm_name(alarms[i].alarm));
+    }
+}
+
+static bool is_learner(struct etcd_door *door, uint64_t member_id) {
+    enum { MEMBERS_MAX = 64 };
+    struct service_member members[MEMBERS_MAX];
+    size_t n = service_members(door->service, members, MEMBERS_MAX);
+    for (size_t i = 0; i < n && i < MEMBERS_MAX; i++) {
+        if (members[i].id == member_id) {
+            return members[i].is_learner;
+        }
+    }
+    return false;
+}
+
+static void on_status(struct grpc_call *call, struct bytes message) {
+    (void)message; /* has no fields */
+    struct etcd_door *door = etcd_door_of(call);
+    struct etcd_header header = etcd_header_now(door);
+    struct service_info info;
+    service_info(door->service, &info);
+    struct key_store_stats keys;
+    key_store_stats(etcd_keys(door), &keys);
+    struct status_errors errors;
+    collect_errors(door, &info, &errors);
+    struct bytes version = bytes_from_text(ETCD_VERSION);
+    bool learner = is_learner(door, info.member_id);
+
+    size_t size = etcd_header_size(&header) + pb_bytes_size(2, version) +
+                  pb_uint64_size(3, keys.bytes) + pb_uint64_size(4, info.leader_id) +
+                  pb_uint64_size(5, info.last_index) + pb_uint64_size(6, info.term) +
+                  pb_uint64_size(7, info.applied_index) + pb_uint64_size(9, keys.bytes_live) +
+                  pb_bool_size(10, learner);
+    for (size_t i = 0; i < errors.n; i++) {
+        size += pb_bytes_size(8, bytes_from_text(errors.texts[i]));
+    }
+    struct pb_writer writer;
+    if (!etcd_answer_begin(call, size, &writer)) {
+        return;
+    }
+    etcd_header_write(&writer, &header);
+    pb_write_bytes(&writer, 2, version);
+    pb_write_uint64(&writer, 3, keys.bytes);
+    pb_write_uint64(&writer, 4, info.leader_id);
+    pb_write_uint64(&writer, 5, info.last_index);
+    pb_write_uint64(&writer, 6, info.term);
+    pb_write_uint64(&writer, 7, info.applied_index);
+    for (size_t i = 0; i < errors.n; i++) {
+        pb_write_bytes(&writer, 8, bytes_from_text(errors.texts[i]));
+    }
+    pb_write_uint64(&writer, 9, keys.bytes_live);
+    pb_write_bool(&writer, 10, learner);
+    etcd_answer_finish(call, &writer);
+}
+
+/* --- Alarm. The answer has no header in etcd either. --- */
+
+static size_t alarm_size(const struct alarm_entry *alarm) {
+    return pb_uint64_size(1, alarm->member_id) + pb_uint64_size(2, (uint64_t)alarm->alarm);
+}
+
+static void answer_alarms(struct grpc_call *call, const struct alarm_entry *alarms, size_t n) {
+    size_t size = 0;
+    for (size_t i = 0; i < n; i++) {
+        size += pb_message_size(2, alarm_size(&alarms[i]));
+    }
+    if (size == 0) {
+        etcd_answer_empty(call);
+        return;
+    }
+    struct pb_writer writer;
+    if (!etcd_answer_begin(call, size, &writer)) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        pb_write_message(&writer, 2, alarm_size(&alarms[i]));
+        pb_write_uint64(&writer, 1, alarms[i].member_id);
+        pb_write_uint64(&writer, 2, (uint64_t)alarms[i].alarm);
+    }
+    etcd_answer_finish(call, &writer);
+}
+
+static void reply_alarm(struct etcd_call *waiting, const struct outcome *outcome) {
+    (void)outcome;
+    answer_alarms(waiting->call, &waiting->alarm, waiting->alarm_changes ? 1 : 0);
+}
+
+/* ALARM_NONE stands for every type. */
+static size_t matching_alarms(struct etcd_door *door, enum alarm_type alarm,
+                              struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX]) {
+    size_t n = state_machine_alarms(service_state(door->service), out_alarms);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (alarm == ALARM_NONE || out_alarms[i].alarm == alarm) {
+            out_alarms[kept++] = out_alarms[i];
+        }
+    }
+    return kept;
+}
+
+static bool alarm_stands(struct etcd_door *door, const struct etcd_alarm_request *request) {
+    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
+    size_t n = matching_alarms(door, request->alarm, alarms);
+    for (size_t i = 0; i < n; i++) {
+        if (alarms[i].member_id == request->member_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_alarm(struct grpc_call *call, struct bytes message) {
+    struct etcd_door *door = etcd_door_of(call);
+    struct etcd_alarm_request request;
+    const struct etcd_error *error = etcd_request_alarm(message, &request);
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+        return;
+    }
+    if (request.action == ETCD_ALARM_GET) {
+        struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
+        size_t n = matching_alarms(door, request.alarm, alarms);
+        answer_alarms(call, alarms, n);
+        return;
+    }
+    bool activate = request.action == ETCD_ALARM_ACTIVATE;
+    struct command command = {
+        .type = COMMAND_ALARM,
+        .alarm = {.activate = activate, .member_id = request.member_id, .alarm = request.alarm}};
+    error = etcd_error_of(command_check(&command));
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+        return;
+    }
+    bool changes = activate || alarm_stands(door, &request);
+    struct etcd_call *waiting = etcd_call_submit(call, &command, reply_alarm);
+    if (waiting != NULL) {
+        waiting->alarm = (struct alarm_entry){request.member_id, request.alarm};
+        waiting->alarm_changes = changes;
+    }
+}
+
+/* --- Hash, HashKV. --- */
+
+struct hash_answer {
+    struct etcd_header header;
+    uint32_t hash;
+    int64_t compact_revision;
+    int64_t hash_revision;
+};
+
+static void answer_hash(struct grpc_call *call, const struct hash_answer *answer) {
+    size_t size = etcd_header_size(&answer->header) + pb_uint64_size(2, answer->hash) +
+                  pb_int64_size(3, answer->compact_revision) +
+                  pb_int64_size(4, answer->hash_revision);
+    struct pb_writer writer;
+    if (etcd_answer_begin(call, size, &writer)) {
+        etcd_header_write(&writer, &answer->header);
+        pb_write_uint64(&writer, 2, answer->hash);
+        pb_write_int64(&writer, 3, answer->compact_revision);
+        pb_write_int64(&writer, 4, answer->hash_revision);
+        etcd_answer_finish(call, &writer);
+    }
+}
+
+static void on_hash(struct grpc_call *call, struct bytes message) {
+    (void)message; /* has no fields */
+    struct etcd_door *door = etcd_door_of(call);
+    struct hash_answer answer = {.header = etcd_header_now(door)};
+    enum status status = key_store_hash(etcd_keys(door), 0, &answer.hash);
+    if (status != STATUS_OK) {
+        etcd_error_finish(call, etcd_error_of(status));
+        return;
+    }
+    answer_hash(call, &answer);
+}
+
+static void on_hash_kv(struct grpc_call *call, struct bytes message) {
+    struct etcd_door *door = etcd_door_of(call);
+    const struct key_store *keys = etcd_keys(door);
+    uint64_t revision;
+    const struct etcd_error *error = etcd_request_number(message, &revision);
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+        return;
+    }
+    struct hash_answer answer = {.header = etcd_header_now(door)};
+    enum status status = key_store_hash(keys, (int64_t)revision, &answer.hash);
+    if (status != STATUS_OK) {
+        etcd_error_finish(call, etcd_error_of(status));
+        return;
+    }
+    int64_t compacted = key_store_compacted_revision(keys);
+    answer.compact_revision = compacted > 0 ? compacted : -1; /* etcd's "never" */
+    answer.hash_revision = (int64_t)revision > 0 ? (int64_t)revision : key_store_revision(keys);
+    answer_hash(call, &answer);
+}
+
+/* --- The rest. --- */
+
+/* Keys lie in memory and the log is cut by snapshots: there is nothing to defragment. */
+static void on_defragment(struct grpc_call *call, struct bytes message) {
+    (void)message; /* has no fields */
+    etcd_answer_empty(call);
+}
+
+static void on_move_leader(struct grpc_call *call, struct bytes message) {
+    struct service_info info;
+    uint64_t target_id;
+    const struct etcd_error *error = etcd_request_number(message, &target_id);
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+        return;
+    }
+    service_info(etcd_door_of(call)->service, &info);
+    if (target_id == 0 || target_id != info.leader_id) {
+        etcd_error_finish(call, &etcd_error_bad_transferee);
+        return;
+    }
+    etcd_answer_empty(call); /* it leads already */
+}
+
+static void on_downgrade(struct grpc_call *call, struct bytes message) {
+    (void)message;
+    etcd_error_finish(call, &etcd_error_downgrade);
+}
+
+static const struct grpc_method methods[] = {
+    {.path = "/etcdserverpb.Maintenance/Alarm",
+     .kind = GRPC_UNARY,
+     .on_message = on_alarm,
+     .on_close = etcd_call_closed},
+    {.path = "/etcdserverpb.Maintenance/Status", .kind = GRPC_UNARY, .on_message = on_status},
+    {.path = "/etcdserverpb.Maintenance/Defragment",
+     .kind = GRPC_UNARY,
+     .on_message = on_defragment},
+    {.path = "/etcdserverpb.Maintenance/Hash", .kind = GRPC_UNARY, .on_message = on_hash},
+    {.path = "/etcdserverpb.Maintenance/HashKV", .kind = GRPC_UNARY, .on_message = on_hash_kv},
+    {.path = "/etcdserverpb.Maintenance/MoveLeader",
+     .kind = GRPC_UNARY,
+     .on_message = on_move_leader},
+    {.path = "/etcdserverpb.Maintenance/Downgrade", .kind = GRPC_UNARY, .on_message = on_downgrade},
+};
+const struct etcd_methods etcd_maintenance_methods = {methods, sizeof methods / sizeof methods[0]};
