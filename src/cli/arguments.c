@@ -134,6 +134,6 @@ void arguments_print_options(const struct option_entry *table, FILE *out) {
         } else {
             snprintf(left, sizeof left, "    %s %s", each->name, value);
         }
-        fprintf(out, "  %-28s %s\n", left, each->help);
+        fprintf(out, "  %-34s %s\n", left, each->help);
     }
 }

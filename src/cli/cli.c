@@ -1,7 +1,7 @@
 #include "cli/cli.h"
 
 #include "build_info.h"
-#include "cli/duration.h"
+#include "cli/human_duration.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static void print_help(FILE *out) {
     for (size_t i = 0; i < N_COMMANDS; i++) {
         char left[64];
         snprintf(left, sizeof left, "%s %s", commands[i]->name, commands[i]->usage);
-        fprintf(out, "  %-28s %s\n", left, commands[i]->help);
+        fprintf(out, "  %-34s %s\n", left, commands[i]->help);
     }
     fputs("\noptions:\n", out);
     arguments_print_options(global_options, out);
@@ -80,13 +80,13 @@ enum cli_exit cli_usage(struct cli *cli, const char *format, ...) {
 
 enum cli_exit cli_failed(struct cli *cli, const struct lease_answer *answer) {
     char where[ENDPOINT_TEXT_SIZE_MAX] = "the server";
-    char time[DURATION_TEXT_SIZE_MAX];
+    char time[HUMAN_DURATION_TEXT_SIZE_MAX];
     if (cli->endpoint != NULL) {
         endpoint_format(cli->endpoint, where, sizeof where);
     }
     if (answer->code == GRPC_DEADLINE_EXCEEDED) {
         fprintf(stderr, "lease: %s gave no answer within %s (--timeout)\n", where,
-                duration_format(cli->timeout_ms, time));
+                human_duration_format(cli->timeout_ms, time));
     } else if (answer->code == GRPC_UNIMPLEMENTED) {
         fprintf(stderr, "lease: %s does not know this call; is it leased or etcd 3? (%s)\n", where,
                 answer->text);
@@ -190,8 +190,8 @@ static enum cli_exit take_globals(struct cli *cli) {
     }
     const char *timeout = arguments_value(&cli->arguments, "--timeout");
     int64_t timeout_ms = TIMEOUT_MS_DEFAULT;
-    if (timeout != NULL && (duration_parse(timeout, &timeout_ms) != STATUS_OK || timeout_ms == 0 ||
-                            timeout_ms > UINT32_MAX)) {
+    if (timeout != NULL && (human_duration_parse(timeout, &timeout_ms) != STATUS_OK ||
+                            timeout_ms == 0 || timeout_ms > UINT32_MAX)) {
         return cli_usage(cli, "--timeout %s: a time like 500ms, 5s or 1m is needed", timeout);
     }
     cli->timeout_ms = (uint32_t)timeout_ms;

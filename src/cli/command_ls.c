@@ -3,7 +3,7 @@
  * protocol lists ids alone, so each lease is asked for, a bounded number at a time.
  */
 #include "cli/cli.h"
-#include "cli/duration.h"
+#include "cli/human_duration.h"
 #include "cli/lease_id.h"
 #include "cli/progress.h"
 #include "cli/table.h"
@@ -158,13 +158,13 @@ static void print_table(const struct listing *listing) {
     table_init(&table, columns, N_COLUMNS);
     for (size_t i = 0; i < listing->n_rows; i++) {
         const struct row *row = &listing->rows[i];
-        char room[DURATION_TEXT_SIZE_MAX];
+        char room[HUMAN_DURATION_TEXT_SIZE_MAX];
         if (row->remaining_seconds < 0) {
             continue;
         }
         table_add(&table, "%s", lease_id_format(row->id, room));
-        table_add(&table, "%s", duration_format(row->granted_seconds * 1000, room));
-        table_add(&table, "%s", duration_format(row->remaining_seconds * 1000, room));
+        table_add(&table, "%s", human_duration_format(row->granted_seconds * 1000, room));
+        table_add(&table, "%s", human_duration_format(row->remaining_seconds * 1000, room));
         table_add(&table, "%zu", row->n_keys);
     }
     table_print(&table, stdout);

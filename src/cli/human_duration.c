@@ -1,4 +1,4 @@
-#include "cli/duration.h"
+#include "cli/human_duration.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static enum status parse_number(const char **text, int64_t *out_thousandths) {
     }
     for (; is_digit(*at); at++) {
         whole = whole * 10 + (*at - '0');
-        if (whole > DURATION_MS_MAX) {
+        if (whole > HUMAN_DURATION_MS_MAX) {
             return STATUS_INVALID;
         }
     }
@@ -69,7 +69,7 @@ static const struct unit *parse_unit(const char **text, size_t *next_unit) {
     return NULL;
 }
 
-enum status duration_parse(const char *text, int64_t *out_ms) {
+enum status human_duration_parse(const char *text, int64_t *out_ms) {
     int64_t total = 0;
     size_t next_unit = 0;
     do {
@@ -83,7 +83,7 @@ enum status duration_parse(const char *text, int64_t *out_ms) {
         if (unit == NULL) {
             return STATUS_MALFORMED;
         }
-        if (thousandths / 1000 > DURATION_MS_MAX / unit->ms) {
+        if (thousandths / 1000 > HUMAN_DURATION_MS_MAX / unit->ms) {
             return STATUS_INVALID;
         }
         int64_t fraction = thousandths % 1000 * unit->ms;
@@ -91,7 +91,7 @@ enum status duration_parse(const char *text, int64_t *out_ms) {
             return STATUS_MALFORMED;
         }
         total += thousandths / 1000 * unit->ms + fraction / 1000;
-        if (total > DURATION_MS_MAX) {
+        if (total > HUMAN_DURATION_MS_MAX) {
             return STATUS_INVALID;
         }
     } while (*text != 0);
@@ -99,7 +99,7 @@ enum status duration_parse(const char *text, int64_t *out_ms) {
     return STATUS_OK;
 }
 
-const char *duration_format(int64_t ms, char room[DURATION_TEXT_SIZE_MAX]) {
+const char *human_duration_format(int64_t ms, char room[HUMAN_DURATION_TEXT_SIZE_MAX]) {
     if (ms == 0) {
         return strcpy(room, "0s");
     }
@@ -113,7 +113,7 @@ const char *duration_format(int64_t ms, char room[DURATION_TEXT_SIZE_MAX]) {
         uint64_t count = left / (uint64_t)units[i].ms;
         left %= (uint64_t)units[i].ms;
         if (count > 0) {
-            used += (size_t)snprintf(room + used, DURATION_TEXT_SIZE_MAX - used, "%llu%s",
+            used += (size_t)snprintf(room + used, HUMAN_DURATION_TEXT_SIZE_MAX - used, "%llu%s",
                                      (unsigned long long)count, units[i].name);
         }
     }
