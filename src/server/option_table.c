@@ -89,7 +89,8 @@ const struct option option_table[] = {
           "Largest request of a client; it can be made smaller, not larger."),
      .min = 1024, .max = COMMAND_SIZE_MAX},
     {USED("max-txn-ops", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_txn_ops, "128",
-          "Most operations in a transaction; it can be made smaller, not larger."),
+          "Most operations in a transaction. 128 is allowed whatever is said here; more is "
+          "refused."),
      .min = 1, .max = COMMAND_TXN_OPERATIONS_MAX},
     {USED("max-concurrent-streams", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_concurrent_streams, "0",
           "Calls that one connection may have open; 0: the built-in bound."),

@@ -1,6 +1,7 @@
 /* What one option alone cannot tell: defaults made from other options, and which go together. */
 #include "server/options.h"
 
+#include "core/command.h"
 #include "server/duration.h"
 
 #include <assert.h>
@@ -247,6 +248,10 @@ enum status options_check(struct options *options, char out_error[OPTIONS_ERROR_
     }
     if (status == STATUS_OK) {
         check_logging(options);
+        if (options->max_txn_ops != COMMAND_TXN_OPERATIONS_MAX) {
+            options_notice(options, LOG_WARNING, "--max-txn-ops cannot be lowered: %d are allowed",
+                           COMMAND_TXN_OPERATIONS_MAX);
+        }
     }
     return status;
 }

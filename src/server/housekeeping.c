@@ -1,0 +1,104 @@
+#include "server/housekeeping.h"
+
+#include "base/log.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { HOUSEKEEPING_INTERVAL_MS = 1000 };
+
+static void compacted(struct service_request *request, const struct outcome *outcome) {
+    struct housekeeping *housekeeping = list_entry(request, struct housekeeping, compaction);
+    housekeeping->is_compacting = false;
+    if (outcome->status == STATUS_OK) {
+        log_info("compacted", LOG_NUMBER("revision", housekeeping->compaction_revision));
+    } else if (outcome->status != STATUS_REVISION_COMPACTED) {
+        log_warning("not compacted", LOG_NUMBER("revision", housekeeping->compaction_revision),
+                    LOG_TEXT("reason", status_text(outcome->status)));
+    }
+}
+
+static void compact(struct housekeeping *housekeeping, const struct key_store *keys) {
+    if (housekeeping->is_compacting) {
+        return;
+    }
+    int64_t revision = compactor_tick(
+        &housekeeping->compactor, service_now_ms(housekeeping->service), key_store_revision(keys));
+    if (revision <= key_store_compacted_revision(keys)) {
+        return;
+    }
+    housekeeping->is_compacting = true;
+    housekeeping->compaction_revision = revision;
+    housekeeping->compaction.done = compacted;
+    const struct command command = {.type = COMMAND_COMPACT, .compact = {.revision = revision}};
+    service_submit(housekeeping->service, &housekeeping->compaction, &command);
+}
+
+static void alarmed(struct service_request *request, const struct outcome *outcome) {
+    struct housekeeping *housekeeping = list_entry(request, struct housekeeping, alarm);
+    housekeeping->is_alarming = false;
+    if (outcome->status == STATUS_OK) {
+        log_error("the key store is larger than its quota: writes are refused until keys are "
+                  "deleted, history is compacted and the alarm is disarmed",
+                  LOG_NUMBER("quota bytes", housekeeping->quota_bytes));
+    }
+}
+
+static bool has_alarm(struct state_machine *machine, uint64_t member_id) {
+    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
+    size_t n = state_machine_alarms(machine, alarms);
+    for (size_t i = 0; i < n; i++) {
+        if (alarms[i].member_id == member_id && alarms[i].alarm == ALARM_NO_SPACE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void watch_quota(struct housekeeping *housekeeping, struct state_machine *machine) {
+    struct key_store_stats stats;
+    key_store_stats(state_machine_keys(machine), &stats);
+    if (stats.bytes <= housekeeping->quota_bytes || housekeeping->is_alarming) {
+        return;
+    }
+    struct service_info info;
+    service_info(housekeeping->service, &info);
+    if (has_alarm(machine, info.member_id)) {
+        return;
+    }
+    housekeeping->is_alarming = true;
+    housekeeping->alarm.done = alarmed;
+    const struct command command = {
+        .type = COMMAND_ALARM,
+        .alarm = {.activate = true, .member_id = info.member_id, .alarm = ALARM_NO_SPACE}};
+    service_submit(housekeeping->service, &housekeeping->alarm, &command);
+}
+
+static void tick(uv_timer_t *timer) {
+    struct housekeeping *housekeeping = timer->data;
+    struct state_machine *machine = service_state(housekeeping->service);
+    if (!lease_table_is_leading(state_machine_leases(machine))) {
+        return;
+    }
+    compact(housekeeping, state_machine_keys(machine));
+    watch_quota(housekeeping, machine);
+}
+
+void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, struct service *service,
+                        const struct options *options) {
+    memset(housekeeping, 0, sizeof *housekeeping);
+    housekeeping->service = service;
+    housekeeping->quota_bytes = options->quota_backend_bytes != 0
+                                    ? options->quota_backend_bytes
+                                    : HOUSEKEEPING_QUOTA_BYTES_DEFAULT;
+    compactor_init(&housekeeping->compactor, options->auto_compaction_retention_ms,
+                   options->auto_compaction_revisions, service_now_ms(service));
+    int result = uv_timer_init(loop, &housekeeping->timer);
+    assert(result == 0);
+    housekeeping->timer.data = housekeeping;
+    uv_timer_start(&housekeeping->timer, tick, HOUSEKEEPING_INTERVAL_MS, HOUSEKEEPING_INTERVAL_MS);
+}
+
+void housekeeping_stop(struct housekeeping *housekeeping) {
+    uv_close((uv_handle_t *)&housekeeping->timer, NULL);
+}

@@ -1,0 +1,184 @@
+#include "server/metrics.h"
+
+#include "build_info.h"
+#include "server/process_stats.h"
+#include "server/prometheus.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <uv.h>
+
+/* A family of one sample that says 1 and means its label. */
+static void write_label(struct buffer *buffer, const char *name, const char *help,
+                        const char *label_name, const char *label_value) {
+    const struct prometheus_label label = {.name = label_name, .value = label_value};
+    prometheus_family(buffer, name, PROMETHEUS_GAUGE, help);
+    prometheus_sample_u64(buffer, name, "", &label, 1, 1);
+}
+
+static void write_build(struct buffer *buffer) {
+    const struct prometheus_label labels[] = {
+        {.name = "version", .value = LEASED_VERSION},
+        {.name = "libraft", .value = LIBRAFT_VERSION},
+        {.name = "libuv", .value = uv_version_string()},
+        {.name = "nghttp2", .value = LIBNGHTTP2_VERSION},
+    };
+    prometheus_family(buffer, "leased_build_info", PROMETHEUS_GAUGE,
+                      "The versions of leased and its libraries, as labels.");
+    prometheus_sample_u64(buffer, "leased_build_info", "", labels, sizeof labels / sizeof labels[0],
+                          1);
+}
+
+static void write_leases(struct buffer *buffer, const struct service_info *info,
+                         const struct lease_table *leases) {
+    prometheus_gauge(buffer, "leased_leases", "Leases that are alive.", lease_table_count(leases));
+    prometheus_gauge(buffer, "leased_lease_memory_bytes", "Memory of the lease table.",
+                     lease_table_bytes(leases));
+    prometheus_counter(buffer, "leased_lease_renewals_total", "Renewals granted.", info->renewals);
+    prometheus_counter(buffer, "leased_lease_expiries_total", "Leases that ran out.",
+                       info->expired);
+    prometheus_histogram_ms(
+        buffer, "leased_lease_expiry_lateness_seconds",
+        "From a lease's deadline until its end was applied.", service_lateness_bounds_ms,
+        sizeof service_lateness_bounds_ms / sizeof service_lateness_bounds_ms[0],
+        info->lateness_buckets, info->lateness_sum_ms);
+}
+
+static void write_keys(struct buffer *buffer, const struct key_store *keys,
+                       const struct key_store_stats *stats, const struct watch_hub *watches) {
+    prometheus_gauge(buffer, "leased_keys", "Keys that are alive.", stats->keys);
+    prometheus_gauge(buffer, "leased_key_records", "Versions and tombstones held.", stats->records);
+    prometheus_gauge(buffer, "leased_key_memory_bytes", "Memory of keys and their history.",
+                     stats->bytes);
+    prometheus_gauge(buffer, "leased_revision", "The newest revision.",
+                     (uint64_t)key_store_revision(keys));
+    prometheus_gauge(buffer, "leased_compacted_revision", "Older ones cannot be read; 0: all can.",
+                     (uint64_t)key_store_compacted_revision(keys));
+    prometheus_gauge(buffer, "leased_watchers", "Watches.", watch_hub_count(watches));
+    prometheus_gauge(buffer, "leased_watchers_lagging",
+                     "Watches that are being caught up from history.",
+                     watch_hub_lagging_count(watches));
+}
+
+static void write_raft(struct buffer *buffer, const struct service_info *info) {
+    prometheus_gauge(buffer, "leased_raft_term", "The current term.", info->term);
+    prometheus_gauge(buffer, "leased_raft_last_index", "The newest entry of the log.",
+                     info->last_index);
+    prometheus_gauge(buffer, "leased_raft_applied_index", "The newest entry applied.",
+                     info->applied_index);
+    prometheus_gauge(buffer, "leased_raft_has_leader", "1 when a leader is known.",
+                     info->leader_id != 0);
+    prometheus_gauge(buffer, "leased_raft_is_leader", "1 on the leader.",
+                     info->leader_id == info->member_id);
+    prometheus_counter(buffer, "leased_raft_proposals_total", "Log entries proposed.",
+                       info->entries);
+    prometheus_counter(buffer, "leased_raft_commands_total", "Commands in these entries.",
+                       info->commands);
+    prometheus_counter(buffer, "leased_raft_snapshots_total", "Snapshots taken.", info->snapshots);
+    prometheus_gauge(buffer, "leased_raft_log_bytes",
+                     "Log entries since the last snapshot, in memory.", info->log_bytes);
+    prometheus_gauge(buffer, "leased_disk_bytes", "Log and snapshots on disk.", info->disk_bytes);
+}
+
+static void write_net(struct buffer *buffer, const struct net_stats *net,
+                      const struct etcd_door_stats *door) {
+    prometheus_gauge(buffer, "leased_connections", "Connections of clients.", net->connections);
+    prometheus_counter(buffer, "leased_connections_total", "Connections accepted.",
+                       net->connections_total);
+    prometheus_counter(buffer, "leased_connections_refused_total",
+                       "Connections closed at once because there were too many.",
+                       net->connections_refused);
+    prometheus_gauge(buffer, "leased_calls", "Calls that are open.", net->calls);
+    prometheus_counter(buffer, "leased_calls_total", "Calls begun.", net->calls_total);
+    prometheus_counter(buffer, "leased_protocol_errors_total",
+                       "Connections and calls ended for breaking their protocol.",
+                       net->protocol_errors);
+    prometheus_counter(buffer, "leased_received_bytes_total", "Bytes read from clients.",
+                       net->bytes_received);
+    prometheus_counter(buffer, "leased_sent_bytes_total", "Bytes written to clients.",
+                       net->bytes_sent);
+    prometheus_gauge(buffer, "leased_queued_bytes", "Bytes that wait for clients to read them.",
+                     net->queued_bytes);
+    prometheus_gauge(buffer, "leased_etcd_watch_streams", "Watch streams of etcd's API.",
+                     door->watch_streams);
+    prometheus_gauge(buffer, "leased_etcd_keepalive_streams", "Keepalive streams of etcd's API.",
+                     door->keepalive_streams);
+    prometheus_gauge(buffer, "leased_etcd_requests", "Requests of etcd's API being carried out.",
+                     door->requests);
+}
+
+static void write_process(struct buffer *buffer) {
+    struct process_stats process;
+    process_stats_read(&process);
+    prometheus_gauge(buffer, "process_resident_memory_bytes", "Resident memory.",
+                     process.resident_bytes);
+    prometheus_gauge(buffer, "process_virtual_memory_bytes", "Virtual memory.",
+                     process.virtual_bytes);
+    prometheus_gauge(buffer, "process_open_fds", "Open file descriptors.", process.open_fds);
+    prometheus_gauge(buffer, "process_max_fds", "File descriptors allowed.", process.max_fds);
+    prometheus_family(buffer, "process_cpu_seconds_total", PROMETHEUS_COUNTER,
+                      "User and system time of all threads.");
+    prometheus_sample(buffer, "process_cpu_seconds_total", "", NULL, 0, process.cpu_seconds);
+    prometheus_family(buffer, "process_start_time_seconds", PROMETHEUS_GAUGE,
+                      "When the process started, in seconds since 1970.");
+    prometheus_sample(buffer, "process_start_time_seconds", "", NULL, 0,
+                      process.start_time_seconds);
+}
+
+/* The names that dashboards and alerts made for etcd look for, with the same meaning. */
+static void write_etcd_names(struct buffer *buffer, const struct service_info *info,
+                             const struct key_store *keys, const struct key_store_stats *stats,
+                             const struct watch_hub *watches, uint64_t quota_bytes) {
+    char id[32];
+    snprintf(id, sizeof id, "%" PRIx64, info->member_id);
+    write_label(buffer, "etcd_server_version", "The version of etcd's API that is served.",
+                "server_version", ETCD_VERSION);
+    write_label(buffer, "etcd_server_id", "The id of this member.", "server_id", id);
+    prometheus_gauge(buffer, "etcd_server_has_leader", "1 when a leader is known.",
+                     info->leader_id != 0);
+    prometheus_gauge(buffer, "etcd_server_is_leader", "1 on the leader.",
+                     info->leader_id == info->member_id);
+    prometheus_gauge(buffer, "etcd_server_proposals_applied_total", "The newest entry applied.",
+                     info->applied_index);
+    prometheus_gauge(buffer, "etcd_server_quota_backend_bytes", "The quota of the key store.",
+                     quota_bytes);
+    prometheus_gauge(buffer, "etcd_mvcc_db_total_size_in_bytes",
+                     "Keys and their history, in memory.", stats->bytes);
+    prometheus_gauge(buffer, "etcd_mvcc_db_total_size_in_use_in_bytes",
+                     "Newest versions of keys that are alive, in memory.", stats->bytes_live);
+    prometheus_gauge(buffer, "etcd_debugging_mvcc_keys_total", "Keys that are alive.", stats->keys);
+    prometheus_gauge(buffer, "etcd_debugging_mvcc_current_revision", "The newest revision.",
+                     (uint64_t)key_store_revision(keys));
+    prometheus_gauge(buffer, "etcd_debugging_mvcc_compact_revision", "The revision compacted to.",
+                     (uint64_t)key_store_compacted_revision(keys));
+    prometheus_gauge(buffer, "etcd_debugging_mvcc_watcher_total", "Watches.",
+                     watch_hub_count(watches));
+    prometheus_gauge(buffer, "etcd_debugging_mvcc_slow_watcher_total",
+                     "Watches that are being caught up.", watch_hub_lagging_count(watches));
+    prometheus_counter(buffer, "etcd_debugging_lease_renewed_total", "Renewals granted.",
+                       info->renewals);
+    prometheus_counter(buffer, "etcd_server_lease_expired_total", "Leases that ran out.",
+                       info->expired);
+}
+
+void metrics_write(const struct metrics_sources *sources, struct buffer *buffer) {
+    struct service_info info;
+    struct net_stats net;
+    struct etcd_door_stats door;
+    struct key_store_stats stats;
+    struct state_machine *machine = service_state(sources->service);
+    struct key_store *keys = state_machine_keys(machine);
+    struct watch_hub *watches = state_machine_watches(machine);
+    service_info(sources->service, &info);
+    net_server_stats(sources->net, &net);
+    etcd_door_stats(sources->door, &door);
+    key_store_stats(keys, &stats);
+
+    write_build(buffer);
+    write_leases(buffer, &info, state_machine_leases(machine));
+    write_keys(buffer, keys, &stats, watches);
+    write_raft(buffer, &info);
+    write_net(buffer, &net, &door);
+    write_process(buffer);
+    write_etcd_names(buffer, &info, keys, &stats, watches, sources->quota_bytes);
+}

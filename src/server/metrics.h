@@ -1,0 +1,25 @@
+/*
+ * What the server tells of itself at /metrics: our own names, those of the process that every
+ * dashboard knows, and those of etcd's that people scrape.
+ */
+#ifndef LEASED_SERVER_METRICS_H
+#define LEASED_SERVER_METRICS_H
+
+#include "base/buffer.h"
+#include "core/service.h"
+#include "doors/etcd/etcd_door.h"
+#include "net/net_server.h"
+
+#include <stdint.h>
+
+/* All borrowed. */
+struct metrics_sources {
+    struct service *service;
+    const struct net_server *net;
+    const struct etcd_door *door;
+    uint64_t quota_bytes;
+};
+
+void metrics_write(const struct metrics_sources *sources, struct buffer *buffer);
+
+#endif

@@ -1,0 +1,317 @@
+#include "server/server.h"
+
+#include "base/log.h"
+#include "build_info.h"
+#include "doors/etcd/etcd_door.h"
+#include "net/net_server.h"
+#include "replication/replication.h"
+#include "server/data_dir.h"
+#include "server/housekeeping.h"
+#include "server/notify.h"
+#include "server/pages.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+enum {
+    SHUTDOWN_GRACE_MS = 5000,
+    SERVER_ERROR_SIZE = 2048,
+    /* A message may be larger than the request in it: names of fields, lengths, the envelope. */
+    MESSAGE_OVERHEAD_BYTES = 512 * 1024
+};
+
+struct server {
+    const struct options *options;
+    uv_loop_t loop;
+    struct data_dir *data_dir;
+    struct identity identity;
+    struct service *service;
+    struct etcd_door *door;
+    struct net_server *net;
+    struct net_server *metrics_net; /* NULL: no listeners for metrics alone */
+    struct metrics_sources sources;
+    struct housekeeping housekeeping;
+    struct service_read first_read;
+    uv_signal_t terminate;
+    uv_signal_t interrupt;
+    uv_timer_t watchdog;
+    bool is_stopping;
+    unsigned n_net_open; /* servers that have not closed yet */
+};
+
+/* Says why and ends the process at once: nothing more is acknowledged, and half-open parts need
+ * no closing, because everything acknowledged is on disk. */
+__attribute__((noreturn)) static void die(const char *what, const char *reason) {
+    log_error(what, LOG_TEXT("reason", reason));
+    fflush(stdout);
+    _exit(EXIT_FAILURE);
+}
+
+/* --- The data directory. --- */
+
+static void open_data_dir(struct server *server) {
+    const struct options *options = server->options;
+    char error[SERVER_ERROR_SIZE] = "";
+    if (data_dir_open(options->data_dir, &server->data_dir, error, sizeof error) != STATUS_OK) {
+        die("cannot start", error);
+    }
+    if (data_dir_is_open_to_others(server->data_dir)) {
+        log_warning("other users may look into the data directory; chmod 700 is safer",
+                    LOG_TEXT("path", data_dir_path(server->data_dir)));
+    }
+
+    struct identity *identity = &server->identity;
+    enum status status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
+    if (status == STATUS_KEY_NOT_FOUND) {
+        if (strcmp(options->initial_cluster_state, "existing") == 0) {
+            die("cannot start", "--initial-cluster-state=existing asks to join a cluster, which "
+                                "this release cannot; say new to start a cluster of one");
+        }
+        identity_make(identity, options->name, options->initial_cluster_token,
+                      &options->initial_advertise_peer_urls);
+        status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
+    } else if (status == STATUS_OK && strcmp(identity->name, options->name) != 0) {
+        log_info("this member is renamed", LOG_TEXT("from", identity->name),
+                 LOG_TEXT("to", options->name));
+        memcpy(identity->name, options->name, strlen(options->name) + 1);
+        status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
+    }
+    if (status != STATUS_OK) {
+        die("cannot start", error);
+    }
+}
+
+/* --- Replication. --- */
+
+static void begin_catch_up(void *data) {
+    net_server_begin_catch_up(((struct server *)data)->net);
+}
+
+static bool is_caught_up(void *data) {
+    return net_server_is_caught_up(((struct server *)data)->net);
+}
+
+static void replication_failed(void *data, const char *reason) {
+    (void)data;
+    die("this node cannot go on", reason);
+}
+
+static void open_replication(struct server *server) {
+    const struct options *options = server->options;
+    char error[SERVER_ERROR_SIZE] = "";
+    const struct replication_options replication = {
+        .data_dir = data_dir_raft_path(server->data_dir),
+        .name = server->identity.name,
+        .cluster_id = server->identity.cluster_id,
+        .member_id = server->identity.member_id,
+        .client_urls = options->advertise_client_urls.texts,
+        .peer_urls = options->initial_advertise_peer_urls.texts,
+        .peer_address = options->peer_address,
+        .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,
+        .election_ms = (uint32_t)options->election_timeout_ms,
+        .log_bytes_max = options->snapshot_log_bytes,
+        .begin_catch_up = begin_catch_up,
+        .is_caught_up = is_caught_up,
+        .failed = replication_failed,
+        .data = server,
+    };
+    if (replication_open(&server->loop, &replication, &server->service, error, sizeof error) !=
+        STATUS_OK) {
+        die("cannot start", error);
+    }
+}
+
+/* --- Listening. --- */
+
+static struct net_limits limits_of(const struct options *options) {
+    struct net_limits limits = net_limits_default;
+    limits.message_size_max = options->max_request_bytes;
+    if (options->max_request_bytes == COMMAND_SIZE_MAX) {
+        /* Let what is a little too large in, so that etcd's own words refuse it. */
+        limits.message_size_max += MESSAGE_OVERHEAD_BYTES;
+    }
+    if (options->max_concurrent_streams != 0) {
+        limits.streams_max = options->max_concurrent_streams;
+    }
+    if (options->max_connections != 0) {
+        limits.connections_max = options->max_connections;
+    }
+    if (options->grpc_keepalive_interval_ms >= 0) {
+        limits.keepalive_interval_ms = (uint64_t)options->grpc_keepalive_interval_ms;
+    }
+    if (options->grpc_keepalive_timeout_ms >= 0) {
+        limits.keepalive_timeout_ms = (uint64_t)options->grpc_keepalive_timeout_ms;
+    }
+    return limits;
+}
+
+static void listen_on(struct net_server *net, const struct url_list *urls, const char *what) {
+    char error[SERVER_ERROR_SIZE] = "";
+    for (size_t i = 0; i < urls->n; i++) {
+        const struct url *url = &urls->urls[i];
+        if (net_server_listen(net, url->host, url->port, NULL, error, sizeof error) != STATUS_OK) {
+            die("cannot start", error);
+        }
+        log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));
+        if (!url_is_loopback(url)) {
+            log_warning("anybody who reaches this address can read and write everything",
+                        LOG_TEXT("url", urls->texts[i]));
+        }
+    }
+}
+
+static void open_doors(struct server *server) {
+    const struct options *options = server->options;
+    struct net_limits limits = limits_of(options);
+    struct etcd_door_options door = etcd_door_options_default;
+    if (options->watch_progress_notify_interval_ms > 0) {
+        door.progress_interval_ms = (uint64_t)options->watch_progress_notify_interval_ms;
+    }
+    server->door = etcd_door_create(&server->loop, server->service, &door);
+    server->net = net_server_create(&server->loop, &limits);
+    server->n_net_open = 1;
+    etcd_door_register(server->door, server->net);
+
+    server->sources = (struct metrics_sources){.service = server->service,
+                                               .net = server->net,
+                                               .door = server->door,
+                                               .quota_bytes = server->housekeeping.quota_bytes};
+    pages_register(&server->sources, server->net);
+    if (options->listen_metrics_urls.n > 0) {
+        server->metrics_net = net_server_create(&server->loop, &limits);
+        server->n_net_open++;
+        pages_register(&server->sources, server->metrics_net);
+        listen_on(server->metrics_net, &options->listen_metrics_urls, "metrics");
+    }
+    listen_on(server->net, &options->listen_client_urls, "clients");
+}
+
+/* --- Ready. --- */
+
+static void print_welcome(const struct server *server) {
+    const struct options *options = server->options;
+    const char *url = options->advertise_client_urls.texts[0];
+    bool is_default = strcmp(url, "http://127.0.0.1:2379") == 0;
+    char etcdctl[512] = "etcdctl";
+    char lease[512] = "lease";
+    if (!is_default) {
+        snprintf(etcdctl, sizeof etcdctl, "etcdctl --endpoints=%s", url);
+        snprintf(lease, sizeof lease, "lease --endpoint=%s", strstr(url, "://") + 3);
+    }
+    printf("\nleased %s serves %s\nThe data lies in %s\n\nTry, in another terminal:\n"
+           "  %s put greeting hello\n"
+           "  %s lease grant 10\n"
+           "  %s status\n\n",
+           LEASED_VERSION, url, data_dir_path(server->data_dir), etcdctl, etcdctl, lease);
+    fflush(stdout);
+}
+
+static void ready(struct service_read *read, enum status status) {
+    struct server *server = list_entry(read, struct server, first_read);
+    if (status != STATUS_OK || server->is_stopping) {
+        return;
+    }
+    log_info("ready", LOG_TEXT("name", server->identity.name),
+             LOG_TEXT("data", data_dir_path(server->data_dir)),
+             LOG_NUMBER("leases",
+                        lease_table_count(state_machine_leases(service_state(server->service)))),
+             LOG_NUMBER("revision",
+                        key_store_revision(state_machine_keys(service_state(server->service)))));
+    if (server->options->log_format == LOG_FORMAT_TEXT) {
+        print_welcome(server);
+    }
+    notify_send("READY=1");
+}
+
+static void feed_watchdog(uv_timer_t *timer) {
+    (void)timer;
+    notify_send("WATCHDOG=1");
+}
+
+/* --- Stopping. --- */
+
+static void replication_closed(void *data) {
+    struct server *server = data;
+    etcd_door_destroy(server->door);
+    server->door = NULL;
+    server->service = NULL;
+}
+
+static void net_closed(void *data) {
+    struct server *server = data;
+    if (--server->n_net_open == 0) {
+        replication_close(server->service, replication_closed, server);
+    }
+}
+
+static void stop(uv_signal_t *handle, int number) {
+    struct server *server = handle->data;
+    assert(!server->is_stopping);
+    server->is_stopping = true;
+    log_info("stopping", LOG_TEXT("signal", strsignal(number)));
+    notify_send("STOPPING=1");
+    /* A second signal finds no handler and ends the process at once. */
+    uv_close((uv_handle_t *)&server->terminate, NULL);
+    uv_close((uv_handle_t *)&server->interrupt, NULL);
+    uv_close((uv_handle_t *)&server->watchdog, NULL);
+    housekeeping_stop(&server->housekeeping);
+    net_server_shutdown(server->net, SHUTDOWN_GRACE_MS, net_closed, server);
+    if (server->metrics_net != NULL) {
+        net_server_shutdown(server->metrics_net, 0, net_closed, server);
+    }
+}
+
+static void start_handles(struct server *server) {
+    int result = uv_signal_init(&server->loop, &server->terminate);
+    assert(result == 0);
+    server->terminate.data = server;
+    result = uv_signal_start(&server->terminate, stop, SIGTERM);
+    assert(result == 0);
+    result = uv_signal_init(&server->loop, &server->interrupt);
+    assert(result == 0);
+    server->interrupt.data = server;
+    result = uv_signal_start(&server->interrupt, stop, SIGINT);
+    assert(result == 0);
+
+    result = uv_timer_init(&server->loop, &server->watchdog);
+    assert(result == 0);
+    uint64_t interval_ms = notify_watchdog_interval_ms();
+    if (interval_ms > 0) {
+        uv_timer_start(&server->watchdog, feed_watchdog, interval_ms, interval_ms);
+    }
+}
+
+int server_run(const struct options *options) {
+    struct server *server = calloc(1, sizeof *server);
+    if (server == NULL || uv_loop_init(&server->loop) != 0) {
+        die("cannot start", "out of memory or file descriptors");
+    }
+    server->options = options;
+    open_data_dir(server);
+    open_replication(server);
+    housekeeping_start(&server->housekeeping, &server->loop, server->service, options);
+    open_doors(server);
+    start_handles(server);
+
+    server->first_read.ready = ready;
+    enum status status = service_read(server->service, &server->first_read);
+    if (status != STATUS_PENDING) {
+        ready(&server->first_read, status);
+    }
+    uv_run(&server->loop, UV_RUN_DEFAULT);
+
+    assert(server->is_stopping);
+    net_server_destroy(server->net);
+    net_server_destroy(server->metrics_net);
+    int result = uv_loop_close(&server->loop);
+    assert(result == 0);
+    data_dir_close(server->data_dir);
+    free(server);
+    log_info("stopped");
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,14 @@
+/*
+ * The server as a whole: opens the data directory, starts replication, opens the doors, listens,
+ * runs until it is told to stop, and closes everything in the opposite order.
+ */
+#ifndef LEASED_SERVER_SERVER_H
+#define LEASED_SERVER_SERVER_H
+
+#include "server/options.h"
+
+/* Runs until SIGTERM or SIGINT and returns the exit code. Where it cannot start or go on, it says
+ * why in the log and ends the process itself. */
+int server_run(const struct options *options);
+
+#endif
