@@ -1,0 +1,47 @@
+/*
+ * Half-open intervals of keys, [low, high) or [low, …), and the question which of them contain a
+ * key: a balanced tree (AVL) by low and high, where every node knows the greatest high below it, so
+ * that whole subtrees that end before the key are passed over. Nodes are embedded in what they
+ * belong to; equal intervals cannot be in one tree twice.
+ */
+#ifndef LEASED_CORE_WATCH_INTERVAL_H
+#define LEASED_CORE_WATCH_INTERVAL_H
+
+#include "base/bytes.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct watch_interval {
+    struct bytes low;
+    struct bytes high;
+    bool is_endless; /* `high` counts for nothing */
+    /* The rest belongs to the tree. */
+    int height;
+    struct watch_interval *left;
+    struct watch_interval *right;
+    const struct watch_interval *farthest; /* the one of this subtree that reaches farthest */
+};
+
+/* The equal interval in the tree, or NULL. */
+struct watch_interval *watch_interval_find(struct watch_interval *root,
+                                           const struct watch_interval *interval);
+/* Both change the tree at `root`; NULL is the empty tree. */
+void watch_interval_insert(struct watch_interval **root, struct watch_interval *interval);
+void watch_interval_remove(struct watch_interval **root, struct watch_interval *interval);
+
+/* Calls `visit` for every interval that contains the key, in order of low. */
+void watch_interval_visit(struct watch_interval *root, struct bytes key,
+                          void (*visit)(void *context, struct watch_interval *interval),
+                          void *context);
+
+static inline bool watch_interval_contains(const struct watch_interval *interval,
+                                           struct bytes key) {
+    return bytes_compare(interval->low, key) <= 0 &&
+           (interval->is_endless || bytes_compare(key, interval->high) < 0);
+}
+
+/* Asserts order, balance and reach; returns how many there are. */
+size_t watch_interval_validate(const struct watch_interval *root);
+
+#endif

@@ -1,0 +1,216 @@
+#include "core/watch_topics.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS_MIN = 64 };
+
+/* Eight bytes at a step; the multiplication and the shift carry every byte to every bit. */
+static uint64_t hash_key(struct bytes key) {
+    const uint64_t factor = UINT64_C(0x9fb21c651e98df25);
+    uint64_t hash = key.size * factor;
+    size_t i = 0;
+    for (; key.size - i >= 8; i += 8) {
+        uint64_t word;
+        memcpy(&word, key.data + i, 8);
+        hash = (hash ^ word) * factor;
+        hash ^= hash >> 32;
+    }
+    uint64_t rest = 0;
+    if (i < key.size) {
+        memcpy(&rest, key.data + i, key.size - i);
+    }
+    hash = (hash ^ rest) * factor;
+    hash ^= hash >> 32;
+    hash *= factor;
+    return hash ^ hash >> 29;
+}
+
+void watch_topics_init(struct watch_topics *topics) {
+    *topics = (struct watch_topics){0};
+    list_init(&topics->all);
+}
+
+void watch_topics_clear(struct watch_topics *topics) {
+    struct list *link;
+    while ((link = list_pop_first(&topics->all)) != NULL) {
+        free(list_entry(link, struct watch_topic, link));
+    }
+    free(topics->buckets);
+    watch_topics_init(topics);
+}
+
+static struct watch_topic **bucket_of(const struct watch_topics *topics, uint64_t hash) {
+    return &topics->buckets[hash & (topics->n_buckets - 1)];
+}
+
+static struct watch_topic *find_key(const struct watch_topics *topics, struct bytes key,
+                                    uint64_t hash) {
+    if (topics->n_keys == 0) {
+        return NULL;
+    }
+    struct watch_topic *topic = *bucket_of(topics, hash);
+    while (topic != NULL && (topic->hash != hash || !bytes_equal(topic->interval.low, key))) {
+        topic = topic->next;
+    }
+    return topic;
+}
+
+static void grow(struct watch_topics *topics) {
+    struct watch_topics old = *topics;
+    topics->n_buckets = old.n_buckets == 0 ? BUCKETS_MIN : old.n_buckets * 2;
+    topics->buckets = calloc(topics->n_buckets, sizeof topics->buckets[0]);
+    if (topics->buckets == NULL) {
+        abort();
+    }
+    for (size_t i = 0; i < old.n_buckets; i++) {
+        for (struct watch_topic *topic = old.buckets[i]; topic != NULL;) {
+            struct watch_topic *next = topic->next;
+            struct watch_topic **bucket = bucket_of(topics, topic->hash);
+            topic->next = *bucket;
+            *bucket = topic;
+            topic = next;
+        }
+    }
+    free(old.buckets);
+}
+
+static struct watch_topic *make(struct watch_topics *topics, const struct watch_interval *interval,
+                                bool is_one_key) {
+    struct bytes low = interval->low;
+    struct bytes high = interval->high;
+    struct watch_topic *topic = calloc(1, sizeof *topic + low.size + high.size);
+    if (topic == NULL) {
+        abort();
+    }
+    if (low.size > 0) {
+        memcpy(topic->bytes, low.data, low.size);
+    }
+    if (high.size > 0) {
+        memcpy(topic->bytes + low.size, high.data, high.size);
+    }
+    topic->interval.low = bytes_of(topic->bytes, low.size);
+    topic->interval.high = bytes_of(topic->bytes + low.size, high.size);
+    topic->interval.is_endless = interval->is_endless;
+    topic->is_one_key = is_one_key;
+    list_init(&topic->watchers);
+    list_append(&topics->all, &topic->link);
+    return topic;
+}
+
+static struct watch_topic *get_key(struct watch_topics *topics, struct bytes key) {
+    uint64_t hash = hash_key(key);
+    struct watch_topic *topic = find_key(topics, key, hash);
+    if (topic != NULL) {
+        return topic;
+    }
+    if (topics->n_keys == topics->n_buckets) {
+        grow(topics);
+    }
+    topic = make(topics, &(struct watch_interval){.low = key}, true);
+    topic->hash = hash;
+    struct watch_topic **bucket = bucket_of(topics, hash);
+    topic->next = *bucket;
+    *bucket = topic;
+    topics->n_keys++;
+    return topic;
+}
+
+static struct watch_topic *of_interval(struct watch_interval *interval) {
+    return list_entry(interval, struct watch_topic, interval);
+}
+
+struct watch_topic *watch_topics_get(struct watch_topics *topics, struct bytes key,
+                                     struct bytes range_end) {
+    struct watch_topic *topic;
+    if (range_end.size == 0) {
+        topic = get_key(topics, key);
+    } else {
+        bool is_endless = range_end.size == 1 && range_end.data[0] == 0;
+        struct watch_interval interval = {
+            .low = key,
+            .high = is_endless ? bytes_of(NULL, 0) : range_end,
+            .is_endless = is_endless,
+        };
+        struct watch_interval *found = watch_interval_find(topics->ranges, &interval);
+        if (found != NULL) {
+            topic = of_interval(found);
+        } else {
+            topic = make(topics, &interval, false);
+            watch_interval_insert(&topics->ranges, &topic->interval);
+            topics->n_ranges++;
+        }
+    }
+    topic->references++;
+    return topic;
+}
+
+void watch_topics_release(struct watch_topics *topics, struct watch_topic *topic) {
+    assert(topic->references > 0);
+    if (--topic->references > 0) {
+        return;
+    }
+    assert(list_is_empty(&topic->watchers));
+    if (topic->is_one_key) {
+        struct watch_topic **place = bucket_of(topics, topic->hash);
+        while (*place != topic) {
+            assert(*place != NULL);
+            place = &(*place)->next;
+        }
+        *place = topic->next;
+        topics->n_keys--;
+    } else {
+        watch_interval_remove(&topics->ranges, &topic->interval);
+        topics->n_ranges--;
+    }
+    list_remove(&topic->link);
+    free(topic);
+}
+
+bool watch_topic_contains(const struct watch_topic *topic, struct bytes key) {
+    return topic->is_one_key ? bytes_equal(topic->interval.low, key)
+                             : watch_interval_contains(&topic->interval, key);
+}
+
+struct visitor {
+    void (*visit)(void *context, struct watch_topic *topic);
+    void *context;
+};
+
+static void visit_interval(void *context, struct watch_interval *interval) {
+    struct visitor *visitor = context;
+    visitor->visit(visitor->context, of_interval(interval));
+}
+
+void watch_topics_visit(const struct watch_topics *topics, struct bytes key,
+                        void (*visit)(void *context, struct watch_topic *topic), void *context) {
+    if (topics->n_keys > 0) {
+        struct watch_topic *topic = find_key(topics, key, hash_key(key));
+        if (topic != NULL) {
+            visit(context, topic);
+        }
+    }
+    struct visitor visitor = {.visit = visit, .context = context};
+    watch_interval_visit(topics->ranges, key, visit_interval, &visitor);
+}
+
+void watch_topics_validate(const struct watch_topics *topics) {
+    assert(watch_interval_validate(topics->ranges) == topics->n_ranges);
+    size_t n_keys = 0;
+    size_t n_ranges = 0;
+    for (struct list *link = topics->all.next; link != &topics->all; link = link->next) {
+        struct watch_topic *topic = list_entry(link, struct watch_topic, link);
+        assert(topic->references > 0);
+        if (topic->is_one_key) {
+            assert(topic->hash == hash_key(topic->interval.low));
+            assert(find_key(topics, topic->interval.low, topic->hash) == topic);
+            n_keys++;
+        } else {
+            assert(watch_interval_find(topics->ranges, &topic->interval) == &topic->interval);
+            n_ranges++;
+        }
+    }
+    assert(n_keys == topics->n_keys);
+    assert(n_ranges == topics->n_ranges);
+}

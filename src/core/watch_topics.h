@@ -1,0 +1,58 @@
+/*
+ * What is watched. Watchers of the same key or the same range share a topic, so that an event is
+ * matched once for all of them. Topics of one key are found by hash, topics of a range by interval.
+ */
+#ifndef LEASED_CORE_WATCH_TOPICS_H
+#define LEASED_CORE_WATCH_TOPICS_H
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "core/watch_interval.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct watch_topic {
+    struct watch_interval interval; /* of one key: low alone counts */
+    bool is_one_key;
+    uint64_t hash;            /* of the key */
+    struct watch_topic *next; /* in the chain of its hash */
+    struct list link;         /* among all topics */
+    size_t references;
+    struct list watchers; /* those that are up to date; kept by the hub */
+    /* Scratch of one publication, kept by the hub. */
+    size_t n_matches;
+    size_t n_placed;
+    bool is_overflown;
+    uint8_t bytes[]; /* the key, then the end of the range */
+};
+
+struct watch_topics {
+    struct watch_topic **buckets;
+    size_t n_buckets; /* a power of two, or 0 */
+    size_t n_keys;
+    size_t n_ranges;
+    struct watch_interval *ranges;
+    struct list all;
+};
+
+void watch_topics_init(struct watch_topics *topics);
+/* Frees every topic that is left. */
+void watch_topics_clear(struct watch_topics *topics);
+
+/* Finds or makes a topic, and takes a reference on it. */
+struct watch_topic *watch_topics_get(struct watch_topics *topics, struct bytes key,
+                                     struct bytes range_end);
+/* Gives the reference back; the last one frees the topic. */
+void watch_topics_release(struct watch_topics *topics, struct watch_topic *topic);
+
+bool watch_topic_contains(const struct watch_topic *topic, struct bytes key);
+
+/* Calls `visit` for every topic that contains the key. */
+void watch_topics_visit(const struct watch_topics *topics, struct bytes key,
+                        void (*visit)(void *context, struct watch_topic *topic), void *context);
+
+void watch_topics_validate(const struct watch_topics *topics);
+
+#endif
