@@ -33,7 +33,9 @@ void *log_entry_encode(const struct log_entry_header *header, struct bytes comma
     memset(entry + size - LOG_ENTRY_ALIGNMENT - sizeof(uint32_t), 0,
            LOG_ENTRY_ALIGNMENT + sizeof(uint32_t));
     memcpy(entry, buffer.data, buffer.size);
-    memcpy(entry + buffer.size, commands.data, commands.size);
+    if (commands.size > 0) {
+        memcpy(entry + buffer.size, commands.data, commands.size);
+    }
     for (unsigned i = 0; i < 4; i++) {
         entry[4 + i] = (uint8_t)(body_size >> (8 * i));
     }

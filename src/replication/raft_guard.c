@@ -46,6 +46,9 @@ static void guard_append_done(struct raft_io_append *append, int status) {
 
 static int guard_append(struct raft_io *io, struct raft_io_append *append,
                         const struct raft_entry *entries, unsigned n, raft_io_append_cb done) {
+    /* One place for it is enough: libraft 0.22 has one callback for all appends. Were that to
+     * change, a write would be reported to the wrong owner. */
+    assert(installed->append_done == NULL || installed->append_done == done);
     installed->append_done = done;
     int rv = installed->append(io, append, entries, n, guard_append_done);
     if (rv != 0 && !installed->closing) {
@@ -97,6 +100,7 @@ static int guard_snapshot_put(struct raft_io *io, unsigned trailing,
                               struct raft_io_snapshot_put *put,
                               const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb done) {
     struct raft_guard *guard = installed;
+    assert(!guard->is_storing);
     guard->put_done = done;
     guard->is_storing = true;
     /* A snapshot that came from the leader is bytes already. */
