@@ -2,6 +2,7 @@
 import contextlib
 import queue
 import threading
+import time
 
 import grpc
 from etcd3 import etcdrpc
@@ -92,9 +93,13 @@ class Rpc:
 
 
 class Stream:
-    """A bidirectional stream: send when you like, receive with a deadline."""
+    """A bidirectional stream: send when you like, receive with a deadline.
+
+    received_at is when the response that receive() gave last came in (time.monotonic).
+    """
 
     def __init__(self, method, **how):
+        self.received_at = None
         self._requests = queue.Queue()
         self._responses = queue.Queue()
         self._call = method(iter(self._requests.get, _END), **how)
@@ -104,10 +109,10 @@ class Stream:
     def _read(self):
         try:
             for response in self._call:
-                self._responses.put(response)
-            self._responses.put(_END)
+                self._responses.put((time.monotonic(), response))
+            self._responses.put((time.monotonic(), _END))
         except grpc.RpcError as error:
-            self._responses.put(error)
+            self._responses.put((time.monotonic(), error))
 
     def send(self, request):
         self._requests.put(request)
@@ -115,7 +120,7 @@ class Stream:
     def receive(self, timeout_s=CALL_SECONDS):
         """The next response. TimeoutError if none comes, EOFError at the stream's good end."""
         try:
-            response = self._responses.get(timeout=timeout_s)
+            self.received_at, response = self._responses.get(timeout=timeout_s)
         except queue.Empty:
             raise TimeoutError(f"no response within {timeout_s} s") from None
         if response is _END:

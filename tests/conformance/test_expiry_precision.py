@@ -1,0 +1,86 @@
+"""A lease ends when it is due: never before, and in leased at most 20 ms after.
+
+LEASED_PRECISION_RUNS leases (5 unless told otherwise) are granted one after the
+other and run out one after the other; nothing else happens on the server. etcd is
+measured in the same way with the bound that its half-second scan allows.
+"""
+import os
+import threading
+import time
+
+import pytest
+
+from harness import KIND_ETCD, KIND_LEASED
+from harness.ops import end_of
+from harness.rpc import Rpc
+
+TTL_SECONDS = 5
+LATE_SECONDS_MAX = {KIND_LEASED: 0.020, KIND_ETCD: 1.5}
+# Far enough apart that no lease waits for its neighbour.
+STAGGER_SECONDS = 0.1
+
+# While other work keeps both processors busy, nobody can be on time. Each lease has a
+# plain timer of this process beside it; a round in which one of those was this late
+# says nothing about the server and is played again.
+NOISE_SECONDS_MAX = 0.005
+ROUNDS_MAX = 6
+
+
+class Control(threading.Thread):
+    """Sleeps until a moment and remembers how late it woke."""
+
+    def __init__(self, moment):
+        super().__init__(daemon=True)
+        self._moment = moment
+        self.late_s = None
+        self.start()
+
+    def run(self):
+        time.sleep(max(0.0, self._moment - time.monotonic()))
+        self.late_s = time.monotonic() - self._moment
+
+
+def play_round(client, observer, prefix, runs):
+    """Answers, for each lease, how late it was at least and at most, and the control's lateness."""
+    timings, controls = {}, {}
+    with observer.watch() as stream:
+        stream.create(prefix, end_of(prefix))
+        for number in range(runs):
+            key = prefix + b"%d" % number
+            asked = time.monotonic()
+            lease = client.grant(TTL_SECONDS).ID
+            answered = time.monotonic()
+            client.put(key, lease=lease)
+            controls[key] = Control(answered + TTL_SECONDS)
+            timings[key] = (asked, answered)
+            time.sleep(STAGGER_SECONDS)
+        late = {}
+        while len(late) < runs:
+            for event in stream.receive(TTL_SECONDS + 5).events:
+                if event.type == 0:
+                    continue
+                asked, answered = timings[event.kv.key]
+                # The server counts from its answer, which it gave between these two.
+                at_most = stream.received_at - asked - TTL_SECONDS
+                at_least = stream.received_at - answered - TTL_SECONDS
+                controls[event.kv.key].join()
+                late[event.kv.key] = (at_least, at_most, controls[event.kv.key].late_s)
+    return list(late.values())
+
+
+def test_a_lease_ends_on_time(server, prefix):
+    runs = int(os.environ.get("LEASED_PRECISION_RUNS", "5"))
+    with Rpc(server) as client, Rpc(server) as observer:
+        for number in range(1, ROUNDS_MAX + 1):
+            late = play_round(client, observer, f"{prefix}{number}/".encode(), runs)
+            noise_s = max(control for _, _, control in late)
+            shown = ", ".join(f"{1000 * at_least:.1f}" for at_least, _, _ in late)
+            print(f"{server.kind}: late by {shown} ms; own timers by up to {1000 * noise_s:.1f} ms")
+            # Too early is wrong however busy the machine is.
+            for _, at_most, _ in late:
+                assert at_most >= 0, f"ended {-1000 * at_most:.1f} ms before its time"
+            if all(at_least <= LATE_SECONDS_MAX[server.kind] for at_least, _, _ in late):
+                return
+            if noise_s <= NOISE_SECONDS_MAX:
+                pytest.fail(f"late by {shown} ms, while own timers were on time")
+    pytest.fail(f"late in each of {ROUNDS_MAX} rounds, none of them quiet")
