@@ -142,12 +142,52 @@ size_t state_machine_alarms(const struct state_machine *machine,
     return machine->n_alarms;
 }
 
+static bool has_puts(const struct operation *operations, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const struct txn_request *txn = &operations[i].txn;
+        if (operations[i].type == OPERATION_PUT ||
+            (operations[i].type == OPERATION_TXN && (has_puts(txn->success, txn->n_success) ||
+                                                     has_puts(txn->failure, txn->n_failure)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* While the space alarm stands, what could make the state larger is refused, whichever branch a
+ * transaction would take; deleting, revoking and compacting go on, because they make room. */
+static bool is_refused_for_space(const struct state_machine *machine,
+                                 const struct command *command) {
+    bool is_full = false;
+    for (size_t i = 0; i < machine->n_alarms; i++) {
+        is_full = is_full || machine->alarms[i].alarm == ALARM_NO_SPACE;
+    }
+    if (!is_full) {
+        return false;
+    }
+    switch (command->type) {
+    case COMMAND_PUT:
+    case COMMAND_LEASE_GRANT:
+        return true;
+    case COMMAND_TXN:
+        return has_puts(command->txn.success, command->txn.n_success) ||
+               has_puts(command->txn.failure, command->txn.n_failure);
+    default:
+        return false;
+    }
+}
+
 /* --- Commands. --- */
 
 void state_machine_apply(struct state_machine *machine, const struct command *command,
                          const struct apply_context *context, struct arena *arena,
                          struct outcome *out_outcome) {
     struct outcome outcome = {.status = STATUS_OK};
+    if (is_refused_for_space(machine, command)) {
+        *out_outcome = (struct outcome){.status = STATUS_NO_SPACE,
+                                        .revision = key_store_revision(machine->keys)};
+        return;
+    }
     switch (command->type) {
     case COMMAND_PUT:
         outcome.status = txn_put(machine->keys, machine->leases, &command->put, &outcome.put);
