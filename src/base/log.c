@@ -1,158 +1,247 @@
 #include "base/log.h"
 
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* A line is written by one call of write(2), so that lines of several threads do not mix; what is
- * longer is cut. */
-enum { LOG_LINE_SIZE = 4096, LOG_LINE_TAIL = 4, LOG_ESCAPE_SIZE = sizeof "\\u0000" - 1 };
+enum {
+    /* A longer line is cut; it stays well-formed. */
+    LOG_LINE_BYTES_MAX = 8192,
+    /* Kept free for what must follow a cut: the mark, quotes, a brace, the end of the line. */
+    LOG_LINE_BYTES_RESERVED = 32,
+};
+
+/* Any thread may log; configuring happens once, at the start. */
+static atomic_int log_level_min = LOG_INFO;
+static atomic_int log_line_format = LOG_FORMAT_TEXT;
 
 struct line {
     size_t size;
-    char text[LOG_LINE_SIZE];
+    bool is_cut;
+    char bytes[LOG_LINE_BYTES_MAX];
 };
 
-static enum log_level least_level = LOG_INFO;
-static enum log_format line_format = LOG_FORMAT_TEXT;
-
 void log_configure(enum log_level level, enum log_format format) {
-    least_level = level;
-    line_format = format;
+    atomic_store(&log_level_min, (int)level);
+    atomic_store(&log_line_format, (int)format);
 }
 
 bool log_enabled(enum log_level level) {
-    return level >= least_level;
+    return (int)level >= atomic_load_explicit(&log_level_min, memory_order_relaxed);
 }
 
-static void append_byte(struct line *line, char byte) {
-    if (line->size < LOG_LINE_SIZE - LOG_LINE_TAIL) {
-        line->text[line->size++] = byte;
+/* For what always fits: the frame of the line, out of the reserve. */
+static void line_close(struct line *line, const char *text) {
+    size_t size = strlen(text);
+    if (size <= sizeof line->bytes - line->size) {
+        memcpy(line->bytes + line->size, text, size);
+        line->size += size;
     }
 }
 
-static void append_text(struct line *line, const char *text) {
-    for (; *text != '\0'; text++) {
-        append_byte(line, *text);
-    }
+static bool line_has_room(const struct line *line, size_t size) {
+    /* The frame may already have taken some of the reserve. */
+    const size_t limit = sizeof line->bytes - LOG_LINE_BYTES_RESERVED;
+    return !line->is_cut && line->size <= limit && size <= limit - line->size;
 }
 
-/* What may come from a peer must not forge lines or steer a terminal. Stops early rather than in
- * the middle of an escape, with room for a closing quote. */
-static void append_escaped(struct line *line, const char *text) {
-    for (; *text != '\0' && line->size + LOG_ESCAPE_SIZE < LOG_LINE_SIZE - LOG_LINE_TAIL; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
-            append_byte(line, '\\');
-            append_byte(line, (char)c);
-        } else if (c < ' ' || c == 0x7f) {
-            char code[8];
-            snprintf(code, sizeof code, "\\u%04x", c);
-            append_text(line, code);
-        } else {
-            append_byte(line, (char)c);
+/* Appends all or, from the first piece on that does not fit, nothing. */
+static void line_append(struct line *line, const char *bytes, size_t size) {
+    if (!line_has_room(line, size)) {
+        line->is_cut = true;
+        return;
+    }
+    memcpy(line->bytes + line->size, bytes, size);
+    line->size += size;
+}
+
+static void line_text(struct line *line, const char *text) {
+    line_append(line, text, strlen(text));
+}
+
+/* The length of the UTF-8 character at `text`, 0 when there is none (RFC 3629, section 4). */
+static size_t utf8_length(const unsigned char *text) {
+    static const struct {
+        unsigned char first_min, first_max, second_min, second_max, length;
+    } forms[] = {
+        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
+        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    if (text[0] < 0x80) {
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (text[0] >= forms[i].first_min && text[0] <= forms[i].first_max) {
+            if (text[1] < forms[i].second_min || text[1] > forms[i].second_max) {
+                return 0;
+            }
+            /* The terminating zero is no continuation, so this stops at the end. */
+            for (size_t j = 2; j < forms[i].length; j++) {
+                if ((text[j] & 0xc0) != 0x80) {
+                    return 0;
+                }
+            }
+            return forms[i].length;
         }
     }
+    return 0;
 }
 
-static void append_quoted(struct line *line, const char *text) {
-    append_byte(line, '"');
-    append_escaped(line, text);
-    append_byte(line, '"');
+/* A text with everything escaped that could end its quotes, break the line, or move the cursor of
+ * a terminal. What is not UTF-8 becomes the replacement character. Valid in JSON (RFC 8259,
+ * section 7). */
+static void line_escaped(struct line *line, const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at != 0) {
+        size_t length = utf8_length(at);
+        char escape[8];
+        if (length == 0) {
+            line_text(line, "\\ufffd");
+            length = 1;
+        } else if (*at == '"' || *at == '\\') {
+            escape[0] = '\\';
+            escape[1] = (char)*at;
+            line_append(line, escape, 2);
+        } else if (*at == '\n') {
+            line_text(line, "\\n");
+        } else if (*at == '\t') {
+            line_text(line, "\\t");
+        } else if (*at < 0x20 || *at == 0x7f) {
+            snprintf(escape, sizeof escape, "\\u%04x", *at);
+            line_text(line, escape);
+        } else if (*at == 0xc2 && at[1] < 0xa0) {
+            /* The C1 control characters, which some terminals obey. */
+            snprintf(escape, sizeof escape, "\\u%04x", at[1]);
+            line_text(line, escape);
+        } else {
+            line_append(line, (const char *)at, length);
+        }
+        at += length;
+    }
+    if (line->is_cut) {
+        line_close(line, "...");
+    }
 }
 
-static void append_number(struct line *line, int64_t number) {
+static void line_quoted(struct line *line, const char *text) {
+    line_close(line, "\"");
+    line_escaped(line, text);
+    line_close(line, "\"");
+}
+
+/* Quotes only where a reader could not tell where the value ends. */
+static void line_value(struct line *line, const char *text) {
+    bool is_bare = *text != 0;
+    for (const unsigned char *at = (const unsigned char *)text; *at != 0; at++) {
+        if (*at <= ' ' || *at >= 0x7f || *at == '"' || *at == '\\' || *at == '=') {
+            is_bare = false;
+        }
+    }
+    if (is_bare) {
+        line_escaped(line, text);
+    } else {
+        line_quoted(line, text);
+    }
+}
+
+static void line_number(struct line *line, int64_t number) {
     char text[24];
-    snprintf(text, sizeof text, "%lld", (long long)number);
-    append_text(line, text);
+    snprintf(text, sizeof text, "%" PRId64, number);
+    line_close(line, text);
 }
 
-static void append_time(struct line *line) {
-    struct timespec now;
-    struct tm utc;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    char text[64];
-    snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900,
-             utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-             (int)(now.tv_nsec / 1000000));
-    append_text(line, text);
+static void format_time(char *out_text, size_t size) {
+    int64_t wall_ms = clock_wall_ms();
+    time_t seconds = (time_t)(wall_ms / 1000);
+    struct tm parts;
+    gmtime_r(&seconds, &parts);
+    size_t n = strftime(out_text, size, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(out_text + n, size - n, ".%03dZ", (int)(wall_ms % 1000));
 }
 
-static bool needs_quotes(const char *text) {
-    if (*text == '\0') {
-        return true;
-    }
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c <= ' ' || c == 0x7f || c == '"' || c == '\\' || c == '=') {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void write_text(struct line *line, enum log_level level, const char *message,
-                       const struct log_field *fields, size_t n_fields) {
+static void format_text(struct line *line, const char *time_text, enum log_level level,
+                        const char *message, const struct log_field *fields, size_t n_fields) {
     static const char *const names[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
-    append_time(line);
-    append_byte(line, ' ');
-    append_text(line, names[level]);
-    append_byte(line, ' ');
-    append_escaped(line, message);
+    line_text(line, time_text);
+    line_text(line, " ");
+    line_text(line, names[level]);
+    line_text(line, " ");
+    line_escaped(line, message);
     for (size_t i = 0; i < n_fields; i++) {
-        append_text(line, i == 0 ? "  " : " ");
-        append_text(line, fields[i].name);
-        append_byte(line, '=');
-        if (fields[i].text == NULL) {
-            append_number(line, fields[i].number);
-        } else if (needs_quotes(fields[i].text)) {
-            append_quoted(line, fields[i].text);
-        } else {
-            append_text(line, fields[i].text);
-        }
-    }
-}
-
-static void write_json(struct line *line, enum log_level level, const char *message,
-                       const struct log_field *fields, size_t n_fields) {
-    static const char *const names[] = {"debug", "info", "warn", "error"};
-    append_text(line, "{\"level\":\"");
-    append_text(line, names[level]);
-    append_text(line, "\",\"ts\":\"");
-    append_time(line);
-    append_text(line, "\",\"msg\":");
-    append_quoted(line, message);
-    for (size_t i = 0; i < n_fields; i++) {
-        size_t before = line->size;
-        append_byte(line, ',');
-        append_quoted(line, fields[i].name);
-        append_byte(line, ':');
-        if (fields[i].text == NULL) {
-            append_number(line, fields[i].number);
-        } else {
-            append_quoted(line, fields[i].text);
-        }
-        if (line->size == LOG_LINE_SIZE - LOG_LINE_TAIL) {
-            line->size = before; /* a field that does not fit goes as a whole: JSON stays JSON */
+        if (!line_has_room(line, strlen(fields[i].name) + 32)) {
             break;
         }
+        line_text(line, " ");
+        line_text(line, fields[i].name);
+        line_text(line, "=");
+        if (fields[i].text != NULL) {
+            line_value(line, fields[i].text);
+        } else {
+            line_number(line, fields[i].number);
+        }
     }
-    line->text[line->size++] = '}';
+    line_close(line, "\n");
+}
+
+static void format_json(struct line *line, const char *time_text, enum log_level level,
+                        const char *message, const struct log_field *fields, size_t n_fields) {
+    static const char *const names[] = {"debug", "info", "warning", "error"};
+    line_text(line, "{\"time\":\"");
+    line_text(line, time_text);
+    line_text(line, "\",\"level\":\"");
+    line_text(line, names[level]);
+    line_text(line, "\",\"message\":");
+    line_quoted(line, message);
+    for (size_t i = 0; i < n_fields; i++) {
+        /* Each byte of a name may take six when escaped. */
+        if (!line_has_room(line, strlen(fields[i].name) * 6 + 32)) {
+            break;
+        }
+        line_text(line, ",");
+        line_quoted(line, fields[i].name);
+        line_text(line, ":");
+        if (fields[i].text != NULL) {
+            line_quoted(line, fields[i].text);
+        } else {
+            line_number(line, fields[i].number);
+        }
+    }
+    line_close(line, "}\n");
+}
+
+/* One write a line, so that lines of several processes and threads do not mix. */
+static void write_line(const struct line *line) {
+    size_t written = 0;
+    while (written < line->size) {
+        ssize_t n = write(STDERR_FILENO, line->bytes + written, line->size - written);
+        if (n > 0) {
+            written += (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            return; /* there is nobody left to tell */
+        }
+    }
 }
 
 void log_write(enum log_level level, const char *message, const struct log_field *fields,
                size_t n_fields) {
+    int saved_errno = errno;
     struct line line;
+    char time_text[40];
     line.size = 0;
-    if (line_format == LOG_FORMAT_JSON) {
-        write_json(&line, level, message, fields, n_fields);
+    line.is_cut = false;
+    format_time(time_text, sizeof time_text);
+    if (atomic_load_explicit(&log_line_format, memory_order_relaxed) == LOG_FORMAT_JSON) {
+        format_json(&line, time_text, level, message, fields, n_fields);
     } else {
-        write_text(&line, level, message, fields, n_fields);
+        format_text(&line, time_text, level, message, fields, n_fields);
     }
-    line.text[line.size++] = '\n';
-    /* There is nobody to tell when the log cannot be written. */
-    ssize_t written = write(STDERR_FILENO, line.text, line.size);
-    (void)written;
+    write_line(&line);
+    errno = saved_errno;
 }
