@@ -194,7 +194,6 @@ enum status key_store_compact(struct key_store *store, int64_t revision) {
         return STATUS_REVISION_FUTURE;
     }
     store->compacted_revision = revision;
-    store->history_cut = store->history.first;
     return STATUS_OK;
 }
 
