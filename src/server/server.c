@@ -196,12 +196,13 @@ static void open_doors(struct server *server) {
 static void print_welcome(const struct server *server) {
     const struct options *options = server->options;
     const char *url = options->advertise_client_urls.texts[0];
-    bool is_default = strcmp(url, "http://127.0.0.1:2379") == 0;
+    const char *address = strstr(url, "://") + strlen("://");
     char etcdctl[512] = "etcdctl";
     char lease[512] = "lease";
-    if (!is_default) {
-        snprintf(etcdctl, sizeof etcdctl, "etcdctl --endpoints=%s", url);
-        snprintf(lease, sizeof lease, "lease --endpoint=%s", strstr(url, "://") + 3);
+    /* Both programs look at 127.0.0.1:2379 by themselves. */
+    if (strcmp(address, "127.0.0.1:2379") != 0) {
+        snprintf(etcdctl, sizeof etcdctl, "etcdctl --endpoints=%s", address);
+        snprintf(lease, sizeof lease, "lease --endpoint=%s", address);
     }
     printf("\nleased %s serves %s\nThe data lies in %s\n\nTry, in another terminal:\n"
            "  %s put greeting hello\n"
@@ -209,6 +210,11 @@ static void print_welcome(const struct server *server) {
            "  %s status\n\n",
            LEASED_VERSION, url, data_dir_path(server->data_dir), etcdctl, etcdctl, lease);
     fflush(stdout);
+}
+
+static void feed_watchdog(uv_timer_t *timer) {
+    (void)timer;
+    notify_send("WATCHDOG=1");
 }
 
 static void ready(struct service_read *read, enum status status) {
@@ -226,11 +232,10 @@ static void ready(struct service_read *read, enum status status) {
         print_welcome(server);
     }
     notify_send("READY=1");
-}
-
-static void feed_watchdog(uv_timer_t *timer) {
-    (void)timer;
-    notify_send("WATCHDOG=1");
+    uint64_t interval_ms = notify_watchdog_interval_ms();
+    if (interval_ms > 0) {
+        uv_timer_start(&server->watchdog, feed_watchdog, interval_ms, interval_ms);
+    }
 }
 
 /* --- Stopping. --- */
@@ -280,10 +285,6 @@ static void start_handles(struct server *server) {
 
     result = uv_timer_init(&server->loop, &server->watchdog);
     assert(result == 0);
-    uint64_t interval_ms = notify_watchdog_interval_ms();
-    if (interval_ms > 0) {
-        uv_timer_start(&server->watchdog, feed_watchdog, interval_ms, interval_ms);
-    }
 }
 
 int server_run(const struct options *options) {
