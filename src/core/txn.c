@@ -5,17 +5,18 @@
 
 /* --- Single changes, inside a revision that somebody else opened. --- */
 
-static enum status put_check(const struct key_store *keys, const struct lease_table *leases,
-                             const struct put_request *request) {
+static enum status put_check_lease(const struct lease_table *leases,
+                                   const struct put_request *request) {
     struct lease_facts ignored;
-    if ((request->ignore_value || request->ignore_lease) &&
-        key_store_find(keys, request->key) == NULL) {
-        return STATUS_KEY_NOT_FOUND;
-    }
-    if (request->lease_id != 0 && !lease_table_find(leases, request->lease_id, &ignored)) {
-        return STATUS_LEASE_NOT_FOUND;
-    }
-    return STATUS_OK;
+    return request->lease_id == 0 || lease_table_find(leases, request->lease_id, &ignored)
+               ? STATUS_OK
+               : STATUS_LEASE_NOT_FOUND;
+}
+
+static enum status put_check_key(const struct key_store *keys, const struct put_request *request) {
+    bool must_exist = request->ignore_value || request->ignore_lease;
+    return !must_exist || key_store_find(keys, request->key) != NULL ? STATUS_OK
+                                                                     : STATUS_KEY_NOT_FOUND;
 }
 
 static void put_apply(struct key_store *keys, struct lease_table *leases,
@@ -24,7 +25,7 @@ static void put_apply(struct key_store *keys, struct lease_table *leases,
     int64_t lease_id = request->lease_id;
     if (request->ignore_value || request->ignore_lease) {
         const struct record *current = key_store_find(keys, request->key);
-        /* A key that put_check() saw may have been deleted by an earlier operation of the same
+        /* A key that put_check_key() saw may have been deleted by an earlier operation of the same
          * transaction only if command_check() let both through, which it does not. */
         if (current != NULL && request->ignore_value) {
             value = record_value(current);
@@ -72,7 +73,11 @@ static void delete_apply(struct key_store *keys, struct lease_table *leases,
 
 enum status txn_put(struct key_store *keys, struct lease_table *leases,
                     const struct put_request *request, struct put_outcome *out_outcome) {
-    enum status status = put_check(keys, leases, request);
+    /* When both are missing, etcd tells of the lease here and of the key in a transaction. */
+    enum status status = put_check_lease(leases, request);
+    if (status == STATUS_OK) {
+        status = put_check_key(keys, request);
+    }
     if (status == STATUS_OK) {
         key_store_begin(keys);
         put_apply(keys, leases, request, out_outcome);
@@ -240,7 +245,10 @@ static enum status path_check(const struct key_store *keys, const struct lease_t
             status = range_check(keys, &operations[i].range);
             break;
         case OPERATION_PUT:
-            status = put_check(keys, leases, &operations[i].put);
+            status = put_check_key(keys, &operations[i].put);
+            if (status == STATUS_OK) {
+                status = put_check_lease(leases, &operations[i].put);
+            }
             break;
         case OPERATION_DELETE:
             break;

@@ -1,0 +1,396 @@
+#include "core/txn.h"
+
+#include "state_machine_fixture.h"
+
+/* --- Helpers: operations and compares written shortly. --- */
+
+static struct operation op_put(const char *key, const char *value, int64_t lease_id) {
+    return (struct operation){.type = OPERATION_PUT,
+                              .put = {.key = bytes_from_text(key),
+                                      .value = bytes_from_text(value),
+                                      .lease_id = lease_id,
+                                      .want_previous = true}};
+}
+
+static struct operation op_del(const char *key, const char *range_end) {
+    return (struct operation){.type = OPERATION_DELETE,
+                              .delete = {.key = bytes_from_text(key),
+                                         .range_end = bytes_from_text(range_end),
+                                         .want_previous = true}};
+}
+
+static struct operation op_get(const char *key, const char *range_end, int64_t at) {
+    return (struct operation){.type = OPERATION_RANGE,
+                              .range = {.key = bytes_from_text(key),
+                                        .range_end = bytes_from_text(range_end),
+                                        .revision = at}};
+}
+
+static struct operation op_txn(struct compare *compares, size_t n_compares,
+                               struct operation *success, size_t n_success,
+                               struct operation *failure, size_t n_failure) {
+    return (struct operation){.type = OPERATION_TXN,
+                              .txn = {.n_compares = n_compares,
+                                      .compares = compares,
+                                      .n_success = n_success,
+                                      .success = success,
+                                      .n_failure = n_failure,
+                                      .failure = failure}};
+}
+
+static struct compare number_is(const char *key, enum compare_target target,
+                                enum compare_result result, int64_t number) {
+    return (struct compare){
+        .key = bytes_from_text(key), .target = target, .result = result, .number = number};
+}
+
+static struct compare value_is(const char *key, enum compare_result result, const char *value) {
+    return (struct compare){.key = bytes_from_text(key),
+                            .target = COMPARE_VALUE,
+                            .result = result,
+                            .value = bytes_from_text(value)};
+}
+
+static struct outcome run(struct fixture *fixture, struct compare *compares, size_t n_compares,
+                          struct operation *success, size_t n_success, struct operation *failure,
+                          size_t n_failure) {
+    struct command command = {.type = COMMAND_TXN};
+    command.txn = op_txn(compares, n_compares, success, n_success, failure, n_failure).txn;
+    return fixture_apply(fixture, &command);
+}
+
+static bool holds(struct fixture *fixture, struct compare compare) {
+    struct outcome outcome = run(fixture, &compare, 1, NULL, 0, NULL, 0);
+    assert_int_equal(outcome.status, STATUS_OK);
+    return outcome.txn.succeeded;
+}
+
+/* --- Compares. --- */
+
+static void numbers_compare_in_all_four_ways(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    grant(&fixture, 7, 1000);
+    put(&fixture, "other", "", 0);
+    put(&fixture, "k", "1", 0);
+    put(&fixture, "k", "2", 7); /* created at 3, changed at 4, version 2, lease 7 */
+    const struct {
+        enum compare_target target;
+        int64_t number;
+    } facts[] = {{COMPARE_CREATE, 3}, {COMPARE_MOD, 4}, {COMPARE_VERSION, 2}, {COMPARE_LEASE, 7}};
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        enum compare_target target = facts[i].target;
+        int64_t number = facts[i].number;
+        assert_true(holds(&fixture, number_is("k", target, COMPARE_EQUAL, number)));
+        assert_false(holds(&fixture, number_is("k", target, COMPARE_EQUAL, number + 1)));
+        assert_true(holds(&fixture, number_is("k", target, COMPARE_NOT_EQUAL, number + 1)));
+        assert_false(holds(&fixture, number_is("k", target, COMPARE_NOT_EQUAL, number)));
+        assert_true(holds(&fixture, number_is("k", target, COMPARE_GREATER, number - 1)));
+        assert_false(holds(&fixture, number_is("k", target, COMPARE_GREATER, number)));
+        assert_true(holds(&fixture, number_is("k", target, COMPARE_LESS, number + 1)));
+        assert_false(holds(&fixture, number_is("k", target, COMPARE_LESS, number)));
+        assert_true(holds(&fixture, number_is("k", target, COMPARE_GREATER, INT64_MIN)));
+        assert_true(holds(&fixture, number_is("k", target, COMPARE_LESS, INT64_MAX)));
+    }
+    assert_int_equal(revision(&fixture), 4);
+    fixture_clear(&fixture);
+}
+
+static void values_compare_as_bytes(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put(&fixture, "k", "mm", 0);
+    assert_true(holds(&fixture, value_is("k", COMPARE_EQUAL, "mm")));
+    assert_false(holds(&fixture, value_is("k", COMPARE_EQUAL, "m")));
+    assert_true(holds(&fixture, value_is("k", COMPARE_GREATER, "m")));
+    assert_true(holds(&fixture, value_is("k", COMPARE_LESS, "mn")));
+    assert_true(holds(&fixture, value_is("k", COMPARE_LESS, "\xff")));
+    assert_true(holds(&fixture, value_is("k", COMPARE_NOT_EQUAL, "")));
+    fixture_clear(&fixture);
+}
+
+static void a_missing_key_compares_as_zero_but_has_no_value(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put(&fixture, "gone", "", 0);
+    del(&fixture, "gone", "");
+    const char *const missing[] = {"never", "gone"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *key = missing[i];
+        assert_true(holds(&fixture, number_is(key, COMPARE_CREATE, COMPARE_EQUAL, 0)));
+        assert_true(holds(&fixture, number_is(key, COMPARE_VERSION, COMPARE_LESS, 1)));
+        assert_true(holds(&fixture, number_is(key, COMPARE_MOD, COMPARE_EQUAL, 0)));
+        assert_true(holds(&fixture, number_is(key, COMPARE_LEASE, COMPARE_GREATER, -1)));
+        assert_false(holds(&fixture, value_is(key, COMPARE_EQUAL, "")));
+        assert_false(holds(&fixture, value_is(key, COMPARE_NOT_EQUAL, "x")));
+    }
+    fixture_clear(&fixture);
+}
+
+static void a_range_compares_by_all_of_its_keys(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put(&fixture, "a", "x", 0);
+    put(&fixture, "b", "x", 0);
+    put(&fixture, "c", "y", 0);
+    struct compare compare = value_is("a", COMPARE_EQUAL, "x");
+    compare.range_end = bytes_from_text("c");
+    assert_true(holds(&fixture, compare));
+    compare.range_end = bytes_from_text("d");
+    assert_false(holds(&fixture, compare));
+    compare.range_end = bytes_of("\0", 1);
+    assert_false(holds(&fixture, compare));
+    /* An empty range is a missing key. */
+    compare = number_is("x", COMPARE_VERSION, COMPARE_EQUAL, 0);
+    compare.range_end = bytes_from_text("z");
+    assert_true(holds(&fixture, compare));
+    compare.target = COMPARE_VALUE;
+    assert_false(holds(&fixture, compare));
+    fixture_clear(&fixture);
+}
+
+static void all_compares_must_hold(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put(&fixture, "a", "x", 0);
+    struct compare compares[] = {value_is("a", COMPARE_EQUAL, "x"),
+                                 number_is("b", COMPARE_VERSION, COMPARE_EQUAL, 0)};
+    assert_true(run(&fixture, compares, 2, NULL, 0, NULL, 0).txn.succeeded);
+    put(&fixture, "b", "", 0);
+    assert_false(run(&fixture, compares, 2, NULL, 0, NULL, 0).txn.succeeded);
+    assert_true(run(&fixture, NULL, 0, NULL, 0, NULL, 0).txn.succeeded);
+    fixture_clear(&fixture);
+}
+
+/* --- Changes. --- */
+
+static void all_changes_share_one_revision(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put(&fixture, "d1", "", 0);
+    put(&fixture, "d2", "", 0);
+    struct operation success[] = {op_put("b", "1", 0), op_put("a", "2", 0), op_del("d1", "d3"),
+                                  op_get("a", "", 0)};
+    struct outcome outcome = run(&fixture, NULL, 0, success, 4, NULL, 0);
+    assert_int_equal(outcome.status, STATUS_OK);
+    assert_int_equal(outcome.revision, 4);
+    assert_changes(&fixture, 4, "b a -d1 -d2");
+    assert_int_equal(outcome.txn.n_outcomes, 4);
+    assert_int_equal(outcome.txn.outcomes[2].delete.deleted, 2);
+    assert_int_equal(outcome.txn.outcomes[2].delete.n_previous, 2);
+    assert_value(outcome.txn.outcomes[3].range.records[0], "2");
+    assert_int_equal(outcome.txn.outcomes[3].range.records[0]->mod_revision, 4);
+    fixture_clear(&fixture);
+}
+
+static void the_failing_branch_runs_when_a_compare_does_not_hold(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    struct compare never = number_is("k", COMPARE_VERSION, COMPARE_GREATER, 0);
+    struct operation success[] = {op_put("yes", "", 0)};
+    struct operation failure[] = {op_put("no", "", 0), op_get("no", "", 0)};
+    struct outcome outcome = run(&fixture, &never, 1, success, 1, failure, 2);
+    assert_false(outcome.txn.succeeded);
+    assert_int_equal(outcome.txn.n_outcomes, 2);
+    assert_null(find(&fixture, "yes"));
+    assert_non_null(find(&fixture, "no"));
+    fixture_clear(&fixture);
+}
+
+static void a_txn_that_changes_nothing_takes_no_revision(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put(&fixture, "a", "", 0);
+    struct operation success[] = {op_get("a", "", 0), op_del("nothing", "")};
+    struct outcome outcome = run(&fixture, NULL, 0, success, 2, NULL, 0);
+    assert_int_equal(outcome.revision, 2);
+    assert_int_equal(outcome.txn.outcomes[0].revision, 2);
+    assert_int_equal(outcome.txn.outcomes[1].revision, 2);
+    assert_int_equal(outcome.txn.outcomes[1].delete.deleted, 0);
+    fixture_clear(&fixture);
+}
+
+/* As in etcd: an operation tells the new revision from the first change on. */
+static void each_operation_tells_the_revision_it_ran_at(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put(&fixture, "a", "", 0);
+    struct operation success[] = {op_get("a", "", 0), op_del("none", ""), op_put("b", "", 0),
+                                  op_get("a", "", 0), op_del("none", "")};
+    struct outcome outcome = run(&fixture, NULL, 0, success, 5, NULL, 0);
+    const int64_t expected[] = {2, 2, 3, 3, 3};
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(outcome.txn.outcomes[i].revision, expected[i]);
+    }
+    fixture_clear(&fixture);
+}
+
+static void nested_compares_see_the_state_before_the_transaction(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    struct compare fresh = number_is("a", COMPARE_VERSION, COMPARE_EQUAL, 0);
+    struct operation inner_success[] = {op_put("fresh", "", 0)};
+    struct operation inner_failure[] = {op_put("stale", "", 0)};
+    struct operation success[] = {op_put("a", "", 0),
+                                  op_txn(&fresh, 1, inner_success, 1, inner_failure, 1),
+                                  op_txn(NULL, 0, NULL, 0, NULL, 0)};
+    struct outcome outcome = run(&fixture, NULL, 0, success, 3, NULL, 0);
+    assert_int_equal(outcome.status, STATUS_OK);
+    assert_true(outcome.txn.outcomes[1].txn.succeeded);
+    assert_int_equal(outcome.txn.outcomes[1].txn.n_outcomes, 1);
+    assert_true(outcome.txn.outcomes[2].txn.succeeded);
+    assert_int_equal(outcome.txn.outcomes[2].txn.n_outcomes, 0);
+    assert_changes(&fixture, 2, "a fresh");
+    fixture_clear(&fixture);
+}
+
+static void a_range_inside_sees_the_changes_before_it(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put(&fixture, "a", "old", 0);
+    struct operation success[] = {op_get("a", "z", 0), op_put("a", "new", 0), op_put("b", "", 0),
+                                  op_get("a", "z", 0), op_get("a", "z", 2)};
+    struct outcome outcome = run(&fixture, NULL, 0, success, 5, NULL, 0);
+    assert_int_equal(outcome.txn.outcomes[0].range.count, 1);
+    assert_value(outcome.txn.outcomes[0].range.records[0], "old");
+    assert_int_equal(outcome.txn.outcomes[3].range.count, 2);
+    assert_value(outcome.txn.outcomes[3].range.records[0], "new");
+    assert_int_equal(outcome.txn.outcomes[4].range.count, 1);
+    assert_value(outcome.txn.outcomes[4].range.records[0], "old");
+    fixture_clear(&fixture);
+}
+
+/* --- What fails, fails before the first change. --- */
+
+static void assert_fails_whole(struct operation last, enum status expected) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    grant(&fixture, 1, 1000);
+    for (unsigned i = 0; i < 5; i++) {
+        put(&fixture, "a", "", 1);
+    }
+    compact(&fixture, 4);
+    struct operation nested[] = {op_put("n", "", 0), last};
+    struct operation success[] = {op_put("a", "x", 0), op_del("b", "c"),
+                                  op_txn(NULL, 0, nested, 2, NULL, 0)};
+    struct outcome outcome = run(&fixture, NULL, 0, success, 3, NULL, 0);
+    assert_int_equal(outcome.status, expected);
+    assert_int_equal(outcome.revision, 6);
+    assert_int_equal(revision(&fixture), 6);
+    assert_value(find(&fixture, "a"), "");
+    assert_int_equal(keys_of(&fixture, 1), 1);
+    assert_null(find(&fixture, "n"));
+    fixture_clear(&fixture);
+}
+
+static void a_put_with_a_missing_lease_fails_the_whole(void **state) {
+    assert_fails_whole(op_put("z", "", 99), STATUS_LEASE_NOT_FOUND);
+}
+
+static void a_range_at_a_compacted_or_future_revision_fails_the_whole(void **state) {
+    assert_fails_whole(op_get("a", "", 3), STATUS_REVISION_COMPACTED);
+    assert_fails_whole(op_get("a", "", 7), STATUS_REVISION_FUTURE);
+    assert_fails_whole(op_get("a", "", INT64_MAX), STATUS_REVISION_FUTURE);
+}
+
+static void keeping_what_is_not_there_fails_the_whole(void **state) {
+    struct operation keep = op_put("none", "", 0);
+    keep.put.ignore_value = true;
+    assert_fails_whole(keep, STATUS_KEY_NOT_FOUND);
+    keep.put.ignore_value = false;
+    keep.put.ignore_lease = true;
+    assert_fails_whole(keep, STATUS_KEY_NOT_FOUND);
+}
+
+static void what_would_fail_in_a_branch_not_taken_does_not_matter(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    struct operation failure[] = {op_put("z", "", 99), op_get("a", "", 1000)};
+    struct operation success[] = {op_put("a", "", 0)};
+    assert_int_equal(run(&fixture, NULL, 0, success, 1, failure, 2).status, STATUS_OK);
+    fixture_clear(&fixture);
+}
+
+/* --- Single puts. --- */
+
+static void a_put_may_keep_the_value_or_the_lease(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    grant(&fixture, 1, 1000);
+    grant(&fixture, 2, 1000);
+    put(&fixture, "k", "v", 1);
+    put_with(&fixture, (struct put_request){
+                           .key = bytes_from_text("k"), .lease_id = 2, .ignore_value = true});
+    assert_value(find(&fixture, "k"), "v");
+    assert_int_equal(keys_of(&fixture, 1), 0);
+    assert_int_equal(keys_of(&fixture, 2), 1);
+    put_with(&fixture, (struct put_request){.key = bytes_from_text("k"),
+                                            .value = bytes_from_text("w"),
+                                            .ignore_lease = true});
+    assert_value(find(&fixture, "k"), "w");
+    assert_int_equal(find(&fixture, "k")->lease_id, 2);
+    assert_int_equal(keys_of(&fixture, 2), 1);
+    put_with(&fixture, (struct put_request){.key = bytes_from_text("k"),
+                                            .ignore_lease = true,
+                                            .ignore_value = true});
+    assert_value(find(&fixture, "k"), "w");
+    assert_int_equal(find(&fixture, "k")->version, 4);
+    assert_int_equal(keys_of(&fixture, 2), 1);
+    fixture_clear(&fixture);
+}
+
+/* etcd looks for the lease first when a put stands alone, and for the key first in a
+ * transaction. */
+static void a_put_that_lacks_both_key_and_lease_tells_what_etcd_tells(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    struct put_request lacking = {
+        .key = bytes_from_text("none"), .lease_id = 99, .ignore_value = true};
+    assert_int_equal(put_with(&fixture, lacking).status, STATUS_LEASE_NOT_FOUND);
+    struct operation success[] = {{.type = OPERATION_PUT, .put = lacking}};
+    assert_int_equal(run(&fixture, NULL, 0, success, 1, NULL, 0).status, STATUS_KEY_NOT_FOUND);
+    fixture_clear(&fixture);
+}
+
+static bool is_read_only(struct operation operation) {
+    return txn_is_read_only(&operation.txn);
+}
+
+static void a_txn_of_ranges_is_read_only(void **state) {
+    struct operation get = op_get("a", "", 0);
+    struct operation write = op_put("a", "", 0);
+    struct operation inner_get = op_txn(NULL, 0, &get, 1, NULL, 0);
+    struct operation inner_write = op_txn(NULL, 0, NULL, 0, &write, 1);
+    struct txn_request empty = {0};
+    assert_true(txn_is_read_only(&empty));
+    assert_true(is_read_only(op_txn(NULL, 0, &get, 1, &get, 1)));
+    assert_true(is_read_only(op_txn(NULL, 0, &inner_get, 1, NULL, 0)));
+    assert_false(is_read_only(op_txn(NULL, 0, &get, 1, &write, 1)));
+    assert_false(is_read_only(op_txn(NULL, 0, &inner_write, 1, NULL, 0)));
+    struct operation delete = op_del("a", "");
+    assert_false(is_read_only(op_txn(NULL, 0, &delete, 1, NULL, 0)));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_compare_in_all_four_ways),
+        cmocka_unit_test(values_compare_as_bytes),
+        cmocka_unit_test(a_missing_key_compares_as_zero_but_has_no_value),
+        cmocka_unit_test(a_range_compares_by_all_of_its_keys),
+        cmocka_unit_test(all_compares_must_hold),
+        cmocka_unit_test(all_changes_share_one_revision),
+        cmocka_unit_test(the_failing_branch_runs_when_a_compare_does_not_hold),
+        cmocka_unit_test(a_txn_that_changes_nothing_takes_no_revision),
+        cmocka_unit_test(each_operation_tells_the_revision_it_ran_at),
+        cmocka_unit_test(nested_compares_see_the_state_before_the_transaction),
+        cmocka_unit_test(a_range_inside_sees_the_changes_before_it),
+        cmocka_unit_test(a_put_with_a_missing_lease_fails_the_whole),
+        cmocka_unit_test(a_range_at_a_compacted_or_future_revision_fails_the_whole),
+        cmocka_unit_test(keeping_what_is_not_there_fails_the_whole),
+        cmocka_unit_test(what_would_fail_in_a_branch_not_taken_does_not_matter),
+        cmocka_unit_test(a_put_may_keep_the_value_or_the_lease),
+        cmocka_unit_test(a_put_that_lacks_both_key_and_lease_tells_what_etcd_tells),
+        cmocka_unit_test(a_txn_of_ranges_is_read_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
