@@ -52,11 +52,11 @@ _REMAINING_JSON = re.compile(r'("ttl":)(-?\d+)(,"granted-ttl":(\d+))')
 _REMAINING_FIELDS = re.compile(r'("TTL" : )(-?\d+)(\n"GrantedTTL" : (\d+))')
 
 # How much of its TTL a lease may have used up between two steps of a session.
-REMAINING_SLACK_SECONDS = 3
+REMAINING_SLACK_SECONDS = 30
 
 
 def _is_fresh(remaining, granted):
-    return granted - REMAINING_SLACK_SECONDS <= remaining <= granted
+    return max(0, granted - REMAINING_SLACK_SECONDS) <= remaining <= granted
 
 
 def _hide_remaining(text):

@@ -7,10 +7,13 @@ import os
 import signal
 import subprocess
 
+from harness.wait import wait_for
+
 _CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 TERM_SECONDS = 10.0
+PAUSE_SECONDS = 5.0
 
 _running = {}
 
@@ -72,7 +75,13 @@ class Process:
         return self.wait(TERM_SECONDS)
 
     def pause(self):
+        """SIGSTOP, and waits until every thread has stopped: the signal alone is a promise."""
         self.signal(signal.SIGSTOP)
+        wait_for(self._is_stopped, PAUSE_SECONDS, f"pid {self.pid} stopped")
+
+    def _is_stopped(self):
+        tasks = f"/proc/{self.pid}/task"
+        return all(self._stat_fields(f"{tasks}/{task}/stat")[0] == "T" for task in os.listdir(tasks))
 
     def resume(self):
         self.signal(signal.SIGCONT)
@@ -83,10 +92,14 @@ class Process:
 
     def cpu_seconds(self):
         """User and system time so far."""
-        with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
-            # The program's name may hold blanks; the fields that follow do not.
-            fields = stat.read().rpartition(")")[2].split()
+        fields = self._stat_fields(f"/proc/{self.pid}/stat")
         return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS_PER_SECOND
+
+    @staticmethod
+    def _stat_fields(path):
+        """What follows the program's name, which may hold blanks; the state is first."""
+        with open(path, encoding="ascii") as stat:
+            return stat.read().rpartition(")")[2].split()
 
     def log_tail(self, bytes_max=2000):
         try:

@@ -89,7 +89,7 @@ def revoking(s):
 def expiring(s):
     start = s.revision() + 1
     watch = s.background("watch", "le/", "--prefix", f"--rev={start}", "--prev-kv")
-    lease = s.grant(2)
+    lease = s.grant(3)
     for name in ("b", "a", "c"):
         s.run("put", f"le/{name}", name, f"--lease={lease}")
     s.run("put", "le/kept", "x", f"--lease={lease}")
