@@ -206,6 +206,9 @@ static void http1_produce(void *opaque, size_t size_max, struct buffer *out) {
     struct http1_session *session = opaque;
     size_t left = session->out.size - session->out_taken;
     size_t size = left < size_max ? left : size_max;
+    if (size == 0) {
+        return; /* there may be no buffer to point into */
+    }
     buffer_append(out, session->out.data + session->out_taken, size);
     session->out_taken += size;
     if (session->out_taken == session->out.size) {
