@@ -4,11 +4,10 @@
  */
 #include "base/timing_wheel.h"
 
+#include "model_random.h"
+
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { TIMERS = 300, STEPS = 20000, ROUNDS = 40, NOT_ARMED = 0 };
 
@@ -18,20 +17,6 @@ struct model {
     uint64_t due_ms[TIMERS]; /* the reference; NOT_ARMED when it is not */
     uint64_t now_ms;
 };
-
-static uint64_t random_state;
-
-static uint64_t random_next(void) {
-    random_state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = random_state;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static uint64_t random_below(uint64_t bound) {
-    return random_next() % bound;
-}
 
 /* Every magnitude is as likely as any other, so that every level is visited. */
 static uint64_t random_distance_ms(void) {
@@ -139,10 +124,7 @@ static void model_run(void) {
 }
 
 int main(int argc, char **argv) {
-    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
-    printf("seed %" PRIu64 "\n", seed);
-    fflush(stdout);
-    random_state = seed;
+    random_seed(argc, argv);
     for (unsigned round = 0; round < ROUNDS; round++) {
         model_run();
     }
