@@ -29,6 +29,12 @@ static int compare_facts(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
+static uint8_t lease_flags(const struct lease_facts *facts) {
+    return (uint8_t)((facts->parent_id != 0 ? LEASE_HAS_PARENT : 0) |
+                     (facts->checkpoint_ms != 0 ? LEASE_HAS_CHECKPOINT : 0) |
+                     (facts->class != 0 ? LEASE_HAS_CLASS : 0));
+}
+
 static void encode_leases(struct buffer *buffer, const struct lease_view *leases) {
     size_t count = lease_view_count(leases);
     struct facts_list list = {.facts = malloc((count > 0 ? count : 1) * sizeof *list.facts)};
@@ -41,9 +47,7 @@ static void encode_leases(struct buffer *buffer, const struct lease_view *leases
     uint64_t before = 0;
     for (size_t i = 0; i < list.n; i++) {
         const struct lease_facts *facts = &list.facts[i];
-        buffer_put_u8(buffer, (facts->parent_id != 0 ? LEASE_HAS_PARENT : 0) |
-                                  (facts->checkpoint_ms != 0 ? LEASE_HAS_CHECKPOINT : 0) |
-                                  (facts->class != 0 ? LEASE_HAS_CLASS : 0));
+        buffer_put_u8(buffer, lease_flags(facts));
         buffer_put_varint(buffer, (uint64_t)facts->id - before);
         before = (uint64_t)facts->id;
         buffer_put_varint(buffer, (uint64_t)facts->ttl_ms);
@@ -60,71 +64,25 @@ static void encode_leases(struct buffer *buffer, const struct lease_view *leases
     free(list.facts);
 }
 
-/* Grants one lease, and its ancestors before it: ids do not tell who came first. `order` is
- * sorted by id. */
-static enum status grant_with_parents(struct lease_table *leases, const struct lease_facts *order,
-                                      size_t n, const struct lease_facts *facts) {
-    for (;;) {
-        struct lease_facts found;
-        const struct lease_facts *next = facts;
-        if (lease_table_find(leases, facts->id, &found)) {
-            return STATUS_OK;
-        }
-        /* Climb to the highest ancestor that is not there yet. A circle cannot be: bounded. */
-        for (size_t climbed = 0; next->parent_id != 0; climbed++) {
-            struct lease_facts wanted = {.id = next->parent_id};
-            if (lease_table_find(leases, next->parent_id, &found)) {
-                break;
-            }
-            next = bsearch(&wanted, order, n, sizeof *order, compare_facts);
-            if (next == NULL || climbed > n) {
-                return STATUS_CORRUPT;
-            }
-        }
-        if (lease_table_grant(leases, next, 0) != STATUS_OK) {
-            return STATUS_CORRUPT;
-        }
-        if (next->checkpoint_ms != 0) {
-            (void)lease_table_checkpoint(leases, next->id, next->checkpoint_ms);
-        }
-    }
-}
-
 static enum status decode_leases(struct reader *reader, struct lease_table *leases) {
     uint64_t n = reader_get_varint(reader);
-    /* Each takes three bytes or more. */
-    if (n > reader_left(reader) / 3) {
-        return STATUS_CORRUPT;
-    }
-    struct lease_facts *list = malloc((n > 0 ? n : 1) * sizeof *list);
-    if (list == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    enum status status = STATUS_OK;
     uint64_t before = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         uint8_t flags = reader_get_u8(reader);
-        before += reader_get_varint(reader);
-        list[i] = (struct lease_facts){.id = (int64_t)before};
-        list[i].ttl_ms = (int64_t)reader_get_varint(reader);
-        list[i].parent_id = (flags & LEASE_HAS_PARENT) ? reader_get_zigzag(reader) : 0;
-        list[i].checkpoint_ms =
+        struct lease_facts facts = {.id = (int64_t)(before + reader_get_varint(reader))};
+        facts.ttl_ms = (int64_t)reader_get_varint(reader);
+        facts.parent_id = (flags & LEASE_HAS_PARENT) ? reader_get_zigzag(reader) : 0;
+        facts.checkpoint_ms =
             (flags & LEASE_HAS_CHECKPOINT) ? (int64_t)reader_get_varint(reader) : 0;
-        list[i].class = (flags & LEASE_HAS_CLASS) ? reader_get_u8(reader) : 0;
-        if (i > 0 && list[i].id <= list[i - 1].id) {
-            reader->failed = true;
+        facts.class = (flags & LEASE_HAS_CLASS) ? reader_get_u8(reader) : 0;
+        if (reader->failed || flags != lease_flags(&facts) ||
+            (i > 0 && facts.id <= (int64_t)before) ||
+            lease_table_restore(leases, &facts) != STATUS_OK) {
+            return STATUS_CORRUPT;
         }
-        if (reader->failed) {
-            status = STATUS_CORRUPT;
-            goto free_list;
-        }
+        before = (uint64_t)facts.id;
     }
-    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        status = grant_with_parents(leases, list, n, &list[i]);
-    }
-free_list:
-    free(list);
-    return status;
+    return lease_table_restore_end(leases);
 }
 
 static void encode_ended(struct buffer *buffer, const struct lease_view *leases) {
@@ -154,6 +112,9 @@ static void decode_ended(struct reader *reader, struct lease_table *leases) {
         ended.ttl_ms = (int64_t)reader_get_varint(reader);
         ended.wall_ms = reader_get_zigzag(reader);
         ended.reason = (enum lease_end)reader_get_u8(reader);
+        if (ended.reason < LEASE_END_EXPIRED || ended.reason > LEASE_END_PARENT) {
+            reader->failed = true;
+        }
         if (!reader->failed) {
             lease_table_restore_ended(leases, &ended);
         }
@@ -167,14 +128,18 @@ struct record_writer {
     struct bytes key_before;
 };
 
+static uint8_t record_flags(const struct record *record, bool same_key) {
+    return (uint8_t)((same_key ? RECORD_SAME_KEY : 0) |
+                     (record_is_tombstone(record) ? RECORD_TOMBSTONE : 0) |
+                     (record->lease_id != 0 ? RECORD_HAS_LEASE : 0));
+}
+
 static bool write_record(void *context, const struct record *record) {
     struct record_writer *writer = context;
     struct buffer *buffer = writer->buffer;
     struct bytes key = record_key(record);
     bool same_key = bytes_equal(key, writer->key_before);
-    buffer_put_u8(buffer, (same_key ? RECORD_SAME_KEY : 0) |
-                              (record_is_tombstone(record) ? RECORD_TOMBSTONE : 0) |
-                              (record->lease_id != 0 ? RECORD_HAS_LEASE : 0));
+    buffer_put_u8(buffer, record_flags(record, same_key));
     if (!same_key) {
         buffer_put_bytes(buffer, key);
     }
@@ -201,6 +166,31 @@ static enum status attach_newest(struct lease_table *leases, struct record *newe
     return lease_table_attach(leases, newest) == STATUS_OK ? STATUS_OK : STATUS_CORRUPT;
 }
 
+/* One record behind its flags. `key` is the key before, and then this one. */
+static enum status decode_record(struct reader *reader, uint8_t flags, struct key_store *keys,
+                                 struct bytes *key, struct record **out_record) {
+    struct bytes before = *key;
+    if ((flags & RECORD_SAME_KEY) == 0) {
+        *key = reader_get_bytes(reader);
+    }
+    struct record template = {.mod_revision = (int64_t)reader_get_varint(reader)};
+    struct bytes value = {0};
+    uint64_t sub_revision = reader_get_varint(reader);
+    if ((flags & RECORD_TOMBSTONE) == 0) {
+        template.create_revision = (int64_t)reader_get_varint(reader);
+        template.version = (int64_t)reader_get_varint(reader);
+        value = reader_get_bytes(reader);
+    }
+    template.sub_revision = (uint32_t)sub_revision;
+    template.lease_id = (flags & RECORD_HAS_LEASE) ? reader_get_zigzag(reader) : 0;
+    /* A key that begins again without saying so would attach an old version to its lease. */
+    if (reader->failed || key->size == 0 || sub_revision > UINT32_MAX ||
+        flags != record_flags(&template, bytes_equal(*key, before))) {
+        return STATUS_CORRUPT;
+    }
+    return key_store_restore(keys, &template, *key, value, out_record);
+}
+
 static enum status decode_keys(struct reader *reader, struct key_store *keys,
                                struct lease_table *leases) {
     struct record *newest = NULL;
@@ -210,29 +200,13 @@ static enum status decode_keys(struct reader *reader, struct key_store *keys,
         if (reader->failed) {
             return STATUS_CORRUPT;
         }
-        if (flags == RECORD_END) {
-            return attach_newest(leases, newest);
-        }
         if ((flags & RECORD_SAME_KEY) == 0) {
             enum status status = attach_newest(leases, newest);
-            if (status != STATUS_OK) {
+            if (status != STATUS_OK || flags == RECORD_END) {
                 return status;
             }
-            key = reader_get_bytes(reader);
         }
-        struct record template = {.mod_revision = (int64_t)reader_get_varint(reader)};
-        struct bytes value = {0};
-        template.sub_revision = (uint32_t)reader_get_varint(reader);
-        if ((flags & RECORD_TOMBSTONE) == 0) {
-            template.create_revision = (int64_t)reader_get_varint(reader);
-            template.version = (int64_t)reader_get_varint(reader);
-            value = reader_get_bytes(reader);
-        }
-        template.lease_id = (flags & RECORD_HAS_LEASE) ? reader_get_zigzag(reader) : 0;
-        if (reader->failed || key.size == 0) {
-            return STATUS_CORRUPT;
-        }
-        enum status status = key_store_restore(keys, &template, key, value, &newest);
+        enum status status = decode_record(reader, flags, keys, &key, &newest);
         if (status != STATUS_OK) {
             return status;
         }
@@ -271,6 +245,12 @@ static void decode_alarms(struct reader *reader, struct alarm_entry *alarms, siz
     for (uint64_t i = 0; i < n; i++) {
         alarms[i].member_id = reader_get_varint(reader);
         alarms[i].alarm = (enum alarm_type)reader_get_u8(reader);
+        bool in_order = i == 0 || alarms[i].member_id > alarms[i - 1].member_id ||
+                        (alarms[i].member_id == alarms[i - 1].member_id &&
+                         alarms[i].alarm > alarms[i - 1].alarm);
+        if (!in_order || alarms[i].alarm > ALARM_CORRUPT) {
+            reader->failed = true;
+        }
     }
     *out_n = (size_t)n;
 }
@@ -283,8 +263,8 @@ enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct l
         return STATUS_CORRUPT;
     }
     struct reader checksum;
-    reader_init(&checksum, bytes_of(bytes.data + bytes.size - SNAPSHOT_CHECKSUM_SIZE,
-                                    SNAPSHOT_CHECKSUM_SIZE));
+    reader_init(&checksum,
+                bytes_of(bytes.data + bytes.size - SNAPSHOT_CHECKSUM_SIZE, SNAPSHOT_CHECKSUM_SIZE));
     bytes.size -= SNAPSHOT_CHECKSUM_SIZE;
     if (reader_get_u32(&checksum) != crc32c(0, bytes.data, bytes.size)) {
         return STATUS_CORRUPT;

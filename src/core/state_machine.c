@@ -52,27 +52,29 @@ struct watch_hub *state_machine_watches(struct state_machine *machine) {
 
 static enum status end_lease(struct state_machine *machine, int64_t id, enum lease_end reason,
                              const struct apply_context *context, struct arena *arena) {
-    struct lease_facts ignored;
-    if (!lease_table_find(machine->leases, id, &ignored)) {
+    struct lease_facts facts;
+    if (!lease_table_find(machine->leases, id, &facts)) {
         return STATUS_LEASE_NOT_FOUND;
     }
-    /* Children go first, and theirs before them. A parent must exist when a child is granted, so
-     * there are no circles; walking down again for each is fine for the shallow trees there
-     * are, and needs no stack. */
-    for (;;) {
-        int64_t child = lease_table_first_child(machine->leases, id);
-        if (child == 0) {
-            break;
+    /* Children go first, and theirs before them: down to one without children, end it, go on at
+     * its parent. A parent must exist when a child is granted, so there are no circles; and a
+     * family as deep as it likes needs no stack. */
+    for (int64_t at = id;;) {
+        int64_t child = lease_table_first_child(machine->leases, at);
+        if (child != 0) {
+            at = child;
+            continue;
         }
-        for (int64_t deeper = lease_table_first_child(machine->leases, child); deeper != 0;
-             deeper = lease_table_first_child(machine->leases, child)) {
-            child = deeper;
+        bool found = lease_table_find(machine->leases, at, &facts);
+        assert(found);
+        txn_delete_keys_of_lease(machine->keys, machine->leases, at, arena);
+        lease_table_end(machine->leases, at, at == id ? reason : LEASE_END_PARENT,
+                        context->wall_ms);
+        if (at == id) {
+            return STATUS_OK;
         }
-        txn_delete_keys_of_lease(machine->keys, machine->leases, child, arena);
-        lease_table_end(machine->leases, child, LEASE_END_PARENT, context->wall_ms);
+        at = facts.parent_id;
     }
-    txn_delete_keys_of_lease(machine->keys, machine->leases, id, arena);
-    return lease_table_end(machine->leases, id, reason, context->wall_ms);
 }
 
 static void apply_expire(struct state_machine *machine, const struct command *command,
@@ -146,8 +148,8 @@ static bool has_puts(const struct operation *operations, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const struct txn_request *txn = &operations[i].txn;
         if (operations[i].type == OPERATION_PUT ||
-            (operations[i].type == OPERATION_TXN && (has_puts(txn->success, txn->n_success) ||
-                                                     has_puts(txn->failure, txn->n_failure)))) {
+            (operations[i].type == OPERATION_TXN &&
+             (has_puts(txn->success, txn->n_success) || has_puts(txn->failure, txn->n_failure)))) {
             return true;
         }
     }
@@ -208,8 +210,7 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         outcome.grant.ttl_ms = command->grant.ttl_ms;
         break;
     case COMMAND_LEASE_REVOKE:
-        outcome.status =
-            end_lease(machine, command->revoke.id, LEASE_END_REVOKED, context, arena);
+        outcome.status = end_lease(machine, command->revoke.id, LEASE_END_REVOKED, context, arena);
         break;
     case COMMAND_LEASE_EXPIRE:
         apply_expire(machine, command, context, arena, &outcome);
