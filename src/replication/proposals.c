@@ -153,12 +153,17 @@ void proposals_flush(struct service *service) {
     }
 }
 
+/* Raft may apply several entries before it tells of the first one: those that are applied but not
+ * yet told of are still in front. */
 struct proposal *proposals_match(struct service *service, uint64_t sequence) {
-    if (list_is_empty(&service->in_flight)) {
-        return NULL;
+    for (struct list *node = service->in_flight.next; node != &service->in_flight;
+         node = node->next) {
+        struct proposal *proposal = list_entry(node, struct proposal, link);
+        if (proposal->sequence == sequence) {
+            return proposal;
+        }
     }
-    struct proposal *oldest = list_entry(service->in_flight.next, struct proposal, link);
-    return oldest->sequence == sequence ? oldest : NULL;
+    return NULL;
 }
 
 void proposals_fail_all(struct service *service, enum status status) {
