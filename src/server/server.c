@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include "base/log.h"
-#include "build_info.h"
 #include "doors/etcd/etcd_door.h"
 #include "net/net_server.h"
 #include "replication/replication.h"
@@ -9,6 +8,7 @@
 #include "server/housekeeping.h"
 #include "server/notify.h"
 #include "server/pages.h"
+#include "server/welcome.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -193,25 +193,6 @@ static void open_doors(struct server *server) {
 
 /* --- Ready. --- */
 
-static void print_welcome(const struct server *server) {
-    const struct options *options = server->options;
-    const char *url = options->advertise_client_urls.texts[0];
-    const char *address = strstr(url, "://") + strlen("://");
-    char etcdctl[512] = "etcdctl";
-    char lease[512] = "lease";
-    /* Both programs look at 127.0.0.1:2379 by themselves. */
-    if (strcmp(address, "127.0.0.1:2379") != 0) {
-        snprintf(etcdctl, sizeof etcdctl, "etcdctl --endpoints=%s", address);
-        snprintf(lease, sizeof lease, "lease --endpoint=%s", address);
-    }
-    printf("\nleased %s serves %s\nThe data lies in %s\n\nTry, in another terminal:\n"
-           "  %s put greeting hello\n"
-           "  %s lease grant 10\n"
-           "  %s status\n\n",
-           LEASED_VERSION, url, data_dir_path(server->data_dir), etcdctl, etcdctl, lease);
-    fflush(stdout);
-}
-
 static void feed_watchdog(uv_timer_t *timer) {
     (void)timer;
     notify_send("WATCHDOG=1");
@@ -229,7 +210,8 @@ static void ready(struct service_read *read, enum status status) {
              LOG_NUMBER("revision",
                         key_store_revision(state_machine_keys(service_state(server->service)))));
     if (server->options->log_format == LOG_FORMAT_TEXT) {
-        print_welcome(server);
+        welcome_print(stdout, server->options->advertise_client_urls.texts[0],
+                      data_dir_path(server->data_dir));
     }
     notify_send("READY=1");
     uint64_t interval_ms = notify_watchdog_interval_ms();

@@ -1,0 +1,18 @@
+/*
+ * What a newcomer reads once the server is ready: where it serves, where the data lies, and three
+ * commands to try, written so that they can be copied.
+ */
+#ifndef LEASED_SERVER_WELCOME_H
+#define LEASED_SERVER_WELCOME_H
+
+#include <stdio.h>
+
+/* `client_url` is what clients are told, `data_path` is absolute. */
+void welcome_print(FILE *stream, const char *client_url, const char *data_path);
+
+/* How to call `lease`: by its name when it is in `search_path` (as in PATH), else by the path of
+ * the one that lies beside this program, from the working directory if that is above it. */
+void welcome_lease_command(const char *program_path, const char *working_path,
+                           const char *search_path, char *out_command, size_t size);
+
+#endif
