@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct lease_table *lease_table_create(void) {
     struct lease_table *table = calloc(1, sizeof *table);
@@ -240,8 +241,50 @@ static int compare_ids(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
+/* Byte `digit` of an id, such that unsigned order of all bytes is the order of signed ids. */
+static unsigned id_byte(int64_t id, unsigned digit) {
+    return (unsigned)(((uint64_t)id ^ UINT64_C(1) << 63) >> (digit * 8)) & 0xff;
+}
+
+/* By bytes from the lowest to the highest, because a million ids compared one by one would stall
+ * the loop for a fifth of a second. Bytes in which all ids agree cost one pass of counting. */
 void lease_ids_sort(int64_t *ids, size_t n) {
-    qsort(ids, n, sizeof ids[0], compare_ids);
+    enum { BYTES = 8, VALUES = 256, FEW = 256 };
+    if (n <= FEW) {
+        qsort(ids, n, sizeof ids[0], compare_ids);
+        return;
+    }
+    int64_t *other = malloc(n * sizeof other[0]);
+    if (other == NULL) {
+        abort();
+    }
+    int64_t *from = ids;
+    int64_t *to = other;
+    for (unsigned digit = 0; digit < BYTES; digit++) {
+        size_t starts[VALUES] = {0};
+        for (size_t i = 0; i < n; i++) {
+            starts[id_byte(from[i], digit)]++;
+        }
+        if (starts[id_byte(from[0], digit)] == n) {
+            continue;
+        }
+        size_t start = 0;
+        for (unsigned value = 0; value < VALUES; value++) {
+            size_t count = starts[value];
+            starts[value] = start;
+            start += count;
+        }
+        for (size_t i = 0; i < n; i++) {
+            to[starts[id_byte(from[i], digit)]++] = from[i];
+        }
+        int64_t *swapped = from;
+        from = to;
+        to = swapped;
+    }
+    if (from != ids) {
+        memcpy(ids, from, n * sizeof ids[0]);
+    }
+    free(other);
 }
 
 int64_t *lease_table_ids(const struct lease_table *table, size_t *out_n) {
