@@ -48,12 +48,21 @@ bool etcd_wants_leader(struct grpc_call *call) {
            bytes_equal(value, bytes_from_text("true"));
 }
 
+bool etcd_has_token(struct grpc_call *call) {
+    struct bytes ignored;
+    return grpc_call_metadata(call, "token", &ignored);
+}
+
 bool etcd_call_refused(struct grpc_call *call) {
-    if (etcd_has_leader(etcd_door_of(call)) || !etcd_wants_leader(call)) {
-        return false;
+    if (!etcd_has_leader(etcd_door_of(call)) && etcd_wants_leader(call)) {
+        etcd_error_finish(call, etcd_error_of(STATUS_NO_LEADER));
+        return true;
     }
-    etcd_error_finish(call, etcd_error_of(STATUS_NO_LEADER));
-    return true;
+    if (etcd_has_token(call)) {
+        etcd_error_finish(call, &etcd_error_token);
+        return true;
+    }
+    return false;
 }
 
 /* --- Answers. --- */

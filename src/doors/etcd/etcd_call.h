@@ -74,6 +74,8 @@ struct etcd_header etcd_header_at(struct etcd_door *door, int64_t revision);
 bool etcd_has_leader(struct etcd_door *door);
 /* True when the client insists on a leader ("hasleader: true"). */
 bool etcd_wants_leader(struct grpc_call *call);
+/* True when the client shows a token. It has none from us: it takes us for somebody else. */
+bool etcd_has_token(struct grpc_call *call);
 
 struct key_store *etcd_keys(struct etcd_door *door);
 
@@ -92,7 +94,8 @@ void etcd_answer_empty(struct grpc_call *call);
 
 /* --- Unary calls. --- */
 
-/* Refuses a call whose client insists on a leader while there is none. */
+/* Refuses a call whose client insists on a leader while there is none, or shows a token, which
+ * nobody here can have given. */
 bool etcd_call_refused(struct grpc_call *call);
 
 /* Submits a command; `reply` is called when it was carried out and the client is still there.

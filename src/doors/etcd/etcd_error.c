@@ -29,6 +29,8 @@ const struct etcd_error etcd_error_bad_transferee = {GRPC_FAILED_PRECONDITION,
 const struct etcd_error etcd_error_downgrade = {GRPC_UNIMPLEMENTED,
                                                 "leased: there is no older version to go down to"};
 
+const struct etcd_error etcd_error_token = {GRPC_UNAUTHENTICATED, "etcdserver: invalid auth token"};
+
 static const struct etcd_error errors[STATUS_COUNT] = {
     [STATUS_KEY_EMPTY] = {GRPC_INVALID_ARGUMENT, "etcdserver: key is not provided"},
     [STATUS_KEY_NOT_FOUND] = {GRPC_INVALID_ARGUMENT, "etcdserver: key not found"},

@@ -29,6 +29,7 @@ extern const struct etcd_error etcd_error_members_not_enough;
 extern const struct etcd_error etcd_error_members_fixed;
 extern const struct etcd_error etcd_error_bad_transferee;
 extern const struct etcd_error etcd_error_downgrade;
+extern const struct etcd_error etcd_error_token;
 
 /* Ends the call with an error, which must not be NULL. */
 void etcd_error_finish(struct grpc_call *call, const struct etcd_error *error);

@@ -53,23 +53,37 @@ static bool is_learner(struct etcd_door *door, uint64_t member_id) {
     return false;
 }
 
+/* What etcd tells of its database file: all of it, and how much of that is not history. Here it is
+ * the memory of keys and leases. */
+struct state_sizes {
+    uint64_t all;
+    uint64_t in_use;
+};
+
+static struct state_sizes sizes_of(struct etcd_door *door) {
+    struct state_machine *state = service_state(door->service);
+    struct key_store_stats keys;
+    key_store_stats(state_machine_keys(state), &keys);
+    uint64_t leases = lease_table_bytes(state_machine_leases(state));
+    return (struct state_sizes){.all = keys.bytes + leases, .in_use = keys.bytes_live + leases};
+}
+
 static void on_status(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
     struct etcd_door *door = etcd_door_of(call);
     struct etcd_header header = etcd_header_now(door);
     struct service_info info;
     service_info(door->service, &info);
-    struct key_store_stats keys;
-    key_store_stats(etcd_keys(door), &keys);
+    struct state_sizes sizes = sizes_of(door);
     struct status_errors errors;
     collect_errors(door, &info, &errors);
     struct bytes version = bytes_from_text(ETCD_VERSION);
     bool learner = is_learner(door, info.member_id);
 
     size_t size = etcd_header_size(&header) + pb_bytes_size(2, version) +
-                  pb_uint64_size(3, keys.bytes) + pb_uint64_size(4, info.leader_id) +
+                  pb_uint64_size(3, sizes.all) + pb_uint64_size(4, info.leader_id) +
                   pb_uint64_size(5, info.last_index) + pb_uint64_size(6, info.term) +
-                  pb_uint64_size(7, info.applied_index) + pb_uint64_size(9, keys.bytes_live) +
+                  pb_uint64_size(7, info.applied_index) + pb_uint64_size(9, sizes.in_use) +
                   pb_bool_size(10, learner);
     for (size_t i = 0; i < errors.n; i++) {
         size += pb_bytes_size(8, bytes_from_text(errors.texts[i]));
@@ -80,7 +94,7 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     }
     etcd_header_write(&writer, &header);
     pb_write_bytes(&writer, 2, version);
-    pb_write_uint64(&writer, 3, keys.bytes);
+    pb_write_uint64(&writer, 3, sizes.all);
     pb_write_uint64(&writer, 4, info.leader_id);
     pb_write_uint64(&writer, 5, info.last_index);
     pb_write_uint64(&writer, 6, info.term);
@@ -88,7 +102,7 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     for (size_t i = 0; i < errors.n; i++) {
         pb_write_bytes(&writer, 8, bytes_from_text(errors.texts[i]));
     }
-    pb_write_uint64(&writer, 9, keys.bytes_live);
+    pb_write_uint64(&writer, 9, sizes.in_use);
     pb_write_bool(&writer, 10, learner);
     etcd_answer_finish(call, &writer);
 }
@@ -182,6 +196,10 @@ static void on_alarm(struct grpc_call *call, struct bytes message) {
 
 /* --- Hash, HashKV. --- */
 
+/* etcd's hash of a store in which nothing has ever been. Ours is then 0, which would be left out of
+ * the answer. */
+static const uint32_t hash_of_nothing = 1084519789;
+
 struct hash_answer {
     struct etcd_header header;
     uint32_t hash;
@@ -190,13 +208,13 @@ struct hash_answer {
 };
 
 static void answer_hash(struct grpc_call *call, const struct hash_answer *answer) {
-    size_t size = etcd_header_size(&answer->header) + pb_uint64_size(2, answer->hash) +
-                  pb_int64_size(3, answer->compact_revision) +
-                  pb_int64_size(4, answer->hash_revision);
+    size_t size =
+        etcd_header_size(&answer->header) + pb_uint64_size(2, answer->hash ^ hash_of_nothing) +
+        pb_int64_size(3, answer->compact_revision) + pb_int64_size(4, answer->hash_revision);
     struct pb_writer writer;
     if (etcd_answer_begin(call, size, &writer)) {
         etcd_header_write(&writer, &answer->header);
-        pb_write_uint64(&writer, 2, answer->hash);
+        pb_write_uint64(&writer, 2, answer->hash ^ hash_of_nothing);
         pb_write_int64(&writer, 3, answer->compact_revision);
         pb_write_int64(&writer, 4, answer->hash_revision);
         etcd_answer_finish(call, &writer);

@@ -9,6 +9,8 @@
 /* etcd's texts. */
 static const char reason_duplicate[] = "mvcc: duplicate watch ID provided on the WatchStream";
 static const char reason_empty_range[] = "mvcc: watcher range is empty";
+static const char reason_token[] =
+    "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token";
 /* Ours: etcd has no such limit. */
 static const char reason_too_many[] = "etcdserver: too many watches on one stream";
 
@@ -51,6 +53,9 @@ static void refuse(struct etcd_watch_stream *stream, const char *reason) {
 static const char *reason_against(const struct etcd_watch_stream *stream,
                                   const struct etcd_watch_request *request) {
     const struct etcd_door_options *options = &stream->door->options;
+    if (stream->has_token) {
+        return reason_token;
+    }
     bool to_the_end = request->range_end.size == 1 && request->range_end.data[0] == 0;
     if (request->range_end.size > 0 && !to_the_end &&
         bytes_compare(request->key, request->range_end) >= 0) {
@@ -250,6 +255,7 @@ static void on_open(struct grpc_call *call) {
     etcd_ticker_init(&stream->ticker, on_tick);
     grpc_call_set_data(call, stream);
     door->stats.watch_streams++;
+    stream->has_token = etcd_has_token(call);
     stream->wants_leader = etcd_wants_leader(call);
     if (stream->wants_leader) {
         etcd_ticker_start(door, &stream->ticker);
