@@ -31,7 +31,7 @@ enum command_type {
 enum {
     COMMAND_TXN_OPERATIONS_MAX = 128,
     COMMAND_TXN_TOTAL_MAX = 2048, /* operations and compares, nested ones included */
-    COMMAND_TXN_DEPTH_MAX = 8,
+    COMMAND_TXN_DEPTH_MAX = 16,
     COMMAND_SIZE_MAX = 3 * 512 * 1024 /* etcd's 1.5 MiB a request */
 };
 
