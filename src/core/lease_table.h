@@ -30,9 +30,9 @@ typedef uint8_t lease_class;
 
 /* The replicated facts of one lease. */
 struct lease_facts {
-    int64_t id;         /* never 0; may be negative */
-    int64_t ttl_ms;     /* 1 .. LEASE_TTL_MS_MAX, or LEASE_TTL_FOREVER */
-    int64_t parent_id;  /* 0: none. Its end ends this one. */
+    int64_t id;            /* never 0; may be negative */
+    int64_t ttl_ms;        /* 1 .. LEASE_TTL_MS_MAX, or LEASE_TTL_FOREVER */
+    int64_t parent_id;     /* 0: none. Its end ends this one. */
     int64_t checkpoint_ms; /* remaining time at the last checkpoint; 0: none */
     lease_class class;
 };
@@ -110,7 +110,8 @@ bool lease_table_is_leading(const struct lease_table *table);
 enum status lease_table_renew(struct lease_table *table, int64_t id, uint64_t now_ms,
                               int64_t *out_ttl_ms, bool *out_checkpointed);
 
-/* Remaining time, 0 when it is over, LEASE_TTL_FOREVER. STATUS_LEASE_NOT_FOUND, STATUS_NO_LEADER. */
+/* Remaining time, 0 when it is over, LEASE_TTL_FOREVER. STATUS_LEASE_NOT_FOUND, STATUS_NO_LEADER.
+ */
 enum status lease_table_remaining(const struct lease_table *table, int64_t id, uint64_t now_ms,
                                   int64_t *out_remaining_ms);
 
@@ -128,8 +129,8 @@ void lease_table_untake(struct lease_table *table, int64_t id);
  * perhaps earlier. UINT64_MAX: none. */
 uint64_t lease_table_next_ms(const struct lease_table *table);
 
-/* When the lease would have been due: for measuring lateness, also while it is expiring. 0: unknown,
- * or never. */
+/* When the lease would have been due: for measuring lateness, also while it is expiring. 0:
+ * unknown, or never. */
 uint64_t lease_table_due_ms(const struct lease_table *table, int64_t id);
 
 /* --- Views: the facts of all leases at one moment, readable from one other thread. --- */
@@ -143,8 +144,7 @@ size_t lease_view_count(const struct lease_view *view);
 /* Every lease, in an order that is equal for equal histories of grants and ends only if the
  * caller sorts; stops when `visit` returns false. Thread-safe against the loop. */
 bool lease_view_visit(const struct lease_view *view,
-                      bool (*visit)(void *context, const struct lease_facts *facts),
-                      void *context);
+                      bool (*visit)(void *context, const struct lease_facts *facts), void *context);
 /* The ended list as it was, oldest first. */
 size_t lease_view_ended(const struct lease_view *view, struct lease_ended *out_ended,
                         size_t capacity);

@@ -21,7 +21,7 @@ struct watcher;
 
 /* Events for one watcher, in order; never splits a revision across batches. */
 struct watch_batch {
-    int64_t revision;              /* everything up to this revision has been delivered then */
+    int64_t revision; /* everything up to this revision has been delivered then */
     size_t n_events;
     const struct record *const *events; /* a tombstone is a DELETE, anything else a PUT */
 };
