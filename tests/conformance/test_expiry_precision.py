@@ -19,11 +19,13 @@ LATE_SECONDS_MAX = {KIND_LEASED: 0.020, KIND_ETCD: 1.5}
 # Far enough apart that no lease waits for its neighbour.
 STAGGER_SECONDS = 0.1
 
-# While other work keeps both processors busy, nobody can be on time. Each lease has a
-# plain timer of this process beside it; a round in which one of those was this late
-# says nothing about the server and is played again.
-NOISE_SECONDS_MAX = 0.005
-ROUNDS_MAX = 6
+# While other work keeps the processors busy, nobody can be on time to the millisecond.
+# Such a round is played again; when none was quiet, a wider bound must do, which still
+# tells a timing wheel from a scan twice a second.
+BUSY_SHARE_MAX = 0.25
+OWN_LATE_SECONDS_MAX = 0.005
+ROUNDS_MAX = 4
+BUSY_LATE_SECONDS_MAX = {KIND_LEASED: 0.250, KIND_ETCD: 3.0}
 
 
 class Control(threading.Thread):
@@ -40,8 +42,15 @@ class Control(threading.Thread):
         self.late_s = time.monotonic() - self._moment
 
 
+def processor_ticks():
+    """(busy, all) of the whole machine so far. Waiting for the disk counts as busy."""
+    with open("/proc/stat", encoding="ascii") as stat:
+        ticks = [int(word) for word in stat.readline().split()[1:9]]
+    return sum(ticks) - ticks[3], sum(ticks)
+
+
 def play_round(client, observer, prefix, runs):
-    """Answers, for each lease, how late it was at least and at most, and the control's lateness."""
+    """Answers, for each lease, how late it was at least, at most, and our own timer beside it."""
     timings, controls = {}, {}
     with observer.watch() as stream:
         stream.create(prefix, end_of(prefix))
@@ -70,17 +79,25 @@ def play_round(client, observer, prefix, runs):
 
 def test_a_lease_ends_on_time(server, prefix):
     runs = int(os.environ.get("LEASED_PRECISION_RUNS", "5"))
+    worst_s = []
     with Rpc(server) as client, Rpc(server) as observer:
         for number in range(1, ROUNDS_MAX + 1):
+            busy_before, all_before = processor_ticks()
             late = play_round(client, observer, f"{prefix}{number}/".encode(), runs)
-            noise_s = max(control for _, _, control in late)
+            busy_after, all_after = processor_ticks()
+            busy_share = (busy_after - busy_before) / max(1, all_after - all_before)
+            own_s = max(control for _, _, control in late)
+            worst_s.append(max(at_least for at_least, _, _ in late))
             shown = ", ".join(f"{1000 * at_least:.1f}" for at_least, _, _ in late)
-            print(f"{server.kind}: late by {shown} ms; own timers by up to {1000 * noise_s:.1f} ms")
+            print(
+                f"{server.kind}: late by {shown} ms; own timers by up to {1000 * own_s:.1f} ms, "
+                f"processors {100 * busy_share:.0f} % busy"
+            )
             # Too early is wrong however busy the machine is.
             for _, at_most, _ in late:
                 assert at_most >= 0, f"ended {-1000 * at_most:.1f} ms before its time"
-            if all(at_least <= LATE_SECONDS_MAX[server.kind] for at_least, _, _ in late):
+            if worst_s[-1] <= LATE_SECONDS_MAX[server.kind]:
                 return
-            if noise_s <= NOISE_SECONDS_MAX:
-                pytest.fail(f"late by {shown} ms, while own timers were on time")
-    pytest.fail(f"late in each of {ROUNDS_MAX} rounds, none of them quiet")
+            if busy_share <= BUSY_SHARE_MAX and own_s <= OWN_LATE_SECONDS_MAX:
+                pytest.fail(f"late by {shown} ms on a quiet machine")
+    assert min(worst_s) <= BUSY_LATE_SECONDS_MAX[server.kind]
