@@ -1,6 +1,8 @@
 /*
  * `lease-load precision`: how late a single lease ends. Counted from the grant's answer to the
- * arrival of the DELETE event, less the TTL; one after the other unless --stagger is given.
+ * arrival of the DELETE event, less the TTL; one after the other unless --stagger is given. The
+ * answer may reach us late, so a figure can be negative; early are only those that ended before
+ * sent + TTL.
  */
 #include "base/clock.h"
 #include "tools/load/delete_watch.h"
@@ -13,6 +15,7 @@ struct precision_run;
 struct sample {
     struct precision_run *run;
     uint64_t index;
+    uint64_t sent_us;
     uint64_t answered_us;
     int64_t late_us;
     bool is_deleted;
@@ -25,6 +28,7 @@ struct precision_run {
     uint64_t total;
     uint64_t started;
     uint64_t finished;
+    uint64_t early; /* ended before sent + TTL: the server's fault, whatever delayed us */
     int64_t ttl_seconds;
     uint64_t stagger_ms;
     uv_timer_t timer;
@@ -63,6 +67,7 @@ static void start_sample(struct precision_run *run) {
     struct sample *sample = &run->samples[run->started];
     sample->run = run;
     sample->index = run->started++;
+    sample->sent_us = clock_boottime_us();
     if (!lease_client_grant(run->client, run->ttl_seconds, 0, on_grant, sample)) {
         load_die("the connection is closed");
     }
@@ -76,6 +81,9 @@ static void on_deleted(void *context, uint64_t index, uint64_t now_us) {
     struct sample *sample = &run->samples[index];
     sample->is_deleted = true;
     sample->late_us = (int64_t)(now_us - sample->answered_us) - run->ttl_seconds * 1000000;
+    if (now_us < sample->sent_us + (uint64_t)run->ttl_seconds * 1000000) {
+        run->early++;
+    }
     run->finished++;
     if (run->stagger_ms == 0) {
         start_sample(run);
@@ -119,14 +127,18 @@ static void run_precision(struct load *load, uint64_t count) {
     double min = (double)run.samples[0].late_us / 1000.0;
     double median = (double)run.samples[count / 2].late_us / 1000.0;
     double max = (double)run.samples[count - 1].late_us / 1000.0;
-    json_t *result = json_pack("{s:s, s:I, s:I, s:f, s:f, s:f}", "load", "precision", "leases",
+    json_t *result = json_pack("{s:s, s:I, s:I, s:I, s:f, s:f, s:f}", "load", "precision", "leases",
                                (json_int_t)count, "ttl_seconds", (json_int_t)run.ttl_seconds,
-                               "late_min_ms", min, "late_median_ms", median, "late_max_ms", max);
+                               "early", (json_int_t)run.early, "late_min_ms", min, "late_median_ms",
+                               median, "late_max_ms", max);
     load_report(load, result,
                 "precision: %" PRIu64 " leases of %" PRId64
-                " s, DELETE late by %.3f to %.3f ms, median %.3f ms",
-                count, run.ttl_seconds, min, max, median);
+                " s, DELETE late by %.3f to %.3f ms, median %.3f ms, %" PRIu64 " early",
+                count, run.ttl_seconds, min, max, median, run.early);
     free(run.samples);
+    if (run.early > 0) {
+        exit(1);
+    }
 }
 
 const struct load_command load_precision = {
