@@ -365,7 +365,7 @@ void grpc_call_send(struct grpc_call *call, struct bytes message) {
 
 bool grpc_call_is_writable(struct grpc_call *call) {
     if (is_over(call)) {
-        return true;
+        return false;
     }
     struct http2_session *session = call->session;
     const struct net_limits *limits = &session->shared->limits;
