@@ -165,16 +165,25 @@ static void listen_on(struct net_server *net, const struct url_list *urls, const
     }
 }
 
+/* Before replication, and before anything listens: of libuv's prepare handles the one started last
+ * runs first, so what replication answers at the end of a turn is sent in the same turn. */
+static void create_net(struct server *server) {
+    struct net_limits limits = limits_of(server->options);
+    server->net = net_server_create(&server->loop, &limits);
+    server->n_net_open = 1;
+    if (server->options->listen_metrics_urls.n > 0) {
+        server->metrics_net = net_server_create(&server->loop, &limits);
+        server->n_net_open++;
+    }
+}
+
 static void open_doors(struct server *server) {
     const struct options *options = server->options;
-    struct net_limits limits = limits_of(options);
     struct etcd_door_options door = etcd_door_options_default;
     if (options->watch_progress_notify_interval_ms > 0) {
         door.progress_interval_ms = (uint64_t)options->watch_progress_notify_interval_ms;
     }
     server->door = etcd_door_create(&server->loop, server->service, &door);
-    server->net = net_server_create(&server->loop, &limits);
-    server->n_net_open = 1;
     etcd_door_register(server->door, server->net);
 
     server->sources = (struct metrics_sources){.service = server->service,
@@ -182,9 +191,7 @@ static void open_doors(struct server *server) {
                                                .door = server->door,
                                                .quota_bytes = server->housekeeping.quota_bytes};
     pages_register(&server->sources, server->net);
-    if (options->listen_metrics_urls.n > 0) {
-        server->metrics_net = net_server_create(&server->loop, &limits);
-        server->n_net_open++;
+    if (server->metrics_net != NULL) {
         pages_register(&server->sources, server->metrics_net);
         listen_on(server->metrics_net, &options->listen_metrics_urls, "metrics");
     }
@@ -276,6 +283,7 @@ int server_run(const struct options *options) {
     }
     server->options = options;
     open_data_dir(server);
+    create_net(server);
     open_replication(server);
     housekeeping_start(&server->housekeeping, &server->loop, server->service, options);
     open_doors(server);
