@@ -85,6 +85,7 @@ static void proposal_done(struct raft_apply *apply, int status, void *result) {
     if (status != 0) {
         proposal_fail(proposal, service->closing ? STATUS_STOPPED : status_of_raft(status));
     }
+    assert(list_is_empty(&proposal->requests));
     proposal_destroy(proposal);
 }
 

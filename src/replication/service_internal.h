@@ -74,7 +74,7 @@ struct service {
     uint64_t sequence_applied; /* of the newest one of ours that was applied */
     struct proposal *open;    /* gathering; NULL: none */
     struct list ready;        /* gathered, waiting for room in flight */
-    struct list in_flight;
+    struct list in_flight;    /* given to raft and not applied yet, oldest first */
     size_t n_in_flight;
     size_t pending_bytes;
     struct list refused[STATUS_COUNT]; /* requests to be told so at the end of the turn */
@@ -129,7 +129,8 @@ void proposals_init(struct service *service);
 void proposals_clear(struct service *service);
 /* Hands what was gathered to raft, as far as there is room. */
 void proposals_flush(struct service *service);
-/* The oldest proposal on its way if it is this one, else NULL. */
+/* Takes out the oldest proposal that has not been applied if it is this one, else NULL. It stays
+ * alive until raft is done with it. */
 struct proposal *proposals_match(struct service *service, uint64_t sequence);
 /* Fails everything that has not been applied. */
 void proposals_fail_all(struct service *service, enum status status);

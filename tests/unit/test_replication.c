@@ -215,6 +215,54 @@ static void one_turn_of_the_loop_makes_one_entry(void **state) {
     node_remove_dir(&node);
 }
 
+struct chain {
+    struct node *node;
+    struct waiter waiters[64];
+    size_t n_done;
+    size_t n_submitted;
+};
+
+/* Every answer brings a new request, from inside the answer, as busy clients do. */
+static void chain_next(struct service_request *request, const struct outcome *outcome) {
+    static struct chain *chain;
+    if (outcome == NULL) {
+        chain = (struct chain *)(void *)request;
+        return;
+    }
+    assert_int_equal(outcome->status, STATUS_OK);
+    chain->n_done++;
+    if (chain->n_submitted < 20000) {
+        chain->n_submitted++;
+        struct command put = put_command("k", "v", 0);
+        service_submit(chain->node->service, request, &put);
+    }
+}
+
+static void every_request_is_answered_when_several_entries_are_on_their_way(void **state) {
+    (void)state;
+    static struct chain chain;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    chain = (struct chain){.node = &node};
+    chain_next((struct service_request *)(void *)&chain, NULL);
+    /* One request a turn at first, so that entries follow one another closely. */
+    for (size_t i = 0; i < 64; i++) {
+        chain.waiters[i].request.done = chain_next;
+        chain.n_submitted++;
+        struct command put = put_command("k", "v", 0);
+        service_submit(node.service, &chain.waiters[i].request, &put);
+        uv_run(&node.loop, UV_RUN_NOWAIT);
+    }
+    uint64_t give_up_ms = clock_boottime_ms() + 30000;
+    while (chain.n_done < 20000 && clock_boottime_ms() < give_up_ms) {
+        uv_run(&node.loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(chain.n_done, 20000);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 static void a_full_log_is_cut_by_a_snapshot_and_restarts_from_it(void **state) {
     (void)state;
     struct node node;
@@ -487,6 +535,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_acknowledged_is_there_after_a_restart),
         cmocka_unit_test(one_turn_of_the_loop_makes_one_entry),
+        cmocka_unit_test(every_request_is_answered_when_several_entries_are_on_their_way),
         cmocka_unit_test(a_full_log_is_cut_by_a_snapshot_and_restarts_from_it),
         cmocka_unit_test(a_lease_expires_on_time_and_never_early),
         cmocka_unit_test(a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found),
