@@ -81,6 +81,12 @@ def test_metadata_of_clientv3_is_accepted(rpc, at):
     assert rpc.kv.Put(request, timeout=CALL_SECONDS, metadata=metadata).header.revision > 1
 
 
+def test_authority_may_be_a_whole_url(server, at):
+    """`etcdctl endpoint status --cluster` sends the member's client URL there."""
+    with Rpc(server, [("grpc.default_authority", server.client_url)]) as rpc:
+        assert rpc.put(at("k")).header.revision > 1
+
+
 def test_token_nobody_gave_is_refused(rpc, at):
     with refused(grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token"):
         rpc.kv.Range(

@@ -17,13 +17,14 @@ _END = object()
 class Rpc:
     """Stubs over one channel of its own. Use as a context manager."""
 
-    def __init__(self, server):
+    def __init__(self, server, extra_options=()):
         # A subchannel pool of its own: no connection shared with other clients of this process.
         options = [
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_http_proxy", 0),
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
+            *extra_options,
         ]
         self.channel = grpc.insecure_channel(server.endpoint, options=options)
         self.kv = etcdrpc.KVStub(self.channel)
