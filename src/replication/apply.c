@@ -27,8 +27,12 @@ static void apply_commands(struct service *service, const struct log_entry_heade
                                   "was written by another version");
             return;
         }
+        if (command.type == COMMAND_COMPACT) {
+            /* Watchers are given what this entry wrote before it becomes out of their reach. */
+            watch_hub_publish(state_machine_watches(service->machine));
+            service->reclaiming = true;
+        }
         state_machine_apply(service->machine, &command, &context, &service->arena, &outcome);
-        service->reclaiming |= command.type == COMMAND_COMPACT;
         if (proposal != NULL) {
             struct list *node = list_pop_first(&proposal->requests);
             assert(node != NULL);
