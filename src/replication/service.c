@@ -1,4 +1,5 @@
 /* The service's life: open, one turn of the loop, close; and what it tells about itself. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "replication/peer_transport.h"
 #include "replication/segment_check.h"
@@ -19,7 +20,9 @@ enum {
     RAFT_INFLIGHT_ENTRIES_MAX = 1024,
     /* We look into a stuck disk ourselves before raft_uv would try again (its retry of a failed
      * write follows a wrong pointer in 0.22). */
-    DISK_RETRY_MS = 3600 * 1000
+    DISK_RETRY_MS = 3600 * 1000,
+    /* How old the size of the data directory may be that we tell. */
+    DISK_BYTES_MS = 1000
 };
 
 void service_fail(struct service *service, const char *reason) {
@@ -241,6 +244,16 @@ static uint64_t directory_bytes(const char *path) {
     return total;
 }
 
+/* Asked for by every answer that tells the term, so the directory is not read each time. */
+static uint64_t disk_bytes(struct service *service) {
+    uint64_t now_ms = clock_boottime_ms();
+    if (service->disk_bytes_ms == 0 || now_ms - service->disk_bytes_ms >= DISK_BYTES_MS) {
+        service->disk_bytes = directory_bytes(service->options.data_dir);
+        service->disk_bytes_ms = now_ms;
+    }
+    return service->disk_bytes;
+}
+
 void service_info(struct service *service, struct service_info *out_info) {
     struct service_info info = service->counters;
     raft_id leader_id = 0;
@@ -252,7 +265,7 @@ void service_info(struct service *service, struct service_info *out_info) {
     info.term = raft_current_term(&service->raft);
     info.last_index = raft_last_index(&service->raft);
     info.applied_index = raft_last_applied(&service->raft);
-    info.disk_bytes = directory_bytes(service->options.data_dir);
+    info.disk_bytes = disk_bytes(service);
     info.log_bytes = service->log_bytes;
     *out_info = info;
 }

@@ -116,6 +116,8 @@ struct service {
     bool disk_probing;
     int disk_errno;
     uint64_t snapshot_begun_ms;
+    uint64_t disk_bytes; /* as it was at disk_bytes_ms */
+    uint64_t disk_bytes_ms;
 
     uv_prepare_t prepare;
     uv_check_t check;
