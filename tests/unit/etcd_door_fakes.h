@@ -1,0 +1,359 @@
+/*
+ * A network and a service for tests of the etcd door. Calls are plain objects that remember what
+ * was sent; the service carries out commands on a real state machine when it is told to. Included
+ * once by each test program, which gets its own copy of everything.
+ */
+#ifndef LEASED_TESTS_UNIT_ETCD_DOOR_FAKES_H
+#define LEASED_TESTS_UNIT_ETCD_DOOR_FAKES_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "core/service.h"
+#include "doors/etcd/etcd_door.h"
+#include "net/grpc.h"
+#include "proto/etcd.pb-c.h"
+
+enum { FAKE_MESSAGES_MAX = 256, REQUESTS_MAX = 64 };
+
+struct grpc_call {
+    const struct grpc_method *method;
+    void *data;
+    void *context;
+    const char *metadata_name; /* one header, or NULL */
+    const char *metadata_value;
+    bool is_blocked; /* not writable */
+    struct buffer sent[FAKE_MESSAGES_MAX];
+    size_t n_sent;
+    size_t n_taken; /* read by the test */
+    bool is_finished;
+    enum grpc_code code;
+    char text[256];
+};
+
+struct service {
+    struct state_machine *machine;
+    uint64_t now_ms;
+    uint64_t leader_id;
+    struct list requests;
+    struct buffer encoded[REQUESTS_MAX]; /* the commands of the requests */
+    size_t n_requests;
+    bool reads_wait;
+    struct list reads;
+    bool renewals_wait;
+    struct list renewals;
+    struct service_snapshot *snapshot;
+};
+
+/* --- The network. --- */
+
+enum { METHODS_MAX = 64 };
+static const struct grpc_method *registered[METHODS_MAX];
+static size_t n_registered;
+
+void net_server_add_methods(struct net_server *server, const struct grpc_method *methods,
+                            size_t n_methods, void *context) {
+    for (size_t i = 0; i < n_methods; i++) {
+        assert_true(n_registered < METHODS_MAX);
+        registered[n_registered++] = &methods[i];
+    }
+}
+
+void grpc_call_set_data(struct grpc_call *call, void *data) {
+    call->data = data;
+}
+
+void *grpc_call_data(const struct grpc_call *call) {
+    return call->data;
+}
+
+void *grpc_call_context(const struct grpc_call *call) {
+    return call->context;
+}
+
+bool grpc_call_metadata(const struct grpc_call *call, const char *name, struct bytes *out_value) {
+    if (call->metadata_name == NULL || strcmp(call->metadata_name, name) != 0) {
+        return false;
+    }
+    *out_value = bytes_from_text(call->metadata_value);
+    return true;
+}
+
+uint8_t *grpc_call_reserve(struct grpc_call *call, size_t size) {
+    assert_true(call->n_sent < FAKE_MESSAGES_MAX);
+    struct buffer *buffer = &call->sent[call->n_sent];
+    buffer_init(buffer);
+    return buffer_reserve(buffer, size);
+}
+
+void grpc_call_commit(struct grpc_call *call, size_t size) {
+    assert_false(call->is_finished);
+    call->sent[call->n_sent++].size = size;
+}
+
+void grpc_call_send(struct grpc_call *call, struct bytes message) {
+    uint8_t *memory = grpc_call_reserve(call, message.size);
+    if (message.size > 0) {
+        memcpy(memory, message.data, message.size);
+    }
+    grpc_call_commit(call, message.size);
+}
+
+bool grpc_call_is_writable(struct grpc_call *call) {
+    return !call->is_blocked;
+}
+
+void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *text) {
+    assert_false(call->is_finished);
+    call->is_finished = true;
+    call->code = code;
+    snprintf(call->text, sizeof call->text, "%s", text != NULL ? text : "");
+}
+
+static inline struct grpc_call *fake_call_open_with(struct etcd_door *door, const char *path,
+                                                    const char *name, const char *value) {
+    struct grpc_call *call = calloc(1, sizeof *call);
+    assert_non_null(call);
+    call->context = door;
+    call->metadata_name = name;
+    call->metadata_value = value;
+    for (size_t i = 0; i < n_registered; i++) {
+        if (strcmp(registered[i]->path, path) == 0) {
+            call->method = registered[i];
+        }
+    }
+    assert_non_null(call->method);
+    if (call->method->on_open != NULL) {
+        call->method->on_open(call);
+    }
+    return call;
+}
+
+static inline struct grpc_call *fake_call_open(struct etcd_door *door, const char *path) {
+    return fake_call_open_with(door, path, NULL, NULL);
+}
+
+static inline void fake_call_message(struct grpc_call *call, struct bytes message) {
+    call->method->on_message(call, message);
+}
+
+static inline void fake_call_half_close(struct grpc_call *call) {
+    if (call->method->on_half_close != NULL) {
+        call->method->on_half_close(call);
+    }
+}
+
+static inline void fake_call_unblock(struct grpc_call *call) {
+    call->is_blocked = false;
+    call->method->on_writable(call);
+}
+
+static inline void fake_call_close(struct grpc_call *call) {
+    if (call->method->on_close != NULL) {
+        call->method->on_close(call);
+    }
+    for (size_t i = 0; i < call->n_sent; i++) {
+        buffer_clear(&call->sent[i]);
+    }
+    free(call);
+}
+
+static inline struct bytes fake_call_take(struct grpc_call *call) {
+    assert_true(call->n_taken < call->n_sent);
+    struct buffer *buffer = &call->sent[call->n_taken++];
+    return bytes_of(buffer->data, buffer->size);
+}
+
+/* --- The service. --- */
+
+static inline void fake_service_init(struct service *service) {
+    *service = (struct service){.machine = state_machine_create(), .now_ms = 1000, .leader_id = 9};
+    list_init(&service->requests);
+    list_init(&service->reads);
+    list_init(&service->renewals);
+    lease_table_lead(state_machine_leases(service->machine), service->now_ms);
+}
+
+static inline void fake_service_clear(struct service *service) {
+    assert_true(list_is_empty(&service->requests));
+    state_machine_destroy(service->machine);
+}
+
+/* Kept encoded, as the real one does: what a command borrows is gone when it is carried out. */
+void service_submit(struct service *service, struct service_request *request,
+                    const struct command *command) {
+    assert_true(service->n_requests < REQUESTS_MAX);
+    struct buffer *encoded = &service->encoded[service->n_requests++];
+    struct command copy = *command;
+    if (copy.type == COMMAND_LEASE_GRANT && copy.grant.id == 0) {
+        copy.grant.id = 4711;
+    }
+    buffer_init(encoded);
+    command_encode(encoded, &copy);
+    list_append(&service->requests, &request->link);
+}
+
+static inline void fake_service_run(struct service *service) {
+    struct apply_context context = {.term = 1, .now_ms = service->now_ms};
+    size_t n = service->n_requests;
+    service->n_requests = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct arena arena;
+        struct reader reader;
+        struct command command;
+        struct outcome outcome;
+        arena_init(&arena);
+        reader_init(&reader, bytes_of(service->encoded[i].data, service->encoded[i].size));
+        assert_int_equal(command_decode(&reader, &arena, &command), STATUS_OK);
+        state_machine_apply(service->machine, &command, &context, &arena, &outcome);
+        struct list *link = list_pop_first(&service->requests);
+        struct service_request *request = list_entry(link, struct service_request, link);
+        request->done(request, &outcome);
+        arena_clear(&arena);
+        buffer_clear(&service->encoded[i]);
+    }
+    watch_hub_publish(state_machine_watches(service->machine));
+}
+
+enum status service_read(struct service *service, struct service_read *read) {
+    if (!service->reads_wait) {
+        return STATUS_OK;
+    }
+    list_append(&service->reads, &read->link);
+    return STATUS_PENDING;
+}
+
+static inline void fake_service_read(struct service *service, enum status status) {
+    struct list *link = list_pop_first(&service->reads);
+    assert_non_null(link);
+    struct service_read *read = list_entry(link, struct service_read, link);
+    read->ready(read, status);
+}
+
+enum status service_renew(struct service *service, struct service_renewal *renewal,
+                          int64_t *out_ttl_ms) {
+    if (service->renewals_wait) {
+        list_append(&service->renewals, &renewal->link);
+        return STATUS_PENDING;
+    }
+    bool checkpointed;
+    return lease_table_renew(state_machine_leases(service->machine), renewal->id, service->now_ms,
+                             out_ttl_ms, &checkpointed);
+}
+
+static inline struct service_renewal *fake_service_renewal(struct service *service,
+                                                           size_t position) {
+    struct list *link = service->renewals.next;
+    while (position-- > 0) {
+        link = link->next;
+    }
+    assert_ptr_not_equal(link, &service->renewals);
+    list_remove(link);
+    return list_entry(link, struct service_renewal, link);
+}
+
+struct state_machine *service_state(struct service *service) {
+    return service->machine;
+}
+
+uint64_t service_now_ms(struct service *service) {
+    return service->now_ms;
+}
+
+void service_snapshot(struct service *service, struct service_snapshot *snapshot) {
+    service->snapshot = snapshot;
+}
+
+void service_info(struct service *service, struct service_info *out_info) {
+    *out_info = (struct service_info){
+        .cluster_id = 7, .member_id = 9, .leader_id = service->leader_id, .term = 1};
+}
+
+size_t service_members(struct service *service, struct service_member *out_members,
+                       size_t capacity) {
+    return 0;
+}
+
+/* --- The fixture. --- */
+
+struct fixture {
+    uv_loop_t loop;
+    struct service service;
+    struct etcd_door *door;
+};
+
+static const struct etcd_door_options options = {
+    .progress_interval_ms = 1,
+    .watches_per_stream_max = 3,
+    .watch_bytes_per_stream_max = 1000,
+    .renewals_per_stream_max = 3,
+    .snapshots_max = 1,
+    .fragment_size = 600,
+};
+
+static inline int setup(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    uv_loop_init(&fixture->loop);
+    fake_service_init(&fixture->service);
+    fixture->door = etcd_door_create(&fixture->loop, &fixture->service, &options);
+    n_registered = 0;
+    etcd_door_register(fixture->door, NULL);
+    *state = fixture;
+    return 0;
+}
+
+static inline int teardown(void **state) {
+    struct fixture *fixture = *state;
+    etcd_door_destroy(fixture->door);
+    uv_run(&fixture->loop, UV_RUN_DEFAULT);
+    fake_service_clear(&fixture->service);
+    int result = uv_loop_close(&fixture->loop);
+    free(fixture);
+    return result;
+}
+
+/* Lets the door's timer fire at least once. */
+static inline void tick(struct fixture *fixture) {
+    fixture->service.now_ms += 1000;
+    uv_run(&fixture->loop, UV_RUN_ONCE);
+}
+
+static inline void send_packed(struct grpc_call *call, const ProtobufCMessage *message) {
+    size_t size = protobuf_c_message_get_packed_size(message);
+    uint8_t *packed = malloc(size > 0 ? size : 1);
+    protobuf_c_message_pack(message, packed);
+    fake_call_message(call, bytes_of(packed, size));
+    free(packed); /* what the door keeps of a message it must have copied */
+}
+
+static inline ProtobufCBinaryData binary(const char *text) {
+    return (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)text, .len = strlen(text)};
+}
+
+static inline struct grpc_call *begin_put(struct fixture *fixture, const char *key,
+                                          const char *value, int64_t lease) {
+    struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.KV/Put");
+    Etcdserverpb__PutRequest put = ETCDSERVERPB__PUT_REQUEST__INIT;
+    put.key = binary(key);
+    put.value = binary(value);
+    put.lease = lease;
+    send_packed(call, &put.base);
+    return call;
+}
+
+static inline void put(struct fixture *fixture, const char *key, const char *value) {
+    struct grpc_call *call = begin_put(fixture, key, value, 0);
+    fake_service_run(&fixture->service);
+    assert_int_equal(call->code, GRPC_OK);
+    fake_call_close(call);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+#endif

@@ -1,0 +1,300 @@
+/* The door between a network and a service that are both made for the test: what happens when
+ * answers come late, clients go away, or nobody reads. */
+#include "etcd_door_fakes.h"
+
+/* --- Unary calls. --- */
+
+static void a_put_is_answered_when_it_was_carried_out(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *call = begin_put(fixture, "k", "v", 0);
+    assert_false(call->is_finished);
+    fake_service_run(&fixture->service);
+    assert_true(call->is_finished);
+    assert_int_equal(call->code, GRPC_OK);
+    struct bytes answer = fake_call_take(call);
+    Etcdserverpb__PutResponse *response =
+        etcdserverpb__put_response__unpack(NULL, answer.size, answer.data);
+    assert_int_equal(response->header->revision, 2);
+    assert_int_equal(response->header->cluster_id, 7);
+    assert_int_equal(response->header->member_id, 9);
+    assert_int_equal(response->header->raft_term, 1);
+    etcdserverpb__put_response__free_unpacked(response, NULL);
+    fake_call_close(call);
+}
+
+static void an_error_while_carrying_out_is_told(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *call = begin_put(fixture, "k", "v", 123);
+    fake_service_run(&fixture->service);
+    assert_int_equal(call->code, GRPC_NOT_FOUND);
+    assert_string_equal(call->text, "etcdserver: requested lease not found");
+    assert_int_equal(call->n_sent, 0);
+    fake_call_close(call);
+}
+
+static void a_client_that_left_is_not_answered_and_its_write_stands(void **state) {
+    struct fixture *fixture = *state;
+    struct etcd_door_stats stats;
+    fake_call_close(begin_put(fixture, "k", "v", 0));
+    etcd_door_stats(fixture->door, &stats);
+    assert_int_equal(stats.requests, 1);
+    fake_service_run(&fixture->service);
+    etcd_door_stats(fixture->door, &stats);
+    assert_int_equal(stats.requests, 0);
+    assert_non_null(
+        key_store_find(state_machine_keys(fixture->service.machine), bytes_from_text("k")));
+}
+
+static struct grpc_call *begin_range(struct fixture *fixture, const char *key, bool serializable) {
+    struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.KV/Range");
+    Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    range.key = binary(key);
+    range.serializable = serializable;
+    send_packed(call, &range.base);
+    return call;
+}
+
+static void a_read_waits_until_it_is_safe_unless_told_not_to(void **state) {
+    struct fixture *fixture = *state;
+    fixture->service.reads_wait = true;
+    struct grpc_call *at_once = begin_range(fixture, "k", true);
+    assert_true(at_once->is_finished);
+    fake_call_close(at_once);
+
+    struct grpc_call *call = begin_range(fixture, "k", false);
+    assert_false(call->is_finished);
+    put(fixture, "k", "v");
+    fake_service_read(&fixture->service, STATUS_OK);
+    assert_int_equal(call->code, GRPC_OK);
+    struct bytes answer = fake_call_take(call);
+    Etcdserverpb__RangeResponse *response =
+        etcdserverpb__range_response__unpack(NULL, answer.size, answer.data);
+    assert_int_equal(response->count, 1);
+    etcdserverpb__range_response__free_unpacked(response, NULL);
+    fake_call_close(call);
+
+    struct grpc_call *refused = begin_range(fixture, "k", false);
+    fake_service_read(&fixture->service, STATUS_NO_LEADER);
+    assert_int_equal(refused->code, GRPC_UNAVAILABLE);
+    fake_call_close(refused);
+
+    fake_call_close(begin_range(fixture, "k", false));
+    fake_service_read(&fixture->service, STATUS_OK);
+}
+
+static void a_client_that_insists_on_a_leader_is_refused_without_one(void **state) {
+    struct fixture *fixture = *state;
+    fixture->service.leader_id = 0;
+    fixture->service.now_ms++;
+    struct grpc_call *call =
+        fake_call_open_with(fixture->door, "/etcdserverpb.KV/Range", "hasleader", "true");
+    fake_call_message(call, bytes_of("\x0a\x01k", 3));
+    assert_int_equal(call->code, GRPC_UNAVAILABLE);
+    assert_string_equal(call->text, "etcdserver: no leader");
+    fake_call_close(call);
+}
+
+static void a_token_is_refused(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *call =
+        fake_call_open_with(fixture->door, "/etcdserverpb.KV/Range", "token", "x");
+    fake_call_message(call, bytes_of("\x0a\x01k", 3));
+    assert_int_equal(call->code, GRPC_UNAUTHENTICATED);
+    fake_call_close(call);
+}
+
+/* --- KeepAlive. --- */
+
+static void grant(struct fixture *fixture, int64_t id, int64_t seconds) {
+    struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.Lease/LeaseGrant");
+    Etcdserverpb__LeaseGrantRequest request = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
+    request.id = id;
+    request.ttl = seconds;
+    send_packed(call, &request.base);
+    fake_service_run(&fixture->service);
+    assert_int_equal(call->code, GRPC_OK);
+    fake_call_close(call);
+}
+
+static void keep_alive(struct grpc_call *stream, int64_t id) {
+    Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
+    request.id = id;
+    send_packed(stream, &request.base);
+}
+
+static void assert_kept(struct grpc_call *stream, int64_t id, int64_t ttl) {
+    struct bytes answer = fake_call_take(stream);
+    Etcdserverpb__LeaseKeepAliveResponse *response =
+        etcdserverpb__lease_keep_alive_response__unpack(NULL, answer.size, answer.data);
+    assert_non_null(response);
+    assert_int_equal(response->id, id);
+    assert_int_equal(response->ttl, ttl);
+    etcdserverpb__lease_keep_alive_response__free_unpacked(response, NULL);
+}
+
+static void renewals_are_answered_and_missing_leases_have_no_time_left(void **state) {
+    struct fixture *fixture = *state;
+    grant(fixture, 5, 10);
+    struct grpc_call *stream = fake_call_open(fixture->door, "/etcdserverpb.Lease/LeaseKeepAlive");
+    keep_alive(stream, 5);
+    keep_alive(stream, 6);
+    assert_kept(stream, 5, 10);
+    assert_kept(stream, 6, 0);
+    assert_false(stream->is_finished);
+    fake_call_half_close(stream);
+    assert_true(stream->is_finished);
+    assert_int_equal(stream->code, GRPC_OK);
+    fake_call_close(stream);
+}
+
+static void renewals_keep_their_order_when_some_wait(void **state) {
+    struct fixture *fixture = *state;
+    grant(fixture, 7, 30);
+    struct grpc_call *stream = fake_call_open(fixture->door, "/etcdserverpb.Lease/LeaseKeepAlive");
+    fixture->service.renewals_wait = true;
+    keep_alive(stream, 5);
+    keep_alive(stream, 6);
+    fixture->service.renewals_wait = false;
+    keep_alive(stream, 7);
+    fake_call_half_close(stream);
+    assert_int_equal(stream->n_sent, 0);
+    struct service_renewal *second = fake_service_renewal(&fixture->service, 1);
+    second->done(second, STATUS_LEASE_NOT_FOUND, 0);
+    assert_int_equal(stream->n_sent, 0);
+    struct service_renewal *first = fake_service_renewal(&fixture->service, 0);
+    first->done(first, STATUS_OK, 20000);
+    assert_kept(stream, 5, 20);
+    assert_kept(stream, 6, 0);
+    assert_kept(stream, 7, 30);
+    assert_true(stream->is_finished);
+    fake_call_close(stream);
+}
+
+static void a_stream_may_go_while_its_renewals_wait(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *stream = fake_call_open(fixture->door, "/etcdserverpb.Lease/LeaseKeepAlive");
+    fixture->service.renewals_wait = true;
+    keep_alive(stream, 5);
+    keep_alive(stream, 6);
+    struct service_renewal *second = fake_service_renewal(&fixture->service, 1);
+    second->done(second, STATUS_OK, 1000);
+    fake_call_close(stream);
+    struct service_renewal *first = fake_service_renewal(&fixture->service, 0);
+    first->done(first, STATUS_OK, 1000);
+}
+
+static void too_many_waiting_renewals_end_the_stream(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *stream = fake_call_open(fixture->door, "/etcdserverpb.Lease/LeaseKeepAlive");
+    fixture->service.renewals_wait = true;
+    for (size_t i = 0; i < options.renewals_per_stream_max; i++) {
+        keep_alive(stream, 5);
+        assert_false(stream->is_finished);
+    }
+    keep_alive(stream, 5);
+    assert_int_equal(stream->code, GRPC_RESOURCE_EXHAUSTED);
+    fake_call_close(stream);
+    while (!list_is_empty(&fixture->service.renewals)) {
+        struct service_renewal *renewal = fake_service_renewal(&fixture->service, 0);
+        renewal->done(renewal, STATUS_STOPPED, 0);
+    }
+}
+
+static void a_stream_ends_when_the_leader_is_lost_that_it_insists_on(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *stream = fake_call_open_with(
+        fixture->door, "/etcdserverpb.Lease/LeaseKeepAlive", "hasleader", "true");
+    tick(fixture);
+    assert_false(stream->is_finished);
+    fixture->service.leader_id = 0;
+    tick(fixture);
+    assert_int_equal(stream->code, GRPC_UNAVAILABLE);
+    fake_call_close(stream);
+}
+
+static void a_malformed_renewal_ends_the_stream(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *stream = fake_call_open(fixture->door, "/etcdserverpb.Lease/LeaseKeepAlive");
+    fake_call_message(stream, bytes_of("\x08", 1));
+    assert_int_equal(stream->code, GRPC_INTERNAL);
+    fake_call_close(stream);
+}
+
+/* --- Snapshot. --- */
+
+static void a_snapshot_comes_in_blobs_as_the_client_reads_and_ends_with_its_hash(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
+    fake_call_message(call, bytes_of("", 0));
+    struct grpc_call *second = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
+    fake_call_message(second, bytes_of("", 0));
+    assert_int_equal(second->code, GRPC_RESOURCE_EXHAUSTED);
+    fake_call_close(second);
+
+    enum { SIZE = 150001 };
+    struct buffer bytes;
+    buffer_init(&bytes);
+    memset(buffer_reserve(&bytes, SIZE), 'x', SIZE);
+    bytes.size = SIZE;
+    call->is_blocked = true;
+    fixture->service.snapshot->done(fixture->service.snapshot, STATUS_OK, &bytes);
+    assert_int_equal(call->n_sent, 0);
+    fake_call_unblock(call);
+    assert_int_equal(call->code, GRPC_OK);
+    size_t total = 0;
+    uint64_t remaining = UINT64_MAX;
+    while (call->n_taken < call->n_sent) {
+        struct bytes message = fake_call_take(call);
+        Etcdserverpb__SnapshotResponse *response =
+            etcdserverpb__snapshot_response__unpack(NULL, message.size, message.data);
+        total += response->blob.len;
+        assert_true(response->remaining_bytes <= remaining);
+        remaining = response->remaining_bytes;
+        if (call->n_taken == call->n_sent) {
+            assert_int_equal(response->blob.len, 32);
+        }
+        etcdserverpb__snapshot_response__free_unpacked(response, NULL);
+    }
+    assert_int_equal(remaining, 0);
+    assert_int_equal(total % 512, 32);
+    assert_true(total - 32 >= SIZE);
+    fake_call_close(call);
+}
+
+static void a_snapshot_whose_client_left_is_let_go(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
+    fake_call_message(call, bytes_of("", 0));
+    fake_call_close(call);
+    struct buffer bytes;
+    buffer_init(&bytes);
+    buffer_put_u64(&bytes, 1);
+    fixture->service.snapshot->done(fixture->service.snapshot, STATUS_OK, &bytes);
+
+    call = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
+    fake_call_message(call, bytes_of("", 0));
+    assert_false(call->is_finished);
+    fixture->service.snapshot->done(fixture->service.snapshot, STATUS_IO, &bytes);
+    assert_int_equal(call->code, GRPC_UNAVAILABLE);
+    fake_call_close(call);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_put_is_answered_when_it_was_carried_out),
+        TEST(an_error_while_carrying_out_is_told),
+        TEST(a_client_that_left_is_not_answered_and_its_write_stands),
+        TEST(a_read_waits_until_it_is_safe_unless_told_not_to),
+        TEST(a_client_that_insists_on_a_leader_is_refused_without_one),
+        TEST(a_token_is_refused),
+        TEST(renewals_are_answered_and_missing_leases_have_no_time_left),
+        TEST(renewals_keep_their_order_when_some_wait),
+        TEST(a_stream_may_go_while_its_renewals_wait),
+        TEST(too_many_waiting_renewals_end_the_stream),
+        TEST(a_stream_ends_when_the_leader_is_lost_that_it_insists_on),
+        TEST(a_malformed_renewal_ends_the_stream),
+        TEST(a_snapshot_comes_in_blobs_as_the_client_reads_and_ends_with_its_hash),
+        TEST(a_snapshot_whose_client_left_is_let_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
