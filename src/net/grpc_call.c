@@ -292,17 +292,16 @@ void *grpc_call_context(const struct grpc_call *call) {
 
 bool grpc_call_metadata(const struct grpc_call *call, const char *name, struct bytes *out_value) {
     size_t name_size = strlen(name);
-    const uint8_t *at = call->metadata.data;
-    const uint8_t *end = at + call->metadata.size;
-    while (at < end) {
+    size_t position = 0;
+    while (position < call->metadata.size) {
         uint16_t sizes[2];
-        memcpy(sizes, at, sizeof sizes);
-        at += sizeof sizes;
+        memcpy(sizes, call->metadata.data + position, sizeof sizes);
+        const uint8_t *at = call->metadata.data + position + sizeof sizes;
         if (sizes[0] == name_size && memcmp(at, name, name_size) == 0) {
             *out_value = bytes_of(at + sizes[0], sizes[1]);
             return true;
         }
-        at += (size_t)sizes[0] + sizes[1];
+        position += sizeof sizes + sizes[0] + sizes[1];
     }
     return false;
 }
