@@ -80,8 +80,9 @@ class Process:
         wait_for(self._is_stopped, PAUSE_SECONDS, f"pid {self.pid} stopped")
 
     def _is_stopped(self):
-        tasks = f"/proc/{self.pid}/task"
-        return all(self._stat_fields(f"{tasks}/{task}/stat")[0] == "T" for task in os.listdir(tasks))
+        folder = f"/proc/{self.pid}/task"
+        states = [self._stat_fields(f"{folder}/{task}/stat")[0] for task in os.listdir(folder)]
+        return all(state == "T" for state in states)
 
     def resume(self):
         self.signal(signal.SIGCONT)

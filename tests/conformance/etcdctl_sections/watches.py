@@ -17,7 +17,12 @@ def _when_watching(s, watch, key):
 
 def watching_live(s):
     s.run("put", "wl/a", "before")
-    for words in (("wl/a",), ("wl/", "--prefix"), ("wl/a", "wl/b"), ("wl/", "--prefix", "--prev-kv")):
+    for words in (
+        ("wl/a",),
+        ("wl/", "--prefix"),
+        ("wl/a", "wl/b"),
+        ("wl/", "--prefix", "--prev-kv"),
+    ):
         watch = s.background("watch", *words)
         _when_watching(s, watch, "wl/a")
         s.align()
