@@ -125,6 +125,11 @@ bool http2_request_add(struct http2_request *request, const struct net_shared *s
         }
         return true;
     }
+    /* RFC 9113, section 8.2.1: small letters, and no control characters that could end a line. */
+    if (!nghttp2_check_header_name(name.data, name.size) ||
+        !nghttp2_check_header_value(value.data, value.size)) {
+        return false;
+    }
     if (is(name, "content-type")) {
         request->is_grpc = starts_with(value, "application/grpc");
         return true;

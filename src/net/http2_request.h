@@ -18,8 +18,8 @@ struct http2_request;
 struct http2_request *http2_request_create(void);
 void http2_request_destroy(struct http2_request *request);
 
-/* One header; the order and the pseudo-headers' presence were checked by nghttp2. False: the
- * headers are larger than the limit and the stream must be refused. */
+/* One header, in whatever order; pseudo-headers may be missing or repeated. False: the headers are
+ * larger than the limit or not fit to be headers, and the stream must be refused. */
 bool http2_request_add(struct http2_request *request, const struct net_shared *shared,
                        struct bytes name, struct bytes value);
 
