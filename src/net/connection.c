@@ -311,7 +311,8 @@ static void close_now(struct connection *connection) {
     uv_close((uv_handle_t *)&connection->tcp, on_closed);
 }
 
-static void serve(struct connection *connection) {
+/* True: there is more to send than one turn should. */
+static bool serve(struct connection *connection) {
     const struct protocol *protocol = connection->protocol;
     bool has_more =
         !connection->is_writing && protocol->state(connection->session) != SESSION_FAILED;
@@ -329,17 +330,18 @@ static void serve(struct connection *connection) {
     } else if (connection->pool->shared->is_shutting_down && connection_is_idle(connection)) {
         connection->must_close = true;
     }
+    return has_more;
 }
 
 void connection_flush(struct connection *connection) {
     if (connection->is_closing) {
         return;
     }
+    bool has_more = false;
     if (!connection->must_close && connection->protocol != NULL) {
-        serve(connection);
+        has_more = serve(connection);
     }
-    if (connection->must_close ||
-        (connection->is_ended && (connection->protocol == NULL || !connection->is_writing))) {
+    if (connection->must_close || (connection->is_ended && !has_more && !connection->is_writing)) {
         close_now(connection);
         return;
     }

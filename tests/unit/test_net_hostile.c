@@ -1,6 +1,7 @@
 /* Peers that are hostile, slow, silent or deaf: they are bounded, and the others are served. */
 #include "net_doors.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 static const struct bytes hello = {(const uint8_t *)"hello", 5};
@@ -396,6 +397,34 @@ static void streams_over_the_limit_are_refused(void **state) {
     doors_stop(fixture);
 }
 
+static void running_out_of_descriptors_rests_instead_of_spinning(void **state) {
+    struct fixture *fixture = doors_start(NULL);
+    int fds[3];
+    for (size_t i = 0; i < 3; i++) {
+        fds[i] = raw_connect(fixture);
+    }
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit none_left = {.rlim_cur = (rlim_t)fds[2] + 1, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+    for (unsigned i = 0; i < 5; i++) {
+        fixture_turn(fixture);
+    }
+    int timeout_ms = uv_backend_timeout(&fixture->loop);
+    size_t n_connections = fixture_stats(fixture).connections;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(n_connections, 0);
+    assert_true(timeout_ms > 0);
+    while (fixture_stats(fixture).connections < 3) {
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    }
+    assert_served(fixture);
+    for (size_t i = 0; i < 3; i++) {
+        close(fds[i]);
+    }
+    doors_stop(fixture);
+}
+
 /* --- after a stall ------------------------------------------------------------------------- */
 
 static void bytes_and_connections_of_a_stall_are_caught_up(void **state) {
@@ -463,6 +492,7 @@ int main(void) {
         cmocka_unit_test(silent_peer_is_asked_and_then_dropped),
         cmocka_unit_test(connections_over_the_limit_are_refused),
         cmocka_unit_test(streams_over_the_limit_are_refused),
+        cmocka_unit_test(running_out_of_descriptors_rests_instead_of_spinning),
         cmocka_unit_test(bytes_and_connections_of_a_stall_are_caught_up),
         cmocka_unit_test(connection_lost_during_a_stall_does_not_hold_it_up),
     };

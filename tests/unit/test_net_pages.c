@@ -137,6 +137,16 @@ static void answer_is_sent_although_the_peer_sends_no_more(void **state) {
     assert_non_null(strstr((const char *)answer.data, "{\"health\":\"true\"}"));
     buffer_clear(&answer);
     close(fd);
+    /* More than one turn sends. */
+    fd = raw_connect(fixture);
+    for (unsigned i = 0; i < 5; i++) {
+        raw_send_text(fd, "GET /large HTTP/1.1\r\n\r\n");
+    }
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    answer = raw_read_all(fixture, fd);
+    assert_true(answer.size > 5 * 1000000);
+    buffer_clear(&answer);
+    close(fd);
     doors_stop(fixture);
 }
 
