@@ -37,6 +37,14 @@ def binary_of(kind):
     return path
 
 
+def load_tool():
+    """Path of lease-load, which is built beside leased."""
+    path = pathlib.Path(binary_of(KIND_LEASED)).with_name("lease-load")
+    if not os.access(path, os.X_OK):
+        raise FileNotFoundError(f"no executable {path}: run `ninja -C {path.parent} lease-load`")
+    return str(path)
+
+
 def clean_environment():
     """The environment of a child: without what would configure it behind a test's back."""
     ambient = ("ETCD_", "ETCDCTL_", "LEASED_")

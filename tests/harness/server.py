@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import shutil
+import socket
 import tempfile
 
 from harness.kinds import binary_of, clean_environment
@@ -74,7 +75,7 @@ class Server:
     def start(self):
         """Starts and waits until healthy. Other ports are tried if somebody took ours."""
         for attempt in range(1, START_ATTEMPTS_MAX + 1):
-            self._launch()
+            self.launch()
             try:
                 self.wait_ready()
                 return self
@@ -87,10 +88,11 @@ class Server:
                 self.client_port, self.peer_port = free_ports(2)
         raise AssertionError("unreachable")
 
-    def _launch(self):
+    def launch(self):
+        """Starts the process and waits for nothing."""
         assert self.process is None or not self.process.is_running()
         self.process = Process(
-            [binary_of(self.kind)] + self.flags(),
+            [binary_of(self.kind)] + [str(flag) for flag in self.flags()],
             self.log_path,
             env={**clean_environment(), **self.env},
             cwd=self.home,
@@ -108,6 +110,16 @@ class Server:
         except TimeoutError as error:
             self.process.kill()
             raise ServerFailed(f"{error}:\n{self.log_tail()}") from None
+
+    def wait_listening(self, timeout_s=START_SECONDS):
+        """Until the client port takes connections: earlier than healthy."""
+
+        def listening():
+            assert self.is_running(), self.log_tail()
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+                return probe.connect_ex(("127.0.0.1", self.client_port)) == 0
+
+        wait_for(listening, timeout_s, f"{self.kind} listening")
 
     def is_healthy(self):
         try:
@@ -137,7 +149,7 @@ class Server:
         """Same ports, same data. A server still running is stopped politely first."""
         if self.process.is_running():
             self.stop()
-        self._launch()
+        self.launch()
         self.wait_ready()
 
     def close(self):
@@ -172,6 +184,13 @@ class Server:
 
     def cpu_seconds(self):
         return self.process.cpu_seconds()
+
+    def metric(self, name):
+        """One number of /metrics; `name` with its labels, if it has any."""
+        for line in self.http_get("/metrics")[1].decode().splitlines():
+            if line.startswith(name + " "):
+                return float(line.split(" ")[1])
+        raise KeyError(name)
 
     def log_tail(self, bytes_max=2000):
         return self.process.log_tail(bytes_max) if self.process else "(never started)"
