@@ -64,10 +64,11 @@ static void guard_put_done(struct raft_io_snapshot_put *put, int status) {
         guard->callbacks->failed(guard->data, "writing a snapshot", status);
         return;
     }
-    guard->put_done(put, status);
+    /* Told first: libraft looks at once whether the next snapshot is due. */
     if (status == 0) {
         guard->callbacks->stored(guard->data);
     }
+    guard->put_done(put, status);
 }
 
 static void guard_serialise(uv_work_t *work) {

@@ -134,3 +134,11 @@ def test_a_full_store_refuses_writes_until_there_is_room():
         assert call(server, "alarm", "disarm").returncode == 0
         assert call(server, "put", "one", "more").stdout == b"OK\n"
         assert server.http_get("/health")[0] == 200
+
+
+def test_a_snapshot_cuts_the_log():
+    with Server(KIND_LEASED, extra_flags=["--snapshot-log-bytes", "250000"]) as server:
+        for number in range(3):
+            call(server, "put", f"key{number}", stdin=b"x" * 100000)
+        wait_for(lambda: metrics(server)["leased_raft_snapshots_total"] >= 1, 10, "a snapshot")
+        assert metrics(server)["leased_raft_log_bytes"] < 250000

@@ -34,6 +34,7 @@ static struct fake {
     int append_done_status;
     unsigned n_put_done;
     int put_done_status;
+    unsigned n_stored_before_put_done;
     unsigned n_serialised;
     size_t serialised_size;
     unsigned n_handed_over;
@@ -83,6 +84,7 @@ static void raft_append_done(struct raft_io_append *append, int status) {
 static void raft_put_done(struct raft_io_snapshot_put *put, int status) {
     fake.n_put_done++;
     fake.put_done_status = status;
+    fake.n_stored_before_put_done = fake.n_stored;
 }
 
 /* The service beside. */
@@ -305,6 +307,15 @@ static void a_local_snapshot_is_serialised_before_it_is_written(void **state) {
     raft_free(local_bytes.base);
 }
 
+static void a_stored_snapshot_is_told_to_us_before_raft(void **state) {
+    /* raft looks at once whether the next one is due, by the size of the log that we count. */
+    take_local_snapshot();
+    fake.put_cb(&local_put, 0);
+    assert_int_equal(fake.n_put_done, 1);
+    assert_int_equal(fake.n_stored_before_put_done, 1);
+    raft_free(local_bytes.base);
+}
+
 static void a_snapshot_from_the_leader_is_written_at_once(void **state) {
     struct raft_io_snapshot_put put = {0};
     struct raft_snapshot snapshot = {0};
@@ -378,6 +389,7 @@ int main(void) {
         GUARD_TEST(an_append_that_cannot_start_is_told_to_both),
         GUARD_TEST(while_closing_failures_go_to_raft_alone),
         GUARD_TEST(a_local_snapshot_is_serialised_before_it_is_written),
+        GUARD_TEST(a_stored_snapshot_is_told_to_us_before_raft),
         GUARD_TEST(a_snapshot_from_the_leader_is_written_at_once),
         GUARD_TEST(a_leaders_snapshot_that_cannot_start_leaves_nothing_behind),
         GUARD_TEST(a_snapshot_that_cannot_be_written_is_told_to_us),
