@@ -252,6 +252,29 @@ static const int64_t *decode_ids(struct reader *reader, struct arena *arena, siz
     return ids;
 }
 
+/* Leases granted one after the other have epochs one after the other. */
+static void encode_epochs(struct buffer *buffer, const uint32_t *epochs, size_t n) {
+    uint32_t before = 0;
+    for (size_t i = 0; i < n; i++) {
+        buffer_put_varint(buffer, (uint32_t)(epochs[i] - before));
+        before = epochs[i];
+    }
+}
+
+static const uint32_t *decode_epochs(struct reader *reader, struct arena *arena, size_t n) {
+    uint32_t *epochs = arena_calloc(arena, n, sizeof *epochs);
+    uint32_t before = 0;
+    for (size_t i = 0; i < n && !reader->failed; i++) {
+        uint64_t step = reader_get_varint(reader);
+        if (step > UINT32_MAX) {
+            reader->failed = true;
+        }
+        before += (uint32_t)step;
+        epochs[i] = before;
+    }
+    return epochs;
+}
+
 void command_encode(struct buffer *buffer, const struct command *command) {
     buffer_put_u8(buffer, (uint8_t)command->type);
     switch (command->type) {
@@ -276,10 +299,12 @@ void command_encode(struct buffer *buffer, const struct command *command) {
     case COMMAND_LEASE_EXPIRE:
         buffer_put_varint(buffer, command->expire.term);
         encode_ids(buffer, command->expire.ids, command->expire.n);
+        encode_epochs(buffer, command->expire.epochs, command->expire.n);
         return;
     case COMMAND_LEASE_CHECKPOINT:
         buffer_put_varint(buffer, command->checkpoint.term);
         encode_ids(buffer, command->checkpoint.ids, command->checkpoint.n);
+        encode_epochs(buffer, command->checkpoint.epochs, command->checkpoint.n);
         for (size_t i = 0; i < command->checkpoint.n; i++) {
             buffer_put_varint(buffer, (uint64_t)command->checkpoint.remaining_ms[i]);
         }
@@ -303,6 +328,7 @@ static void decode_checkpoint(struct reader *reader, struct arena *arena,
                               struct command *command) {
     command->checkpoint.term = reader_get_varint(reader);
     command->checkpoint.ids = decode_ids(reader, arena, &command->checkpoint.n);
+    command->checkpoint.epochs = decode_epochs(reader, arena, command->checkpoint.n);
     int64_t *remaining_ms = arena_calloc(arena, command->checkpoint.n, sizeof *remaining_ms);
     for (size_t i = 0; i < command->checkpoint.n; i++) {
         remaining_ms[i] = (int64_t)reader_get_varint(reader);
@@ -335,6 +361,7 @@ enum status command_decode(struct reader *reader, struct arena *arena,
     case COMMAND_LEASE_EXPIRE:
         command.expire.term = reader_get_varint(reader);
         command.expire.ids = decode_ids(reader, arena, &command.expire.n);
+        command.expire.epochs = decode_epochs(reader, arena, command.expire.n);
         break;
     case COMMAND_LEASE_CHECKPOINT:
         decode_checkpoint(reader, arena, &command);

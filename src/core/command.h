@@ -53,12 +53,14 @@ struct command {
         struct {
             uint64_t term; /* of the leader that proposed it: of no effect in any other */
             size_t n;
-            const int64_t *ids; /* ascending */
+            const int64_t *ids;     /* ascending */
+            const uint32_t *epochs; /* of the leases meant: see struct lease_facts */
         } expire;
         struct {
             uint64_t term;
             size_t n;
             const int64_t *ids;
+            const uint32_t *epochs;
             const int64_t *remaining_ms; /* 0 clears */
         } checkpoint;
         struct {

@@ -28,9 +28,6 @@ void lease_deadlines_start(struct lease_table *table, uint32_t handle, int64_t t
     if (ttl_ms == LEASE_TTL_FOREVER) {
         timing_wheel_disarm(table->wheel, handle);
         lease->timer.due_ms = 0;
-    } else if (lease->is_expiring) {
-        /* Its expiry is on its way and decides; only if that fails does the new time count. */
-        lease->timer.due_ms = deadline(now_ms, ttl_ms);
     } else {
         timing_wheel_arm(table->wheel, handle, deadline(now_ms, ttl_ms));
     }

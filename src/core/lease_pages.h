@@ -24,6 +24,7 @@ enum { LEASE_PAGES_MAX = UINT32_MAX / LEASE_PAGE_SLOTS };
 struct lease_fact {
     int64_t id; /* 0: the slot is free */
     int64_t ttl_ms;
+    uint32_t epoch;
 };
 
 /* What most leases have none of. */

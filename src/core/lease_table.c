@@ -79,7 +79,9 @@ enum status lease_table_grant(struct lease_table *table, const struct lease_fact
             return STATUS_LEASE_NOT_FOUND;
         }
     }
-    uint32_t handle = lease_pages_add(&table->pages, facts);
+    struct lease_facts with_epoch = *facts;
+    with_epoch.epoch = ++table->epoch;
+    uint32_t handle = lease_pages_add(&table->pages, &with_epoch);
     lease_index_add(&table->index, &table->pages, handle);
     if (parent != LEASE_NONE) {
         lease_family_join(&table->pages, parent, handle);
@@ -98,7 +100,8 @@ enum status lease_table_restore(struct lease_table *table, const struct lease_fa
     return STATUS_OK;
 }
 
-enum status lease_table_restore_end(struct lease_table *table) {
+enum status lease_table_restore_end(struct lease_table *table, uint32_t epoch) {
+    table->epoch = epoch;
     return lease_family_restore(&table->pages, &table->index);
 }
 
@@ -143,7 +146,9 @@ enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t t
     lease_pages_get(&table->pages, handle, &facts);
     facts.ttl_ms = ttl_ms;
     facts.checkpoint_ms = 0;
+    facts.epoch = ++table->epoch;
     lease_pages_set(&table->pages, handle, &facts);
+    lease_pages_local(&table->pages, handle)->is_expiring = false;
     lease_deadlines_start(table, handle, ttl_ms, now_ms);
     return STATUS_OK;
 }

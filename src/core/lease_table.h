@@ -35,6 +35,10 @@ struct lease_facts {
     int64_t parent_id;     /* 0: none. Its end ends this one. */
     int64_t checkpoint_ms; /* remaining time at the last checkpoint; 0: none */
     lease_class class;
+    /* Tells this lease from an earlier one of the same id, and from itself before its TTL was
+     * changed: given by the table at every grant and change. Whoever says that time is up says for
+     * which epoch. */
+    uint32_t epoch;
 };
 
 struct lease_table;
@@ -58,7 +62,8 @@ enum status lease_table_grant(struct lease_table *table, const struct lease_fact
  * on the bounded list of the last ended leases. */
 enum status lease_table_end(struct lease_table *table, int64_t id, enum lease_end reason,
                             int64_t wall_ms);
-/* Changes the TTL and clears the checkpoint; when leading, counts anew from now_ms. */
+/* Changes the TTL and clears the checkpoint; when leading, counts anew from now_ms, even if the
+ * lease was taken for expiry: that was for another epoch. */
 enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t ttl_ms,
                                 uint64_t now_ms);
 /* Notes the remaining time of a lease for the next leader; 0 clears it.
@@ -140,6 +145,8 @@ struct lease_view;
 /* Copy-on-write by page: costs a pointer per page of leases, not a copy of them. */
 struct lease_view *lease_view_open(struct lease_table *table);
 void lease_view_close(struct lease_view *view);
+/* The newest epoch given. */
+uint32_t lease_view_epoch(const struct lease_view *view);
 size_t lease_view_count(const struct lease_view *view);
 /* Every lease, in an order that is equal for equal histories of grants and ends only if the
  * caller sorts; stops when `visit` returns false. Thread-safe against the loop. */
@@ -156,7 +163,7 @@ size_t lease_view_ended(const struct lease_view *view, struct lease_ended *out_e
 enum status lease_table_restore(struct lease_table *table, const struct lease_facts *facts);
 /* Ends the restore: ties children to their parents. STATUS_CORRUPT when a parent is missing or a
  * lease would descend from itself; the table is then good for nothing but lease_table_destroy(). */
-enum status lease_table_restore_end(struct lease_table *table);
+enum status lease_table_restore_end(struct lease_table *table, uint32_t epoch);
 /* Puts an entry back on the ended list (oldest first). */
 void lease_table_restore_ended(struct lease_table *table, const struct lease_ended *ended);
 

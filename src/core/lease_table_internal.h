@@ -14,6 +14,7 @@ struct lease_table {
     /* A ring: n_ended counts all that ever ended, the last LEASE_ENDED_MAX are kept. */
     struct lease_ended *ended;
     uint64_t n_ended;
+    uint32_t epoch; /* the newest given */
 };
 
 /* --- lease_deadlines.c --- */

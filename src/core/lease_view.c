@@ -13,6 +13,7 @@ struct lease_view {
     struct lease_facts_page **pages;
     size_t n_ended;
     struct lease_ended *ended; /* oldest first */
+    uint32_t epoch;
 };
 
 static void *allocate(size_t count, size_t size) {
@@ -27,6 +28,7 @@ static void *allocate(size_t count, size_t size) {
 struct lease_view *lease_view_open(struct lease_table *table) {
     struct lease_view *view = allocate(1, sizeof *view);
     view->count = table->index.count;
+    view->epoch = table->epoch;
     view->pages = allocate(table->pages.n_pages, sizeof(struct lease_facts_page *));
     for (size_t i = 0; i < table->pages.n_pages; i++) {
         if (table->pages.facts[i] != NULL) {
@@ -52,6 +54,10 @@ void lease_view_close(struct lease_view *view) {
     free(view->pages);
     free(view->ended);
     free(view);
+}
+
+uint32_t lease_view_epoch(const struct lease_view *view) {
+    return view->epoch;
 }
 
 size_t lease_view_count(const struct lease_view *view) {

@@ -44,13 +44,17 @@ static void encode_leases(struct buffer *buffer, const struct lease_view *leases
     lease_view_visit(leases, collect_facts, &list);
     qsort(list.facts, list.n, sizeof *list.facts, compare_facts);
     buffer_put_varint(buffer, list.n);
+    buffer_put_u32(buffer, lease_view_epoch(leases));
     uint64_t before = 0;
+    uint32_t epoch_before = 0;
     for (size_t i = 0; i < list.n; i++) {
         const struct lease_facts *facts = &list.facts[i];
         buffer_put_u8(buffer, lease_flags(facts));
         buffer_put_varint(buffer, (uint64_t)facts->id - before);
         before = (uint64_t)facts->id;
         buffer_put_varint(buffer, (uint64_t)facts->ttl_ms);
+        buffer_put_varint(buffer, (uint32_t)(facts->epoch - epoch_before));
+        epoch_before = facts->epoch;
         if (facts->parent_id != 0) {
             buffer_put_zigzag(buffer, facts->parent_id);
         }
@@ -66,23 +70,28 @@ static void encode_leases(struct buffer *buffer, const struct lease_view *leases
 
 static enum status decode_leases(struct reader *reader, struct lease_table *leases) {
     uint64_t n = reader_get_varint(reader);
+    uint32_t epoch = reader_get_u32(reader);
     uint64_t before = 0;
+    uint32_t epoch_before = 0;
     for (uint64_t i = 0; i < n; i++) {
         uint8_t flags = reader_get_u8(reader);
         struct lease_facts facts = {.id = (int64_t)(before + reader_get_varint(reader))};
         facts.ttl_ms = (int64_t)reader_get_varint(reader);
+        uint64_t epoch_step = reader_get_varint(reader);
+        facts.epoch = epoch_before + (uint32_t)epoch_step;
         facts.parent_id = (flags & LEASE_HAS_PARENT) ? reader_get_zigzag(reader) : 0;
         facts.checkpoint_ms =
             (flags & LEASE_HAS_CHECKPOINT) ? (int64_t)reader_get_varint(reader) : 0;
         facts.class = (flags & LEASE_HAS_CLASS) ? reader_get_u8(reader) : 0;
-        if (reader->failed || flags != lease_flags(&facts) ||
+        if (reader->failed || flags != lease_flags(&facts) || epoch_step > UINT32_MAX ||
             (i > 0 && facts.id <= (int64_t)before) ||
             lease_table_restore(leases, &facts) != STATUS_OK) {
             return STATUS_CORRUPT;
         }
         before = (uint64_t)facts.id;
+        epoch_before = facts.epoch;
     }
-    return lease_table_restore_end(leases);
+    return lease_table_restore_end(leases, epoch);
 }
 
 static void encode_ended(struct buffer *buffer, const struct lease_view *leases) {

@@ -77,6 +77,13 @@ static enum status end_lease(struct state_machine *machine, int64_t id, enum lea
     }
 }
 
+/* True when the lease is the very one that a leader meant: it may have ended, been granted anew under
+ * the same id, or been given another TTL by commands that were on their way before. */
+static bool lease_is_meant(const struct state_machine *machine, int64_t id, uint32_t epoch) {
+    struct lease_facts facts;
+    return lease_table_find(machine->leases, id, &facts) && facts.epoch == epoch;
+}
+
 static void apply_expire(struct state_machine *machine, const struct command *command,
                          const struct apply_context *context, struct arena *arena,
                          struct outcome *outcome) {
@@ -86,9 +93,10 @@ static void apply_expire(struct state_machine *machine, const struct command *co
         return;
     }
     for (size_t i = 0; i < command->expire.n; i++) {
-        enum status status =
+        if (lease_is_meant(machine, command->expire.ids[i], command->expire.epochs[i])) {
             end_lease(machine, command->expire.ids[i], LEASE_END_EXPIRED, context, arena);
-        outcome->expire.n_ended += status == STATUS_OK;
+            outcome->expire.n_ended++;
+        }
     }
 }
 
@@ -98,9 +106,10 @@ static void apply_checkpoint(struct state_machine *machine, const struct command
         return;
     }
     for (size_t i = 0; i < command->checkpoint.n; i++) {
-        /* A lease that ended meanwhile needs no checkpoint. */
-        (void)lease_table_checkpoint(machine->leases, command->checkpoint.ids[i],
-                                     command->checkpoint.remaining_ms[i]);
+        if (lease_is_meant(machine, command->checkpoint.ids[i], command->checkpoint.epochs[i])) {
+            (void)lease_table_checkpoint(machine->leases, command->checkpoint.ids[i],
+                                         command->checkpoint.remaining_ms[i]);
+        }
     }
 }
 

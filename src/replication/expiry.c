@@ -49,6 +49,12 @@ void expiry_clear(struct service *service) {
     }
 }
 
+static uint32_t epoch_of(const struct lease_table *leases, int64_t id) {
+    struct lease_facts facts = {0};
+    (void)lease_table_find(leases, id, &facts);
+    return facts.epoch;
+}
+
 /* --- Renewals. --- */
 
 /* A renewal that must clear a checkpoint through the log before it is answered. */
@@ -73,10 +79,12 @@ static void clear_checkpoint(struct service *service, struct service_renewal *re
     *cleared = (struct checkpointed_renewal){.renewal = renewal, .ttl_ms = ttl_ms};
     cleared->request.done = checkpoint_cleared;
     int64_t none = 0;
+    uint32_t epoch = epoch_of(state_machine_leases(service->machine), renewal->id);
     struct command command = {.type = COMMAND_LEASE_CHECKPOINT};
     command.checkpoint.term = raft_current_term(&service->raft);
     command.checkpoint.n = 1;
     command.checkpoint.ids = &renewal->id;
+    command.checkpoint.epochs = &epoch;
     command.checkpoint.remaining_ms = &none;
     service_submit(service, &cleared->request, &command);
 }
@@ -184,6 +192,7 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
         }
         for (size_t i = 0; i < batch->n; i++) {
             batch->due_ms[i] = lease_table_due_ms(leases, batch->ids[i]);
+            batch->epochs[i] = epoch_of(leases, batch->ids[i]);
         }
         batch->in_flight = true;
         batch->request.done = expiry_done;
@@ -191,6 +200,7 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
         command.expire.term = raft_current_term(&service->raft);
         command.expire.n = batch->n;
         command.expire.ids = batch->ids;
+        command.expire.epochs = batch->epochs;
         proposals_submit(service, &batch->request, &command);
     }
 }

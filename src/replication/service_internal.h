@@ -51,6 +51,7 @@ struct expiry_batch {
     bool in_flight;
     size_t n;
     int64_t ids[EXPIRY_BATCH_MAX];
+    uint32_t epochs[EXPIRY_BATCH_MAX];
     uint64_t due_ms[EXPIRY_BATCH_MAX];
 };
 

@@ -148,6 +148,7 @@ static void do_change(void) {
         assert(lease_table_set_ttl(model->table, id_of(index), ttl_ms, model->now_ms) == expected);
         lease->facts.ttl_ms = ttl_ms;
         lease->facts.checkpoint_ms = 0;
+        lease->is_expiring = false;
         count_from_now(lease, ttl_ms);
     } else {
         int64_t remaining_ms = random_one_in(2) ? 0 : 1 + (int64_t)random_below(1000);
@@ -304,7 +305,7 @@ static void do_restore(void) {
     struct lease_table *copy = lease_table_create();
     struct lease_view *view = lease_view_open(model->table);
     assert(lease_view_visit(view, restore_one, copy));
-    assert(lease_table_restore_end(copy) == STATUS_OK);
+    assert(lease_table_restore_end(copy, 1) == STATUS_OK);
     lease_view_close(view);
     for (size_t i = 0; i < model->n_ended; i++) {
         lease_table_restore_ended(copy, &model->ended[i]);

@@ -451,14 +451,22 @@ static void step_set_ttl(void) {
     finish(&outcome);
 }
 
+static uint32_t epoch_of(int64_t id) {
+    struct lease_facts facts = {0};
+    (void)lease_table_find(state_machine_leases(model.machine), id, &facts);
+    return facts.epoch;
+}
+
 static void step_checkpoint(void) {
     int64_t ids[2] = {random_lease_id(), random_lease_id()};
+    uint32_t epochs[2] = {epoch_of(ids[0]), epoch_of(ids[1])};
     int64_t remaining_ms[2] = {(int64_t)random_below(1000), 0};
     bool is_ours = !random_one_in(4);
     struct command command = {.type = COMMAND_LEASE_CHECKPOINT,
                               .checkpoint = {.term = model.context.term - !is_ours,
                                              .n = 2,
                                              .ids = ids,
+                                             .epochs = epochs,
                                              .remaining_ms = remaining_ms}};
     struct outcome outcome = apply(&command);
     for (size_t i = 0; i < 2; i++) {
@@ -473,11 +481,22 @@ static void step_checkpoint(void) {
 /* --- Time. --- */
 
 static void expire(const int64_t *ids, size_t n, uint64_t term) {
+    uint32_t epochs[REF_LEASES_MAX];
+    bool is_meant[REF_LEASES_MAX];
+    for (size_t i = 0; i < n; i++) {
+        /* Now and then the expiry of another lease that had the same id. */
+        is_meant[i] = !random_one_in(8);
+        epochs[i] = epoch_of(ids[i]) - !is_meant[i];
+    }
     struct command command = {.type = COMMAND_LEASE_EXPIRE,
-                              .expire = {.term = term, .n = n, .ids = ids}};
+                              .expire = {.term = term, .n = n, .ids = ids, .epochs = epochs}};
     size_t n_ended = 0;
     struct outcome outcome = apply(&command);
     for (size_t i = 0; i < n && term == model.context.term; i++) {
+        if (!is_meant[i]) {
+            lease_table_untake(state_machine_leases(model.machine), ids[i]);
+            continue;
+        }
         n_ended += ref_end(&model.ref, ids[i], LEASE_END_EXPIRED) == STATUS_OK;
     }
     CHECK(outcome.expire.n_ended == n_ended);

@@ -399,24 +399,37 @@ static void play_set_ttl(struct story *story) {
                                                     .ttl_ms = to_number(story, word(story, 2))}});
 }
 
+static uint32_t epoch_of(struct story *story, int64_t id) {
+    struct lease_facts facts = {0};
+    (void)lease_table_find(state_machine_leases(story->machine), id, &facts);
+    return facts.epoch;
+}
+
 static void play_checkpoint(struct story *story) {
     int64_t id = to_number(story, word(story, 1));
+    uint32_t epoch = epoch_of(story, id);
     int64_t remaining_ms = to_number(story, word(story, 2));
     play_simple(story, (struct command){.type = COMMAND_LEASE_CHECKPOINT,
                                         .checkpoint = {.term = story->context.term,
                                                        .n = 1,
                                                        .ids = &id,
+                                                       .epochs = &epoch,
                                                        .remaining_ms = &remaining_ms}});
 }
 
 static void expire_ids(struct story *story, uint64_t term, const int64_t *ids, size_t n) {
+    uint32_t *epochs = calloc(n + 1, sizeof *epochs);
+    for (size_t i = 0; i < n; i++) {
+        epochs[i] = epoch_of(story, ids[i]);
+    }
     struct command command = {.type = COMMAND_LEASE_EXPIRE,
-                              .expire = {.term = term, .n = n, .ids = ids}};
+                              .expire = {.term = term, .n = n, .ids = ids, .epochs = epochs}};
     struct outcome outcome;
     if (apply(story, &command, &outcome)) {
         scenario_print(story->answer, "ended %zu, revision %lld\n", outcome.expire.n_ended,
                        (long long)outcome.revision);
     }
+    free(epochs);
 }
 
 /* What a leader of an older term left in the log. */

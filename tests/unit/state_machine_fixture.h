@@ -89,18 +89,39 @@ static inline struct outcome revoke(struct fixture *fixture, int64_t id) {
     return fixture_apply(fixture, &command);
 }
 
+/* 0, which no lease has, when there is no such lease. */
+static inline uint32_t epoch_of(struct fixture *fixture, int64_t id) {
+    struct lease_facts facts = {0};
+    (void)lease_table_find(state_machine_leases(fixture->machine), id, &facts);
+    return facts.epoch;
+}
+
+static inline struct outcome expire_epochs(struct fixture *fixture, uint64_t term,
+                                           const int64_t *ids, const uint32_t *epochs, size_t n) {
+    struct command command = {.type = COMMAND_LEASE_EXPIRE,
+                              .expire = {.term = term, .n = n, .ids = ids, .epochs = epochs}};
+    return fixture_apply(fixture, &command);
+}
+
 static inline struct outcome expire(struct fixture *fixture, uint64_t term, const int64_t *ids,
                                     size_t n) {
-    struct command command = {.type = COMMAND_LEASE_EXPIRE,
-                              .expire = {.term = term, .n = n, .ids = ids}};
-    return fixture_apply(fixture, &command);
+    uint32_t epochs[64];
+    assert_true(n <= sizeof epochs / sizeof epochs[0]);
+    for (size_t i = 0; i < n; i++) {
+        epochs[i] = epoch_of(fixture, ids[i]);
+    }
+    return expire_epochs(fixture, term, ids, epochs, n);
 }
 
 static inline struct outcome checkpoint(struct fixture *fixture, uint64_t term, int64_t id,
                                         int64_t remaining_ms) {
-    struct command command = {
-        .type = COMMAND_LEASE_CHECKPOINT,
-        .checkpoint = {.term = term, .n = 1, .ids = &id, .remaining_ms = &remaining_ms}};
+    uint32_t epoch = epoch_of(fixture, id);
+    struct command command = {.type = COMMAND_LEASE_CHECKPOINT,
+                              .checkpoint = {.term = term,
+                                             .n = 1,
+                                             .ids = &id,
+                                             .epochs = &epoch,
+                                             .remaining_ms = &remaining_ms}};
     return fixture_apply(fixture, &command);
 }
 

@@ -167,23 +167,27 @@ static void extreme_numbers_survive_the_log(void **state) {
 
 static void lists_of_ids_survive_the_log(void **state) {
     const int64_t ids[] = {INT64_MIN, -7, -1, 1, 2, 1000, INT64_MAX};
+    const uint32_t epochs[] = {0, 1, UINT32_MAX, 5, 4, 0, 77};
     const int64_t remaining[] = {0, 1, 2, INT64_MAX, 500, 60000, 7};
     struct arena arena;
     arena_init(&arena);
     for (size_t n = 0; n <= sizeof ids / sizeof ids[0]; n++) {
         struct command expire = {.type = COMMAND_LEASE_EXPIRE,
-                                 .expire = {.term = UINT64_MAX, .n = n, .ids = ids}};
+                                 .expire = {.term = UINT64_MAX, .n = n, .ids = ids, .epochs = epochs}};
         struct command decoded = round_trip(&expire, &arena);
         assert_true(decoded.expire.term == UINT64_MAX);
         assert_int_equal(decoded.expire.n, n);
         struct command checkpoint = {
             .type = COMMAND_LEASE_CHECKPOINT,
-            .checkpoint = {.term = 3, .n = n, .ids = ids, .remaining_ms = remaining}};
+            .checkpoint = {
+                .term = 3, .n = n, .ids = ids, .epochs = epochs, .remaining_ms = remaining}};
         struct command checkpointed = round_trip(&checkpoint, &arena);
         assert_int_equal(checkpointed.checkpoint.term, 3);
         assert_int_equal(checkpointed.checkpoint.n, n);
         for (size_t i = 0; i < n; i++) {
             assert_int_equal(decoded.expire.ids[i], ids[i]);
+            assert_int_equal(decoded.expire.epochs[i], epochs[i]);
+            assert_int_equal(checkpointed.checkpoint.epochs[i], epochs[i]);
             assert_int_equal(checkpointed.checkpoint.ids[i], ids[i]);
             assert_int_equal(checkpointed.checkpoint.remaining_ms[i], remaining[i]);
         }

@@ -404,10 +404,12 @@ static void begin_by_hand(struct buffer *buffer, int64_t newest_revision, const 
     buffer_put_varint(buffer, (uint64_t)newest_revision);
     buffer_put_varint(buffer, 0);
     buffer_put_varint(buffer, n_ids);
+    buffer_put_u32(buffer, (uint32_t)n_ids); /* the newest epoch */
     for (size_t i = 0; i < n_ids; i++) {
         buffer_put_u8(buffer, 0);
         buffer_put_varint(buffer, (uint64_t)ids[i] - (i > 0 ? (uint64_t)ids[i - 1] : 0));
         buffer_put_varint(buffer, 1000);
+        buffer_put_varint(buffer, 1); /* one epoch after the other */
     }
     buffer_put_varint(buffer, 0);
     buffer_put_varint(buffer, n_alarms);

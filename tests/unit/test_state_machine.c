@@ -158,6 +158,27 @@ static void an_expiry_of_another_term_changes_nothing(void **state) {
     fixture_clear(&fixture);
 }
 
+/* The leader took the lease for expiry while commands for it were on their way before. */
+static void an_expiry_ends_only_the_lease_it_was_meant_for(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    const int64_t ids[] = {5, 6};
+    grant(&fixture, 5, 1000);
+    grant(&fixture, 6, 1000);
+    const uint32_t epochs[] = {epoch_of(&fixture, 5), epoch_of(&fixture, 6)};
+    revoke(&fixture, 5);
+    grant(&fixture, 5, 60000);
+    put(&fixture, "k", "v", 5);
+    struct command longer = {.type = COMMAND_LEASE_SET_TTL,
+                             .set_ttl = {.id = 6, .ttl_ms = 60000}};
+    fixture_apply(&fixture, &longer);
+    assert_int_equal(
+        expire_epochs(&fixture, fixture.context.term, ids, epochs, 2).expire.n_ended, 0);
+    assert_non_null(find(&fixture, "k"));
+    assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 2);
+    fixture_clear(&fixture);
+}
+
 static void ids_that_are_gone_already_do_not_count(void **state) {
     struct fixture fixture;
     fixture_init(&fixture);
@@ -397,6 +418,7 @@ int main(void) {
         cmocka_unit_test(a_delete_of_nothing_takes_no_revision),
         cmocka_unit_test(expiring_ends_leases_each_with_its_keys),
         cmocka_unit_test(an_expiry_of_another_term_changes_nothing),
+        cmocka_unit_test(an_expiry_ends_only_the_lease_it_was_meant_for),
         cmocka_unit_test(ids_that_are_gone_already_do_not_count),
         cmocka_unit_test(each_end_is_listed_with_its_reason),
         cmocka_unit_test(the_end_of_a_parent_ends_its_children_deepest_first),
