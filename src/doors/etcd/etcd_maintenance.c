@@ -243,12 +243,15 @@ static void on_hash_kv(struct grpc_call *call, struct bytes message) {
         return;
     }
     struct hash_answer answer = {.header = etcd_header_now(door)};
-    enum status status = key_store_hash(keys, (int64_t)revision, &answer.hash);
+    int64_t compacted = key_store_compacted_revision(keys);
+    /* etcd 3.4 refuses the compacted revision itself, which can still be read. */
+    enum status status = (int64_t)revision > 0 && (int64_t)revision <= compacted
+                             ? STATUS_REVISION_COMPACTED
+                             : key_store_hash(keys, (int64_t)revision, &answer.hash);
     if (status != STATUS_OK) {
         etcd_error_finish(call, etcd_error_of(status));
         return;
     }
-    int64_t compacted = key_store_compacted_revision(keys);
     answer.compact_revision = compacted > 0 ? compacted : -1; /* etcd's "never" */
     answer.hash_revision = (int64_t)revision > 0 ? (int64_t)revision : key_store_revision(keys);
     answer_hash(call, &answer);
