@@ -100,6 +100,7 @@ enum cli_exit cli_failed(struct cli *cli, const struct lease_answer *answer) {
  */
 
 struct connecting {
+    uv_loop_t *loop;
     bool ready;
     bool closed;
 };
@@ -107,11 +108,13 @@ struct connecting {
 static void on_ready(void *context) {
     struct connecting *connecting = context;
     connecting->ready = true;
+    uv_stop(connecting->loop);
 }
 
 static void on_closed(void *context, const char *reason) {
     struct connecting *connecting = context;
     connecting->closed = true;
+    uv_stop(connecting->loop); /* a timer may have told, and then nothing else wakes the loop */
     if (!connecting->ready) {
         fprintf(stderr, "lease: %s\n", reason);
     }
@@ -121,7 +124,7 @@ bool cli_connect_to(struct cli *cli, const struct endpoint *endpoint,
                     struct lease_client **out_client) {
     /* Outlives this function because on_closed may come at any time; one for the process. */
     static struct connecting connecting;
-    connecting = (struct connecting){0};
+    connecting = (struct connecting){.loop = &cli->loop};
     const struct grpc_client_options options = {
         .host = endpoint->host,
         .port = endpoint->port,

@@ -55,6 +55,10 @@ static void on_answer(void *context, const struct lease_answer *answer) {
     struct asker *asker = context;
     struct listing *listing = asker->listing;
     listing->in_flight--;
+    if (listing->in_flight == 0) {
+        uv_stop(
+            &listing->cli->loop); /* a deadline may have told, and nothing else wakes the loop */
+    }
     if (answer->code != GRPC_OK) {
         fail(listing, answer);
         return;

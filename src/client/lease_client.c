@@ -229,10 +229,14 @@ void lease_wait_done(void *context, const struct lease_answer *answer) {
     snprintf(wait->text, sizeof wait->text, "%s", answer->text);
     wait->answer.text = wait->text;
     wait->done = true;
+    /* A deadline fires before the loop waits for sockets: without this it would wait once more,
+     * perhaps for ever. */
+    uv_stop(wait->loop);
 }
 
 const struct lease_answer *lease_client_wait(struct lease_client *client, bool started,
                                              struct lease_wait *wait) {
+    wait->loop = client->loop;
     while (started && !wait->done) {
         uv_run(client->loop, UV_RUN_ONCE);
     }

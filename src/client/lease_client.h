@@ -75,6 +75,7 @@ bool lease_client_member_list(struct lease_client *client, lease_answer_callback
  * The answer stays valid until the next call. `started` false gives GRPC_UNAVAILABLE. */
 struct lease_wait {
     bool done;
+    uv_loop_t *loop;
     struct lease_answer answer;
     char text[512];
 };

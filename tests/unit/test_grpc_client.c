@@ -100,6 +100,7 @@ static void on_end(struct grpc_client_call *call, enum grpc_code code, const cha
                    struct bytes message) {
     struct outcome *outcome = outcome_of(call);
     outcome->ends++;
+    uv_stop(&outcome->fixture->loop); /* after a deadline nothing else may wake the loop */
     outcome->code = code;
     strcpy(outcome->text, text);
     if (message.data != NULL) {
@@ -126,6 +127,7 @@ static void on_ready(void *context) {
 static void on_closed(void *context, const char *reason) {
     struct fixture *fixture = context;
     fixture->closed = true;
+    uv_stop(&fixture->loop);
     snprintf(fixture->reason, sizeof fixture->reason, "%s", reason);
 }
 
@@ -181,6 +183,7 @@ static void run_until_closed(struct fixture *fixture) {
 static void on_server_closed(void *data) {
     struct fixture *fixture = data;
     fixture->server_closed = true;
+    uv_stop(&fixture->loop);
 }
 
 static void set_up(struct fixture *fixture) {

@@ -61,6 +61,7 @@ static void on_phase(uv_timer_t *timer) {
 static void on_give_up(uv_timer_t *timer) {
     struct expire_run *run = timer->data;
     run->is_over = true;
+    uv_stop(timer->loop); /* the sockets may be silent by now */
 }
 
 static void start_timer(struct expire_run *run, uv_timer_t *timer, uv_timer_cb callback,

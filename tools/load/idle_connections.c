@@ -2,7 +2,6 @@
  * `lease-load idle-connections`: opens connections that say the HTTP/2 preface and SETTINGS, answer
  * the server's SETTINGS, and then nothing more. Plain sockets: a session for each would measure us.
  */
-#include "base/clock.h"
 #include "tools/load/load.h"
 
 #include <inttypes.h>
@@ -100,10 +99,6 @@ static void open_more(struct idle_run *run) {
     }
 }
 
-static void on_timer(uv_timer_t *timer) {
-    *(bool *)timer->data = true;
-}
-
 static void run_idle_connections(struct load *load, uint64_t count) {
     struct idle_run run = {.load = load, .total = count};
     run.connections = calloc(count, sizeof *run.connections);
@@ -126,15 +121,7 @@ static void run_idle_connections(struct load *load, uint64_t count) {
         fprintf(stderr, "%" PRIu64 " connections open\n", run.opened);
     }
     uint64_t seconds = (uint64_t)load_option(load, "--seconds", 10, 0, 86400);
-    bool is_over = false;
-    uv_timer_t timer;
-    uv_timer_init(load->loop, &timer);
-    uv_update_time(load->loop);
-    timer.data = &is_over;
-    uv_timer_start(&timer, on_timer, seconds * 1000, 0);
-    while (!is_over) {
-        uv_run(load->loop, UV_RUN_ONCE);
-    }
+    load_run_for(load, (uint64_t)(open_seconds * 1e6) + seconds * 1000000);
     json_t *result =
         json_pack("{s:s, s:I, s:f, s:I, s:I}", "load", "idle-connections", "connections",
                   (json_int_t)run.opened, "open_seconds", open_seconds, "held_seconds",

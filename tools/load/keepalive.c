@@ -22,7 +22,7 @@ struct keepalive_run {
     int64_t *ids;
     size_t n_ids;
     size_t stride;
-    uint64_t end_us;
+    uint64_t duration_us;
     uint64_t renewed;
     uint64_t in_flight;
     bool stopping;
@@ -96,9 +96,7 @@ static void renew(struct keepalive_run *run, size_t depth) {
             renew_next(stream);
         }
     }
-    while (clock_boottime_us() < run->end_us) {
-        uv_run(load->loop, UV_RUN_ONCE);
-    }
+    load_run_for(load, run->duration_us);
     run->stopping = true;
     double seconds = load_elapsed_seconds(load);
     double rate = (double)run->renewed / seconds;
@@ -132,7 +130,7 @@ static void run_keepalive(struct load *load, uint64_t count) {
     run->n_ids = (size_t)count;
     run->stride = load->n_clients < run->n_ids ? load->n_clients : run->n_ids;
     load_measure(load);
-    run->end_us = load->start_us + (uint64_t)load_option(load, "--seconds", 5, 1, 86400) * 1000000;
+    run->duration_us = (uint64_t)load_option(load, "--seconds", 5, 1, 86400) * 1000000;
     renew(run, (size_t)load_option(load, "--depth", 256, 1, 100000));
     free(ids);
     free(run);

@@ -17,7 +17,6 @@ struct kv_run {
     uint64_t next_key;
     uint64_t to_fill; /* keys still to be put before the ranges start */
     uint64_t in_flight;
-    uint64_t end_us;
     uint64_t done;
     bool stopping;
     size_t value_size;
@@ -109,13 +108,10 @@ static void measure(struct kv_run *run, struct kv_client *clients, size_t n_clie
                     uint64_t duration_us) {
     struct load *load = run->load;
     load_measure(load);
-    run->end_us = load->start_us + duration_us;
     for (size_t i = 0; i < n_clients; i++) {
         call_next(&clients[i]);
     }
-    while (clock_boottime_us() < run->end_us) {
-        uv_run(load->loop, UV_RUN_ONCE);
-    }
+    load_run_for(load, duration_us);
     run->stopping = true;
     double seconds = load_elapsed_seconds(load);
     double rate = (double)run->done / seconds;

@@ -135,6 +135,35 @@ void load_measure(struct load *load) {
     load->start_us = clock_boottime_us();
 }
 
+static void on_time(uv_timer_t *timer) {
+    *(bool *)timer->data = true;
+    /* Timers come before the loop waits for sockets, and those may be silent. */
+    uv_stop(timer->loop);
+}
+
+static void on_timer_closed(uv_handle_t *handle) {
+    *(bool *)handle->data = true;
+    uv_stop(handle->loop);
+}
+
+void load_run_for(struct load *load, uint64_t duration_us) {
+    uint64_t gone_us = clock_boottime_us() - load->start_us;
+    bool is_over = false;
+    uv_timer_t timer;
+    uv_timer_init(load->loop, &timer);
+    timer.data = &is_over;
+    uv_update_time(load->loop);
+    uv_timer_start(&timer, on_time, gone_us < duration_us ? (duration_us - gone_us) / 1000 : 0, 0);
+    while (!is_over) {
+        uv_run(load->loop, UV_RUN_ONCE);
+    }
+    is_over = false;
+    uv_close((uv_handle_t *)&timer, on_timer_closed);
+    while (!is_over) {
+        uv_run(load->loop, UV_RUN_ONCE);
+    }
+}
+
 double load_elapsed_seconds(const struct load *load) {
     return (double)(clock_boottime_us() - load->start_us) / 1e6;
 }

@@ -74,6 +74,8 @@ bool load_key_index(const struct load *load, const ProtobufCBinaryData *key, uin
 
 /* From here on server and client are measured. */
 void load_measure(struct load *load);
+/* Runs the loop until this long after load_measure(), whether or not anything happens. */
+void load_run_for(struct load *load, uint64_t duration_us);
 double load_elapsed_seconds(const struct load *load);
 /* Prints the one line, or `result` as JSON (taken over); both with what the server used. */
 void load_report(struct load *load, json_t *result, const char *format, ...)
