@@ -42,6 +42,15 @@ static void probe_work(uv_work_t *work) {
     service->disk_errno = n < 0 || (size_t)n >= sizeof path ? ENAMETOOLONG : probe_file(path);
 }
 
+void disk_watch_fail(struct service *service, const char *why) {
+    char reason[512];
+    snprintf(reason, sizeof reason,
+             "the disk under %s cannot be written: %s. Nothing more was acknowledged; make room or "
+             "repair the disk, then start again",
+             service->options.data_dir, why);
+    service_fail(service, reason);
+}
+
 static void probe_done(uv_work_t *work, int status) {
     struct service *service = work->data;
     (void)status;
@@ -51,12 +60,7 @@ static void probe_done(uv_work_t *work, int status) {
         return;
     }
     if (service->disk_errno != 0) {
-        char reason[512];
-        snprintf(reason, sizeof reason,
-                 "the disk under %s cannot be written: %s. Nothing more was acknowledged; make "
-                 "room or repair the disk, then start again",
-                 service->options.data_dir, strerror(service->disk_errno));
-        service_fail(service, reason);
+        disk_watch_fail(service, strerror(service->disk_errno));
     }
 }
 

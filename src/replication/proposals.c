@@ -5,7 +5,9 @@
 #include "replication/service_internal.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 void proposals_init(struct service *service) {
@@ -112,6 +114,10 @@ static void proposal_send(struct service *service, struct proposal *proposal) {
     int rv = raft_apply(&service->raft, &proposal->apply, &entry, 1, proposal_done);
     if (rv != 0) {
         raft_free(entry.base);
+        if (rv == RAFT_NOSPACE) {
+            /* No segment could be allocated ahead. Raft would refuse every entry from now on. */
+            disk_watch_fail(service, strerror(ENOSPC));
+        }
         proposal_done(&proposal->apply, rv, NULL);
     }
 }

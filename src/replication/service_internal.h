@@ -169,6 +169,8 @@ void log_size_stored(struct service *service);
 /* disk_watch.c */
 void disk_watch_init(struct service *service);
 void disk_watch_stop(struct service *service);
+/* The disk cannot be written, for the reason given: stops the node. */
+void disk_watch_fail(struct service *service, const char *why);
 
 /* service.c */
 void service_fail(struct service *service, const char *reason);
