@@ -264,29 +264,36 @@ static void decode_alarms(struct reader *reader, struct alarm_entry *alarms, siz
     *out_n = (size_t)n;
 }
 
-enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct lease_table *leases,
-                            struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX],
-                            size_t *out_n_alarms) {
+enum status snapshot_check(struct bytes bytes) {
     if (bytes.size < sizeof SNAPSHOT_MAGIC + 4 + SNAPSHOT_CHECKSUM_SIZE ||
         memcmp(bytes.data, SNAPSHOT_MAGIC, sizeof SNAPSHOT_MAGIC) != 0) {
         return STATUS_CORRUPT;
     }
-    struct reader checksum;
-    reader_init(&checksum,
-                bytes_of(bytes.data + bytes.size - SNAPSHOT_CHECKSUM_SIZE, SNAPSHOT_CHECKSUM_SIZE));
-    bytes.size -= SNAPSHOT_CHECKSUM_SIZE;
-    if (reader_get_u32(&checksum) != crc32c(0, bytes.data, bytes.size)) {
+    struct reader reader;
+    size_t size = bytes.size - SNAPSHOT_CHECKSUM_SIZE;
+    reader_init(&reader, bytes_of(bytes.data + size, SNAPSHOT_CHECKSUM_SIZE));
+    if (reader_get_u32(&reader) != crc32c(0, bytes.data, size)) {
         return STATUS_CORRUPT;
     }
-    struct reader reader;
     reader_init(&reader, bytes);
     reader.position = sizeof SNAPSHOT_MAGIC;
-    if (reader_get_u32(&reader) != SNAPSHOT_VERSION) {
-        return STATUS_UNSUPPORTED;
+    return reader_get_u32(&reader) == SNAPSHOT_VERSION ? STATUS_OK : STATUS_UNSUPPORTED;
+}
+
+enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct lease_table *leases,
+                            struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX],
+                            size_t *out_n_alarms) {
+    enum status status = snapshot_check(bytes);
+    if (status != STATUS_OK) {
+        return status;
     }
+    struct reader reader;
+    bytes.size -= SNAPSHOT_CHECKSUM_SIZE;
+    reader_init(&reader, bytes);
+    reader.position = sizeof SNAPSHOT_MAGIC + sizeof(uint32_t);
     int64_t revision = (int64_t)reader_get_varint(&reader);
     int64_t compacted_revision = (int64_t)reader_get_varint(&reader);
-    enum status status = decode_leases(&reader, leases);
+    status = decode_leases(&reader, leases);
     if (status == STATUS_OK) {
         decode_ended(&reader, leases);
         decode_alarms(&reader, out_alarms, out_n_alarms);

@@ -16,6 +16,10 @@ void snapshot_encode(struct buffer *buffer, const struct key_view *keys,
                      const struct lease_view *leases, const struct alarm_entry *alarms,
                      size_t n_alarms);
 
+/* Whether these can be the bytes of a snapshot: magic word, checksum, then the version.
+ * STATUS_CORRUPT, STATUS_UNSUPPORTED. */
+enum status snapshot_check(struct bytes bytes);
+
 /* Fills a new, empty store and table. STATUS_CORRUPT, STATUS_UNSUPPORTED (a newer version); they
  * are then of no use but to be destroyed. */
 enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct lease_table *leases,

@@ -4,6 +4,7 @@
 #include "replication/peer_transport.h"
 #include "replication/segment_check.h"
 #include "replication/service_internal.h"
+#include "replication/store_check.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -136,6 +137,9 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
     peer_transport_init(&service->transport);
     service->io.version = 2;
     enum status status = segment_check(service->options.data_dir, out_error, error_size);
+    if (status == STATUS_OK) {
+        status = store_check(service->options.data_dir, out_error, error_size);
+    }
     if (status != STATUS_OK) {
         return status;
     }
