@@ -144,9 +144,11 @@ static size_t catch_up(struct watcher *watcher) {
     uint64_t position = key_store_history_seek(hub->store, watcher->next_revision);
     int64_t revision = watcher->next_revision - 1;
     size_t n_seen = 0;
+    size_t n_bytes = 0;
     const struct record *record;
     while ((record = key_store_history_at(hub->store, position)) != NULL) {
-        bool is_enough = batch->n >= WATCH_BATCH_EVENTS_MAX || n_seen >= WATCH_TURN_RECORDS;
+        bool is_enough = batch->n >= WATCH_BATCH_EVENTS_MAX || n_seen >= WATCH_TURN_RECORDS ||
+                         n_bytes >= WATCH_BATCH_BYTES_MAX;
         if (is_enough && record->mod_revision != revision) {
             break;
         }
@@ -154,6 +156,7 @@ static size_t catch_up(struct watcher *watcher) {
         if (watcher_wants(watcher, record) &&
             watch_topic_contains(watcher->topic, record_key(record))) {
             watch_events_append(batch, record);
+            n_bytes += watch_event_bytes(record);
         }
         n_seen++;
         position++;

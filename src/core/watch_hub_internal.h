@@ -9,6 +9,9 @@
 enum {
     /* Events handed over at once; more only when one revision has more. */
     WATCH_BATCH_EVENTS_MAX = 1000,
+    /* Bytes of events handed over at once, what they replaced included; more only when one revision
+     * has more. A batch is one message of a door: a thousand large values must not be. */
+    WATCH_BATCH_BYTES_MAX = 1 << 20,
     /* Records looked at for one watcher before the next one has its turn. */
     WATCH_TURN_RECORDS = 1000,
     /* Matches collected before they are handed over, revisions kept whole … */
@@ -79,6 +82,8 @@ void watch_events_append(struct watch_events *events, const struct record *recor
 /* Memory that only an unusual publication needed. */
 void watch_hub_free_scratch(struct watch_hub *hub);
 
+/* What an event may cost whoever is told of it, along with what it replaced. */
+size_t watch_event_bytes(const struct record *record);
 /* True when the watcher is owed the record, if its key is the watcher's at all. */
 bool watcher_wants(const struct watcher *watcher, const struct record *record);
 /* Hands over one batch, of which `revision` is then the last revision given. When it is refused,

@@ -43,6 +43,11 @@ void watch_hub_free_scratch(struct watch_hub *hub) {
 
 /* --- Handing over. --- */
 
+size_t watch_event_bytes(const struct record *record) {
+    size_t replaced = record->older != NULL ? record->older->value_size : 0;
+    return (size_t)record->key_size + record->value_size + replaced;
+}
+
 bool watcher_wants(const struct watcher *watcher, const struct record *record) {
     bool is_unwanted =
         record_is_tombstone(record) ? watcher->without_deletes : watcher->without_puts;
@@ -170,11 +175,13 @@ static void publish_topic(struct watch_hub *hub, struct watch_topic *topic, int6
 static uint64_t publish_window(struct watch_hub *hub, uint64_t position) {
     int64_t first_revision = key_store_history_at(hub->store, position)->mod_revision;
     int64_t revision = first_revision;
+    size_t n_bytes = 0;
     hub->n_matches = 0;
     hub->n_matched = 0;
     const struct record *record;
     while ((record = key_store_history_at(hub->store, position)) != NULL) {
-        if (record->mod_revision != revision && hub->n_matches >= WATCH_WINDOW_MATCHES) {
+        bool is_enough = hub->n_matches >= WATCH_WINDOW_MATCHES || n_bytes >= WATCH_BATCH_BYTES_MAX;
+        if (is_enough && record->mod_revision != revision) {
             break;
         }
         revision = record->mod_revision;
@@ -183,6 +190,7 @@ static uint64_t publish_window(struct watch_hub *hub, uint64_t position) {
         for (size_t i = n_before; i < hub->n_matches; i++) {
             hub->matches[i].record = record;
         }
+        n_bytes += hub->n_matches > n_before ? watch_event_bytes(record) : 0;
         position++;
     }
     sort_matches(hub);

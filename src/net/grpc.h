@@ -84,6 +84,9 @@ void grpc_call_commit(struct grpc_call *call, size_t size);
 /* False when more than the high-water mark of bytes waits to be sent on this stream or on its
  * connection, and when the call is over, so that `while writable, send` always ends. */
 bool grpc_call_is_writable(struct grpc_call *call);
+/* False when so much waits to be sent, to this peer or to all together, that an answer which may be
+ * large should be refused instead of being made. */
+bool grpc_call_has_room(const struct grpc_call *call);
 /* Bytes queued on this stream and not yet handed to the socket. */
 size_t grpc_call_queued_bytes(const struct grpc_call *call);
 

@@ -336,6 +336,10 @@ void grpc_call_commit(struct grpc_call *call, size_t size) {
     }
     struct http2_session *session = call->session;
     size_t framed_size = GRPC_PREFIX_SIZE + size;
+    /* What was there before counts: one answer alone may be of any size, for nobody could be blamed
+     * for not having read it. */
+    bool is_too_much = session->queued_bytes + session->host->unsent_bytes >
+                       session->shared->limits.connection_queue_abort;
     grpc_framing_write_prefix(call->out.data + call->out.size, (uint32_t)size);
     call->out.size += framed_size;
     session->queued_bytes += framed_size;
@@ -345,8 +349,7 @@ void grpc_call_commit(struct grpc_call *call, size_t size) {
     } else if (call->is_deferred) {
         http2_session_resume(session, call);
     }
-    if (session->queued_bytes + session->host->unsent_bytes >
-        session->shared->limits.connection_queue_abort) {
+    if (is_too_much) {
         http2_session_fail(session, "the peer does not read its answers");
     }
 }
@@ -376,6 +379,14 @@ bool grpc_call_is_writable(struct grpc_call *call) {
         list_append(&session->blocked, &call->in_blocked);
     }
     return false;
+}
+
+bool grpc_call_has_room(const struct grpc_call *call) {
+    const struct http2_session *session = call->session;
+    const struct net_shared *shared = session->shared;
+    return session->queued_bytes + session->host->unsent_bytes <=
+               shared->limits.connection_queue_abort / 2 &&
+           shared->stats.queued_bytes <= shared->limits.queue_total_max;
 }
 
 size_t grpc_call_queued_bytes(const struct grpc_call *call) {

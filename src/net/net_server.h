@@ -26,7 +26,8 @@ struct net_limits {
     size_t header_size_max;         /* all request headers of one request */
     size_t stream_queue_high;       /* bytes queued on a stream: not writable above */
     size_t connection_queue_max;    /* bytes queued on a connection: reading stops above */
-    size_t connection_queue_abort;  /* the connection is closed above */
+    size_t connection_queue_abort;  /* still more on top of this closes the connection */
+    size_t queue_total_max;         /* bytes queued on all connections: no room above */
     uint64_t handshake_timeout_ms;  /* from accept to a complete preface or first request */
     uint64_t keepalive_interval_ms; /* HTTP/2 PING when nothing came for so long; 0: never */
     uint64_t keepalive_timeout_ms;  /* then closed when no answer came */

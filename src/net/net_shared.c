@@ -15,6 +15,7 @@ const struct net_limits net_limits_default = {
     .stream_queue_high = 256 * 1024,
     .connection_queue_max = 4 * 1024 * 1024,
     .connection_queue_abort = 64 * 1024 * 1024,
+    .queue_total_max = 1024 * 1024 * 1024,
     .handshake_timeout_ms = 10 * 1000,
     .keepalive_interval_ms = 60 * 1000,
     .keepalive_timeout_ms = 20 * 1000,

@@ -29,6 +29,7 @@ struct grpc_call {
     const char *metadata_name; /* one header, or NULL */
     const char *metadata_value;
     bool is_blocked; /* not writable */
+    bool is_crowded; /* no room for large answers */
     struct buffer sent[FAKE_MESSAGES_MAX];
     size_t n_sent;
     size_t n_taken; /* read by the test */
@@ -103,6 +104,10 @@ void grpc_call_send(struct grpc_call *call, struct bytes message) {
         memcpy(memory, message.data, message.size);
     }
     grpc_call_commit(call, message.size);
+}
+
+bool grpc_call_has_room(const struct grpc_call *call) {
+    return !call->is_crowded;
 }
 
 bool grpc_call_is_writable(struct grpc_call *call) {

@@ -82,6 +82,35 @@ static void a_read_waits_until_it_is_safe_unless_told_not_to(void **state) {
     fake_service_read(&fixture->service, STATUS_OK);
 }
 
+static void large_reads_are_refused_while_too_much_waits_to_be_read(void **state) {
+    struct fixture *fixture = *state;
+    enum { SIZE = 100 * 1000 };
+    char *large = malloc(SIZE + 1);
+    assert_non_null(large);
+    memset(large, 'v', SIZE);
+    large[SIZE] = '\0';
+    put(fixture, "large", large);
+    put(fixture, "small", "v");
+    free(large);
+    Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    range.key = binary("large");
+    struct grpc_call *refused = fake_call_open(fixture->door, "/etcdserverpb.KV/Range");
+    refused->is_crowded = true;
+    send_packed(refused, &range.base);
+    assert_true(refused->is_finished);
+    assert_int_equal(refused->code, GRPC_RESOURCE_EXHAUSTED);
+    assert_int_equal(refused->n_sent, 0);
+    fake_call_close(refused);
+
+    range.key = binary("small");
+    struct grpc_call *answered = fake_call_open(fixture->door, "/etcdserverpb.KV/Range");
+    answered->is_crowded = true;
+    send_packed(answered, &range.base);
+    assert_int_equal(answered->code, GRPC_OK);
+    fake_call_take(answered);
+    fake_call_close(answered);
+}
+
 static void a_client_that_insists_on_a_leader_is_refused_without_one(void **state) {
     struct fixture *fixture = *state;
     fixture->service.leader_id = 0;
@@ -285,6 +314,7 @@ int main(void) {
         TEST(an_error_while_carrying_out_is_told),
         TEST(a_client_that_left_is_not_answered_and_its_write_stands),
         TEST(a_read_waits_until_it_is_safe_unless_told_not_to),
+        TEST(large_reads_are_refused_while_too_much_waits_to_be_read),
         TEST(a_client_that_insists_on_a_leader_is_refused_without_one),
         TEST(a_token_is_refused),
         TEST(renewals_are_answered_and_missing_leases_have_no_time_left),

@@ -322,6 +322,56 @@ static void answers_nobody_reads_close_the_connection(void **state) {
     doors_stop(fixture);
 }
 
+static void what_all_peers_have_not_read_leaves_no_room(void **state) {
+    struct net_limits limits = net_limits_default;
+    limits.queue_total_max = 100 * 1000;
+    struct fixture *fixture = doors_start(&limits);
+    struct client reader;
+    client_open(&reader, fixture);
+    client_call(&reader, "/test.Echo/Hold", hello, NULL, false);
+    client_wait(&reader, fixture->held != NULL);
+    assert_true(grpc_call_has_room(fixture->held));
+    struct client deaf;
+    client_open_with_window(&deaf, fixture, 0);
+    uint8_t *big = calloc(1, 60 * 1000);
+    assert_non_null(big);
+    for (unsigned i = 0; i < 2; i++) {
+        client_call(&deaf, "/test.Echo/Unary", bytes_of(big, 60 * 1000), NULL, false);
+    }
+    client_wait(&deaf, fixture_stats(fixture).queued_bytes > 100 * 1000);
+    assert_false(grpc_call_has_room(fixture->held));
+    free(big);
+    client_close(&deaf);
+    client_wait(&reader, fixture_stats(fixture).connections == 1);
+    assert_true(grpc_call_has_room(fixture->held));
+    client_close(&reader);
+    doors_stop(fixture);
+}
+
+/* A watch that owes its client one large revision could never get past it otherwise: each new
+ * connection would end at the same place. */
+static void one_answer_may_be_larger_than_what_closes_a_connection(void **state) {
+    struct net_limits limits = net_limits_default;
+    limits.stream_queue_high = 10 * 1000;
+    limits.connection_queue_max = 20 * 1000;
+    limits.connection_queue_abort = 40 * 1000;
+    struct fixture *fixture = doors_start(&limits);
+    struct client client;
+    client_open(&client, fixture);
+    enum { SIZE = 500 * 1000 };
+    uint8_t *big = calloc(1, SIZE);
+    assert_non_null(big);
+    struct answer *answer =
+        client_call(&client, "/test.Echo/Unary", bytes_of(big, SIZE), NULL, false);
+    client_wait(&client, answer->is_closed || client.is_closed);
+    assert_false(client.is_closed);
+    assert_int_equal(answer->grpc_status, GRPC_OK);
+    assert_true(answer->body.size >= SIZE);
+    free(big);
+    client_close(&client);
+    doors_stop(fixture);
+}
+
 static void silent_peer_is_asked_and_then_dropped(void **state) {
     struct net_limits limits = net_limits_default;
     limits.keepalive_interval_ms = 50;
@@ -489,6 +539,8 @@ int main(void) {
         cmocka_unit_test(stream_without_windows_holds_bounded_memory),
         cmocka_unit_test(deaf_peer_is_paused_then_closed),
         cmocka_unit_test(answers_nobody_reads_close_the_connection),
+        cmocka_unit_test(what_all_peers_have_not_read_leaves_no_room),
+        cmocka_unit_test(one_answer_may_be_larger_than_what_closes_a_connection),
         cmocka_unit_test(silent_peer_is_asked_and_then_dropped),
         cmocka_unit_test(connections_over_the_limit_are_refused),
         cmocka_unit_test(streams_over_the_limit_are_refused),

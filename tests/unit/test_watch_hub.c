@@ -340,6 +340,43 @@ static void a_refused_batch_comes_again_after_resume_without_gap_or_duplicate(vo
     expect(&f->a, "+k@2|+k@3+k@4|+k@5|");
 }
 
+static void put_large(struct fixture *f, const char *key, size_t size) {
+    uint8_t *value = calloc(1, size);
+    assert_non_null(value);
+    key_store_begin(f->store);
+    key_store_put(f->store, bytes_from_text(key), bytes_of(value, size), 0, NULL);
+    key_store_end(f->store);
+    free(value);
+}
+
+/* One batch is one message of a door: a thousand large values in it would be a gigabyte. */
+static void batches_of_large_values_are_bounded_by_their_bytes(void **state) {
+    enum { SIZE = 256 * 1024, N = 40, FIT = 4 };
+    struct fixture *f = *state;
+    watch(f, &f->a, "p", "q", 0);
+    for (int i = 0; i < N; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "p%02d", i);
+        put_large(f, key, SIZE);
+    }
+    watch_hub_publish(f->hub);
+    assert_int_equal(f->a.n_events, N);
+    assert_true(f->a.n_events_max <= FIT);
+    watch(f, &f->b, "p", "q", 1);
+    work_to_the_end(f);
+    assert_int_equal(f->b.n_events, N);
+    assert_true(f->b.n_events_max <= FIT);
+    /* What a deletion took away may have to be told along with it. */
+    for (int i = 0; i < N; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "p%02d", i);
+        delete (f, key);
+    }
+    watch_hub_publish(f->hub);
+    assert_int_equal(f->a.n_events, 2 * N);
+    assert_true(f->a.n_events_max <= FIT);
+}
+
 static void batches_are_bounded_but_a_revision_is_never_split(void **state) {
     struct fixture *f = *state;
     watch(f, &f->a, "p", "q", 0);
@@ -558,6 +595,7 @@ int main(void) {
         TEST(a_future_start_waits_for_its_revision),
         TEST(filters_leave_events_out_and_the_watcher_moves_on),
         TEST(a_refused_batch_comes_again_after_resume_without_gap_or_duplicate),
+        TEST(batches_of_large_values_are_bounded_by_their_bytes),
         TEST(batches_are_bounded_but_a_revision_is_never_split),
         TEST(a_watcher_compacted_away_is_told_and_dropped),
         TEST(another_watcher_may_be_removed_when_one_is_told_of_compaction),

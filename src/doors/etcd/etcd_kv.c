@@ -6,7 +6,20 @@
 
 #include <assert.h>
 
+/* Answers up to this size are always given. */
+enum { SMALL_ANSWER_SIZE_MAX = 64 * 1024 };
+
 /* --- Range. --- */
+
+/* Reads can be asked for faster than they are taken, and each may be as large as the whole store.
+ * Writes are answered in any case: they have happened. */
+static bool is_refused_for_size(struct grpc_call *call, size_t size) {
+    if (size <= SMALL_ANSWER_SIZE_MAX || grpc_call_has_room(call)) {
+        return false;
+    }
+    etcd_error_finish(call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
+    return true;
+}
 
 static void answer_range(struct grpc_call *call, const struct range_request *range) {
     struct etcd_door *door = etcd_door_of(call);
@@ -18,7 +31,11 @@ static void answer_range(struct grpc_call *call, const struct range_request *ran
     }
     struct etcd_header header = etcd_header_now(door);
     struct pb_writer writer;
-    if (etcd_answer_begin(call, etcd_range_size(&header, &outcome, range->keys_only), &writer)) {
+    size_t size = etcd_range_size(&header, &outcome, range->keys_only);
+    if (is_refused_for_size(call, size)) {
+        return;
+    }
+    if (etcd_answer_begin(call, size, &writer)) {
         etcd_range_write(&writer, &header, &outcome, range->keys_only);
         etcd_answer_finish(call, &writer);
     }
@@ -127,7 +144,9 @@ static void run_txn(struct grpc_call *call, const struct txn_request *txn) {
         return;
     }
     struct etcd_header header = etcd_header_now(door);
-    answer_txn(call, &header, &outcome, txn);
+    if (!is_refused_for_size(call, etcd_txn_size(&header, &outcome, txn))) {
+        answer_txn(call, &header, &outcome, txn);
+    }
 }
 
 static void txn_ready(struct grpc_call *call, struct bytes message) {
