@@ -20,6 +20,8 @@ SETTING_HEADER_TABLE_SIZE, SETTING_INITIAL_WINDOW_SIZE, SETTING_MAX_FRAME_SIZE =
 CANCEL = 8
 
 HEADER_SIZE = 9
+DEFAULT_WINDOW = 65535
+DATA_SIZE = 16384
 RECEIVE_SIZE = 65536
 
 Frame = collections.namedtuple("Frame", "type flags stream payload")
@@ -106,6 +108,8 @@ class Connection:
         self.goaway = None
         self.pongs = 0
         self.answers = collections.defaultdict(Answer)
+        self._window = self._stream_window = DEFAULT_WINDOW
+        self._more = collections.Counter()
         self._decoder = hpack.Decoder()
         self._debug = b""
         self._block = b""
@@ -169,8 +173,14 @@ class Connection:
             self.pongs += 1
         elif got.type == PING and self.polite:
             self.send(frame(PING, FLAG_ACK, payload=got.payload))
-        elif got.type == SETTINGS and not got.flags & FLAG_ACK and self.polite:
-            self.send(frame(SETTINGS, FLAG_ACK))
+        elif got.type == SETTINGS and not got.flags & FLAG_ACK:
+            for number, value in struct.iter_unpack(">HI", got.payload):
+                if number == SETTING_INITIAL_WINDOW_SIZE:
+                    self._stream_window = value
+            if self.polite:
+                self.send(frame(SETTINGS, FLAG_ACK))
+        elif got.type == WINDOW_UPDATE:
+            self._more[got.stream] += int.from_bytes(got.payload, "big")
         elif got.type == RST_STREAM:
             answer.reset = int.from_bytes(got.payload, "big")
         elif got.type == DATA:
@@ -194,6 +204,28 @@ class Connection:
         if "grpc-status" in fields:
             answer.grpc_status = int(fields["grpc-status"])
             answer.grpc_message = fields.get("grpc-message", "")
+
+    def send_data(self, stream, payload):
+        """DATA frames as the server's windows allow, then the end of the stream.
+
+        Stops early when the server has answered already.
+        """
+        answer = self.answers[stream]
+        sent = 0
+
+        def room():
+            here = self._stream_window + self._more[stream] - sent
+            return min(here, self._window + self._more[0] - sent, DATA_SIZE)
+
+        while sent < len(payload):
+            self.wait_for(lambda: room() > 0 or answer.is_complete or answer.reset is not None)
+            if answer.is_complete or answer.reset is not None:
+                return
+            part = payload[sent: sent + room()]
+            self.send(frame(DATA, 0, stream, part))
+            sent += len(part)
+        self._window -= sent
+        self.send(frame(DATA, FLAG_END_STREAM, stream))
 
     def wait_for(self, done, timeout_s=None):
         """Reads frames until done() answers something true, and answers that."""
