@@ -239,6 +239,33 @@ enum status key_store_range(const struct key_store *store, const struct range_re
     return STATUS_OK;
 }
 
+size_t key_store_count(const struct key_store *store, struct bytes key, struct bytes range_end) {
+    struct span span = span_of(key, range_end);
+    if (span.is_one) {
+        return key_store_find(store, key) != NULL;
+    }
+    return span.is_empty ? 0 : span_count_live(store->tree.root, &span);
+}
+
+size_t key_store_visit(const struct key_store *store, struct bytes key, struct bytes range_end,
+                       bool (*visit)(void *context, const struct record *record), void *context) {
+    size_t n = key_store_count(store, key, range_end);
+    if (n == 0) {
+        return 0;
+    }
+    struct key_tree_cursor cursor;
+    key_tree_seek(store->tree.root, key, true, &cursor);
+    size_t n_visited = 0;
+    while (n_visited < n) {
+        n_visited++;
+        if (!visit(context, key_tree_cursor_record(&cursor))) {
+            break;
+        }
+        key_tree_cursor_next(&cursor);
+    }
+    return n_visited;
+}
+
 void key_store_collect(const struct key_store *store, struct bytes key, struct bytes range_end,
                        struct arena *arena, struct record ***out_records, size_t *out_n) {
     struct range_request everything = {.key = key, .range_end = range_end};

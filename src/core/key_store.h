@@ -61,6 +61,13 @@ struct record *key_store_delete(struct key_store *store, struct record *live);
 /* The live newest record of a key, or NULL. */
 struct record *key_store_find(const struct key_store *store, struct bytes key);
 
+/* Visits the live newest records of a range in key order until `visit` returns false. Returns how
+ * many it visited. */
+size_t key_store_visit(const struct key_store *store, struct bytes key, struct bytes range_end,
+                       bool (*visit)(void *context, const struct record *record), void *context);
+/* How many live keys a range has; counted, not walked. */
+size_t key_store_count(const struct key_store *store, struct bytes key, struct bytes range_end);
+
 /* All live newest records of a range in key order, in arena memory. */
 void key_store_collect(const struct key_store *store, struct bytes key, struct bytes range_end,
                        struct arena *arena, struct record ***out_records, size_t *out_n);

@@ -164,27 +164,25 @@ static bool compare_holds_for(const struct compare *compare, const struct record
     return false;
 }
 
-static bool compare_holds(const struct key_store *keys, const struct compare *compare,
-                          struct arena *arena) {
+struct comparing {
+    const struct compare *compare;
+    bool holds;
+};
+
+static bool compare_one(void *context, const struct record *record) {
+    struct comparing *comparing = context;
+    comparing->holds = compare_holds_for(comparing->compare, record);
+    return comparing->holds;
+}
+
+/* Needs no memory: one transaction may compare everything thousands of times. */
+static bool compare_holds(const struct key_store *keys, const struct compare *compare) {
     static const struct record missing;
-    struct record *one = NULL;
-    struct record **records = &one;
-    size_t n = 0;
-    if (compare->range_end.size == 0) {
-        one = key_store_find(keys, compare->key);
-        n = one != NULL ? 1 : 0;
-    } else {
-        key_store_collect(keys, compare->key, compare->range_end, arena, &records, &n);
-    }
-    if (n == 0) {
+    struct comparing comparing = {.compare = compare};
+    if (key_store_visit(keys, compare->key, compare->range_end, compare_one, &comparing) == 0) {
         return compare->target != COMPARE_VALUE && compare_holds_for(compare, &missing);
     }
-    for (size_t i = 0; i < n; i++) {
-        if (!compare_holds_for(compare, records[i])) {
-            return false;
-        }
-    }
-    return true;
+    return comparing.holds;
 }
 
 /* --- Transactions. --- */
@@ -206,7 +204,7 @@ static void path_choose(const struct key_store *keys, const struct txn_request *
                         struct arena *arena, struct txn_path *path) {
     *path = (struct txn_path){.succeeded = true};
     for (size_t i = 0; i < request->n_compares && path->succeeded; i++) {
-        path->succeeded = compare_holds(keys, &request->compares[i], arena);
+        path->succeeded = compare_holds(keys, &request->compares[i]);
     }
     const struct operation *operations;
     size_t n;
@@ -233,8 +231,28 @@ static enum status range_check(const struct key_store *keys, const struct range_
                                                                 : STATUS_OK;
 }
 
+/* Adds what a range may gather. The limit does not count: it may cut only what was sorted. */
+static enum status range_count(const struct key_store *keys, const struct range_request *range,
+                               struct arena *arena, size_t *n_records) {
+    if (range->count_only || range->range_end.size == 0) {
+        return STATUS_OK;
+    }
+    if (range->revision <= 0) {
+        *n_records += key_store_count(keys, range->key, range->range_end);
+    } else {
+        struct range_request counting = *range;
+        struct range_outcome counted;
+        counting.count_only = true;
+        enum status status = key_store_range(keys, &counting, arena, &counted);
+        assert(status == STATUS_OK);
+        *n_records += (size_t)counted.count;
+    }
+    return *n_records > TXN_RECORDS_MAX ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
+}
+
 static enum status path_check(const struct key_store *keys, const struct lease_table *leases,
-                              const struct txn_request *request, const struct txn_path *path) {
+                              const struct txn_request *request, const struct txn_path *path,
+                              struct arena *arena, size_t *n_records) {
     const struct operation *operations;
     size_t n;
     enum status status = STATUS_OK;
@@ -243,6 +261,9 @@ static enum status path_check(const struct key_store *keys, const struct lease_t
         switch (operations[i].type) {
         case OPERATION_RANGE:
             status = range_check(keys, &operations[i].range);
+            if (status == STATUS_OK) {
+                status = range_count(keys, &operations[i].range, arena, n_records);
+            }
             break;
         case OPERATION_PUT:
             status = put_check_key(keys, &operations[i].put);
@@ -253,7 +274,8 @@ static enum status path_check(const struct key_store *keys, const struct lease_t
         case OPERATION_DELETE:
             break;
         case OPERATION_TXN:
-            status = path_check(keys, leases, &operations[i].txn, &path->nested[i]);
+            status = path_check(keys, leases, &operations[i].txn, &path->nested[i], arena,
+                                n_records);
             break;
         }
     }
@@ -297,7 +319,8 @@ enum status txn_run(struct key_store *keys, struct lease_table *leases,
                     struct txn_outcome *out_outcome) {
     struct txn_path path;
     path_choose(keys, request, arena, &path);
-    enum status status = path_check(keys, leases, request, &path);
+    size_t n_records = 0;
+    enum status status = path_check(keys, leases, request, &path, arena, &n_records);
     if (status == STATUS_OK) {
         key_store_begin(keys);
         path_run(keys, leases, request, &path, arena, out_outcome);

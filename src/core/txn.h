@@ -20,7 +20,12 @@ enum status txn_put(struct key_store *keys, struct lease_table *leases,
 void txn_delete(struct key_store *keys, struct lease_table *leases,
                 const struct delete_request *request, struct arena *arena,
                 struct delete_outcome *out_outcome);
-/* Also STATUS_REVISION_COMPACTED and STATUS_REVISION_FUTURE, from ranges inside. */
+/* Records that the ranges of one transaction may gather, all together: they are held at the same
+ * time, and a transaction in the log is carried out again at every start. No answer could carry
+ * more: it ends at 2 GiB. */
+enum { TXN_RECORDS_MAX = 16 * 1024 * 1024 };
+/* Also STATUS_REVISION_COMPACTED and STATUS_REVISION_FUTURE, from ranges inside, and
+ * STATUS_REQUEST_TOO_LARGE when these would gather too much. */
 enum status txn_run(struct key_store *keys, struct lease_table *leases,
                     const struct txn_request *request, struct arena *arena,
                     struct txn_outcome *out_outcome);

@@ -149,6 +149,79 @@ static void a_range_compares_by_all_of_its_keys(void **state) {
     fixture_clear(&fixture);
 }
 
+static void put_numbered(struct fixture *fixture, unsigned n) {
+    struct key_store *keys = state_machine_keys(fixture->machine);
+    key_store_begin(keys);
+    for (unsigned i = 0; i < n; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%06u", i);
+        key_store_put(keys, bytes_from_text(key), bytes_from_text("v"), 0, NULL);
+    }
+    key_store_end(keys);
+}
+
+/* Such a transaction would be carried out again at every start. */
+static void comparing_everything_many_times_takes_no_memory(void **state) {
+    enum { KEYS = 10000, COMPARES = 128 };
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put_numbered(&fixture, KEYS);
+    struct compare compares[COMPARES];
+    for (size_t i = 0; i < COMPARES; i++) {
+        compares[i] = number_is("a", COMPARE_VERSION, COMPARE_GREATER, 0);
+        compares[i].range_end = bytes_from_text("z");
+    }
+    struct txn_request request = {.n_compares = COMPARES, .compares = compares};
+    struct txn_outcome outcome;
+    arena_reset(&fixture.arena);
+    arena_alloc(&fixture.arena, 1);
+    const struct arena before = fixture.arena;
+    assert_int_equal(txn_run(state_machine_keys(fixture.machine),
+                             state_machine_leases(fixture.machine), &request, &fixture.arena,
+                             &outcome),
+                     STATUS_OK);
+    assert_true(outcome.succeeded);
+    assert_ptr_equal(fixture.arena.blocks, before.blocks);
+    fixture_clear(&fixture);
+}
+
+static void ranges_that_would_gather_too_much_fail_the_whole(void **state) {
+    enum { KEYS = 20000, RANGES = 1000 };
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put_numbered(&fixture, KEYS);
+    struct key_store *keys = state_machine_keys(fixture.machine);
+    struct lease_table *leases = state_machine_leases(fixture.machine);
+    static struct operation operations[RANGES + 1];
+    operations[0] = (struct operation){
+        .type = OPERATION_PUT, .put = {.key = bytes_from_text("x"), .value = {0}}};
+    for (size_t i = 1; i <= RANGES; i++) {
+        operations[i] = (struct operation){
+            .type = OPERATION_RANGE,
+            .range = {.key = bytes_from_text("k"), .range_end = bytes_from_text("l")}};
+    }
+    struct txn_request request = {.n_success = RANGES + 1, .success = operations};
+    struct txn_outcome outcome;
+    assert_int_equal(txn_run(keys, leases, &request, &fixture.arena, &outcome),
+                     STATUS_REQUEST_TOO_LARGE);
+    assert_null(key_store_find(keys, bytes_from_text("x")));
+    request.n_success = 3;
+    assert_int_equal(txn_run(keys, leases, &request, &fixture.arena, &outcome), STATUS_OK);
+    assert_int_equal(outcome.outcomes[2].range.n_records, KEYS);
+    /* What is gone now but was there then counts as well. */
+    int64_t revision = key_store_revision(keys);
+    struct delete_request delete = {.key = bytes_from_text("k"), .range_end = bytes_from_text("l")};
+    struct delete_outcome deleted;
+    txn_delete(keys, leases, &delete, &fixture.arena, &deleted);
+    request.n_success = RANGES + 1;
+    for (size_t i = 1; i <= RANGES; i++) {
+        operations[i].range.revision = revision;
+    }
+    assert_int_equal(txn_run(keys, leases, &request, &fixture.arena, &outcome),
+                     STATUS_REQUEST_TOO_LARGE);
+    fixture_clear(&fixture);
+}
+
 static void all_compares_must_hold(void **state) {
     struct fixture fixture;
     fixture_init(&fixture);
@@ -377,6 +450,8 @@ int main(void) {
         cmocka_unit_test(values_compare_as_bytes),
         cmocka_unit_test(a_missing_key_compares_as_zero_but_has_no_value),
         cmocka_unit_test(a_range_compares_by_all_of_its_keys),
+        cmocka_unit_test(comparing_everything_many_times_takes_no_memory),
+        cmocka_unit_test(ranges_that_would_gather_too_much_fail_the_whole),
         cmocka_unit_test(all_compares_must_hold),
         cmocka_unit_test(all_changes_share_one_revision),
         cmocka_unit_test(the_failing_branch_runs_when_a_compare_does_not_hold),
