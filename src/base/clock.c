@@ -23,3 +23,8 @@ int64_t clock_wall_ms(void) {
     struct timespec now = clock_read(CLOCK_REALTIME);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
+
+uint64_t clock_thread_ms(void) {
+    struct timespec spent = clock_read(CLOCK_THREAD_CPUTIME_ID);
+    return (uint64_t)spent.tv_sec * 1000 + (uint64_t)spent.tv_nsec / 1000000;
+}

@@ -31,6 +31,8 @@ static void expiry_timer_fired(uv_timer_t *timer) {
 void expiry_init(struct service *service) {
     list_init(&service->waiting_renewals);
     service->turn_ms = clock_boottime_ms();
+    service->turn_work_ms = clock_thread_ms();
+    service->polled_ms = service->turn_ms;
     service->expiry_timer_ms = UINT64_MAX;
     uv_timer_init(service->loop, &service->expiry_timer);
     service->expiry_timer.data = service;
@@ -209,6 +211,12 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
  * read first, and those that lost their connection need a moment. */
 static bool expiry_is_held(struct service *service, uint64_t now_ms) {
     uint64_t away_ms = now_ms - service->turn_ms;
+    /* A long turn of our own work is no absence. Were it one, whoever keeps us busy would keep dead
+     * holders' leases alive. */
+    uint64_t work_ms = clock_thread_ms();
+    uint64_t worked_ms = work_ms - service->turn_work_ms;
+    service->turn_work_ms = work_ms;
+    away_ms -= worked_ms < away_ms ? worked_ms : away_ms;
     /* Raft's tick and the watch over the disk wake the loop. */
     uint64_t sleep_ms_max =
         service->options.heartbeat_ms < SLEEP_MS_MAX ? service->options.heartbeat_ms : SLEEP_MS_MAX;
@@ -238,15 +246,18 @@ void expiry_run(struct service *service) {
     uint64_t now_ms = clock_boottime_ms();
     bool is_held = expiry_is_held(service, now_ms);
     if (service->serving && !is_held && !service->closing && !service->failed) {
-        expiry_propose(service, now_ms);
+        /* The process may have been stopped since the sockets were read, for too short a time to be
+         * noticed: only what was due before they were read is over for certain. */
+        expiry_propose(service, now_ms < service->polled_ms ? now_ms : service->polled_ms);
     }
 }
 
 void expiry_arm(struct service *service) {
+    service->polled_ms = clock_boottime_ms();
     if (!service->serving || service->closing || service->failed) {
         return;
     }
-    uint64_t now_ms = clock_boottime_ms();
+    uint64_t now_ms = service->polled_ms;
     uint64_t next_ms = lease_table_next_ms(state_machine_leases(service->machine));
     if (next_ms == UINT64_MAX || expiry_free_batch(service) == NULL) {
         /* Nothing to wait for, or the end of a batch will bring us back. */

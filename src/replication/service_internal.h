@@ -93,6 +93,8 @@ struct service {
     struct expiry_batch *expiry[EXPIRY_IN_FLIGHT_MAX];
     struct list waiting_renewals;
     uint64_t turn_ms;       /* when the loop last came round */
+    uint64_t turn_work_ms;  /* what this thread had worked until then */
+    uint64_t polled_ms;     /* what came before this has been read when polling is over */
     uint64_t hold_until_ms; /* after a stall nothing expires before this */
     bool is_stalled;
     uv_timer_t expiry_timer;

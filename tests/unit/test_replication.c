@@ -405,6 +405,102 @@ static void after_a_stall_nothing_expires_before_the_sockets_are_read(void **sta
     node_remove_dir(&node);
 }
 
+/* --- The process stops, for less than what counts as a stall, at the worst moment: the sockets have
+ * been read, and expiry comes next. --- */
+
+struct late_heartbeat {
+    struct node *node;
+    uv_check_t check;
+    uv_pipe_t pipe;
+    int end;
+    bool is_sent;
+    struct renewal_waiter renewal;
+};
+
+static void heartbeat_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer) {
+    static char bytes[16];
+    (void)handle;
+    (void)size;
+    *buffer = uv_buf_init(bytes, sizeof bytes);
+}
+
+static void heartbeat_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
+    struct late_heartbeat *heartbeat = stream->data;
+    (void)buffer;
+    if (size > 0) {
+        int64_t ttl_ms;
+        struct renewal_waiter *waiter = &heartbeat->renewal;
+        waiter->status = service_renew(heartbeat->node->service, &waiter->renewal, &ttl_ms);
+        waiter->done = waiter->status != STATUS_PENDING;
+    }
+}
+
+/* Of libuv's check handles the one started last runs first: before the service's own. */
+static void heartbeat_after_polling(uv_check_t *check) {
+    struct late_heartbeat *heartbeat = check->data;
+    struct lease_table *leases = state_machine_leases(service_state(heartbeat->node->service));
+    int64_t remaining_ms = INT64_MAX;
+    lease_table_remaining(leases, heartbeat->renewal.renewal.id, clock_boottime_ms(),
+                          &remaining_ms);
+    if (heartbeat->is_sent || remaining_ms > 120) {
+        return;
+    }
+    heartbeat->is_sent = true;
+    assert_int_equal(write(heartbeat->end, "x", 1), 1);
+    usleep(200 * 1000);
+}
+
+static void a_heartbeat_that_came_before_the_deadline_counts_wherever_the_process_stopped(
+    void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    struct late_heartbeat heartbeat = {
+        .node = &node, .renewal = {.renewal = {.id = 3, .done = renewal_done}}};
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    heartbeat.end = ends[1];
+    uv_pipe_init(&node.loop, &heartbeat.pipe, 0);
+    assert_int_equal(uv_pipe_open(&heartbeat.pipe, ends[0]), 0);
+    heartbeat.pipe.data = &heartbeat;
+    uv_read_start((uv_stream_t *)&heartbeat.pipe, heartbeat_alloc, heartbeat_read);
+    struct command grant = grant_command(3, 400);
+    assert_int_equal(run(&node, &grant).status, STATUS_OK);
+    uv_check_init(&node.loop, &heartbeat.check);
+    heartbeat.check.data = &heartbeat;
+    uv_check_start(&heartbeat.check, heartbeat_after_polling);
+    wait_for(&node, &heartbeat.renewal.done);
+    assert_int_equal(heartbeat.renewal.status, STATUS_OK);
+    uv_close((uv_handle_t *)&heartbeat.check, NULL);
+    uv_close((uv_handle_t *)&heartbeat.pipe, NULL);
+    close(ends[1]);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
+/* Turns that are long because of our own work are no stall: who could keep us at work could keep a
+ * dead holder's lease for ever. */
+static void expiry_goes_on_while_every_turn_is_long(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    struct command grant = grant_command(3, 100);
+    assert_int_equal(run(&node, &grant).status, STATUS_OK);
+    struct lease_table *leases = state_machine_leases(service_state(node.service));
+    unsigned turns = 0;
+    for (; turns < 12 && lease_table_count(leases) > 0; turns++) {
+        uint64_t until_ms = clock_boottime_ms() + 400;
+        while (clock_boottime_ms() < until_ms) {
+        }
+        uv_run(&node.loop, UV_RUN_NOWAIT);
+    }
+    assert_int_equal(lease_table_count(leases), 0);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 static void requests_in_flight_at_the_close_are_told_so(void **state) {
     (void)state;
     struct node node;
@@ -540,6 +636,9 @@ int main(void) {
         cmocka_unit_test(a_lease_expires_on_time_and_never_early),
         cmocka_unit_test(a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found),
         cmocka_unit_test(after_a_stall_nothing_expires_before_the_sockets_are_read),
+        cmocka_unit_test(
+            a_heartbeat_that_came_before_the_deadline_counts_wherever_the_process_stopped),
+        cmocka_unit_test(expiry_goes_on_while_every_turn_is_long),
         cmocka_unit_test(requests_in_flight_at_the_close_are_told_so),
         cmocka_unit_test(a_damaged_closed_segment_stops_the_start_with_a_reason),
         cmocka_unit_test(damage_among_acknowledged_entries_of_an_open_segment_stops_the_start),
