@@ -37,10 +37,14 @@ def check_puts(rpc, history):
 
 def forget_round(rpc, history):
     """Keeps some puts of the round for all time and removes the others."""
+    if not history.writes:
+        return
     acknowledged = [write for write in history.writes if write.revision]
-    history.kept.update({write.key: write.revision for write in acknowledged[-KEPT_A_ROUND:]})
-    begin = b"/puts/"
-    for key in sorted(history.kept) + [end_of(b"/puts/")]:
+    kept = {write.key: write.revision for write in acknowledged[-KEPT_A_ROUND:]}
+    history.kept.update(kept)
+    # Keys of later rounds come behind those of earlier ones.
+    begin = min(write.key for write in history.writes)
+    for key in sorted(kept) + [end_of(b"/puts/")]:
         if begin < key:
             history.saw("deletes", rpc.delete(begin, key).header.revision)
         begin = key + b"\0"
