@@ -58,7 +58,9 @@ static bool has_alarm(struct state_machine *machine, uint64_t member_id) {
 static void watch_quota(struct housekeeping *housekeeping, struct state_machine *machine) {
     struct key_store_stats stats;
     key_store_stats(state_machine_keys(machine), &stats);
-    if (stats.bytes <= housekeeping->quota_bytes || housekeeping->is_alarming) {
+    /* Leases without keys fill a node as well. */
+    uint64_t bytes = stats.bytes + lease_table_bytes(state_machine_leases(machine));
+    if (bytes <= housekeeping->quota_bytes || housekeeping->is_alarming) {
         return;
     }
     struct service_info info;
