@@ -136,7 +136,7 @@ static void drop_compacted(struct watcher *watcher, int64_t compacted_revision) 
     compacted(data, compacted_revision);
 }
 
-/* Gives one watcher its turn; returns how many records were looked at. */
+/* Gives one watcher its turn; returns how much work it was, in records looked at. */
 static size_t catch_up(struct watcher *watcher) {
     struct watch_hub *hub = watcher->hub;
     struct watch_events *batch = &hub->batch;
@@ -172,7 +172,7 @@ static size_t catch_up(struct watcher *watcher) {
     } else {
         watcher_enter(watcher, WATCHER_BEHIND); /* at the end of the queue */
     }
-    return n_seen;
+    return n_seen + n_bytes / WATCH_BYTES_A_RECORD;
 }
 
 bool watch_hub_work(struct watch_hub *hub, size_t budget) {

@@ -363,6 +363,8 @@ static void batches_of_large_values_are_bounded_by_their_bytes(void **state) {
     assert_int_equal(f->a.n_events, N);
     assert_true(f->a.n_events_max <= FIT);
     watch(f, &f->b, "p", "q", 1);
+    assert_true(watch_hub_work(f->hub, 2000));
+    assert_true(f->b.n_batches <= 2);
     work_to_the_end(f);
     assert_int_equal(f->b.n_events, N);
     assert_true(f->b.n_events_max <= FIT);
