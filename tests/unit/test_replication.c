@@ -405,8 +405,8 @@ static void after_a_stall_nothing_expires_before_the_sockets_are_read(void **sta
     node_remove_dir(&node);
 }
 
-/* --- The process stops, for less than what counts as a stall, at the worst moment: the sockets have
- * been read, and expiry comes next. --- */
+/* --- The process stops, for less than what counts as a stall, at the worst moment: the sockets
+ * have been read, and expiry comes next. --- */
 
 struct late_heartbeat {
     struct node *node;
