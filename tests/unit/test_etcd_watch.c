@@ -242,6 +242,27 @@ static void progress_is_told_only_when_nothing_is_owed(void **state) {
     fake_call_close(stream);
 }
 
+static void many_questions_for_the_progress_of_many_watches_get_one_answer(void **state) {
+    enum { WATCHES = 3, QUESTIONS = 10 };
+    struct fixture *fixture = *state;
+    struct grpc_call *stream = open_watch(fixture);
+    for (int i = 0; i < WATCHES; i++) {
+        watch(stream, &(struct watch_options){.key = "k"});
+        assert_created(stream, i);
+    }
+    for (int i = 0; i < QUESTIONS; i++) {
+        ask_progress(stream);
+    }
+    assert_int_equal(stream->n_taken, stream->n_sent);
+    tick(fixture);
+    Etcdserverpb__WatchResponse *response = take_watch(stream);
+    assert_int_equal(response->watch_id, -1);
+    assert_int_equal(response->header->revision, 1);
+    free_watch(response);
+    assert_int_equal(stream->n_taken, stream->n_sent);
+    fake_call_close(stream);
+}
+
 static void quiet_watches_are_told_of_progress_in_time(void **state) {
     struct fixture *fixture = *state;
     struct grpc_call *stream = open_watch(fixture);
@@ -335,6 +356,7 @@ int main(void) {
         TEST(a_stream_that_does_not_read_is_caught_up_later),
         TEST(a_blocked_stream_may_go_away),
         TEST(progress_is_told_only_when_nothing_is_owed),
+        TEST(many_questions_for_the_progress_of_many_watches_get_one_answer),
         TEST(quiet_watches_are_told_of_progress_in_time),
         TEST(large_answers_come_in_parts_for_those_who_agreed),
     };

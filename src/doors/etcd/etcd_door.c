@@ -8,6 +8,7 @@
 const struct etcd_door_options etcd_door_options_default = {
     .progress_interval_ms = 10 * 60 * 1000, /* etcd's */
     .watches_per_stream_max = 100 * 1000,
+    .progress_at_once_watches_max = 100,
     .watch_bytes_per_stream_max = (size_t)16 * 1024 * 1024,
     .renewals_per_stream_max = 100 * 1000,
     .snapshots_max = 2,

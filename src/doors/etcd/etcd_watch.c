@@ -187,7 +187,10 @@ static bool all_current(struct etcd_watch_stream *stream) {
 /* The client takes the revision of the answer as seen by all its watches: it must not overtake an
  * event that one of them is still owed. */
 static void progress(struct etcd_watch_stream *stream) {
-    if (all_current(stream)) {
+    /* Looking at many watches for each of many requests would hold everybody up: those are told
+     * together, at the next tick. */
+    bool is_cheap = stream->table.count <= stream->door->options.progress_at_once_watches_max;
+    if (is_cheap && all_current(stream)) {
         send_progress(stream, NO_WATCH_ID);
     } else if (!stream->progress_owed) {
         stream->progress_owed = true;
