@@ -4,7 +4,7 @@ DATA_DIR ?= ./data
 FUZZ_SECONDS ?= 30
 PREFIX ?= /usr/local
 
-.PHONY: help setup build run test asan fuzz bench soak format install clean
+.PHONY: help setup build run test accept asan fuzz bench soak format install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -22,6 +22,10 @@ run: build ## build, then serve on 127.0.0.1:2379 in the foreground
 
 test: ## every test, the last line is the count
 	@BUILD=$(BUILD) tools/run-tests
+
+accept: build ## what was promised of one node, line by line, with figures
+	@ninja -C $(BUILD) lease-load
+	@LEASED=$(CURDIR)/$(BUILD)/leased tools/accept $(LINES)
 
 asan: ## the Meson tests under AddressSanitizer and UBSan, in build-asan
 	@BUILD=$(BUILD) tools/run-tests --only sanitized
