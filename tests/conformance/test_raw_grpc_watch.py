@@ -334,9 +334,13 @@ def large_history(rpc, at):
 
 
 def test_fragments_are_marked_and_complete(rpc, at):
-    start, values = large_history(rpc, at)
+    """One revision of eight megabytes: deletes that tell what was there."""
+    values = [bytes([number]) * (1024 * 1024) for number in range(8)]
+    for number, value in enumerate(values):
+        rpc.put(at(f"k{number}"), value)
     with rpc.watch() as stream:
-        stream.create(at("k"), start_revision=start, fragment=True)
+        stream.create(at(), end_of(at()), prev_kv=True, fragment=True)
+        rpc.delete(at(), end_of(at()))
         responses = [stream.receive()]
         events = list(responses[0].events)
         while len(events) < len(values):
@@ -346,9 +350,9 @@ def test_fragments_are_marked_and_complete(rpc, at):
         assert [response.fragment for response in responses[:-1]] == [True] * (len(responses) - 1)
         assert responses[-1].fragment is False
         assert {response.watch_id for response in responses} == {0}
-        assert [event.kv.value for event in events] == values
+        assert [event.prev_kv.value for event in events] == values
+        assert len({event.kv.mod_revision for event in events}) == 1
         assert max(response.ByteSize() for response in responses) <= 2 * 1024 * 1024
-    rpc.delete(at("k"))
 
 
 def test_large_history_without_fragments_loses_nothing(rpc, at):
