@@ -30,6 +30,10 @@ static inline void list_append(struct list *list, struct list *node) {
     list->previous = node;
 }
 
+static inline void list_prepend(struct list *list, struct list *node) {
+    list_append(list->next, node);
+}
+
 /* Takes a node out and leaves it linked to itself, so removing twice is harmless. */
 static inline void list_remove(struct list *node) {
     node->previous->next = node->next;

@@ -1,0 +1,535 @@
+#include "replication/peers.h"
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "replication/peer_dial.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PEER_BACKLOG = 128,
+    /* Between two attempts to reach a member. */
+    PEER_RETRY_MS = 100,
+    /* A peer that connects must say hello within this. */
+    PEER_HELLO_TIMEOUT_MS = 2000,
+    /* Connections that have not said who they are; further ones are closed at once. */
+    PEER_STRANGERS_MAX = 64,
+    PEER_READ_SIZE = 64 * 1024,
+    /* Bytes waiting on a link; above, frames are refused. */
+    PEER_QUEUE_SIZE_MAX = 32 * 1024 * 1024
+};
+
+/* Our link to a member. */
+struct peer_link {
+    struct peers *peers;
+    struct list in_links;
+    uint64_t id;
+    char address[PEER_ADDRESS_SIZE_MAX + 1];
+    struct peer_dial *dial; /* under way */
+    uv_stream_t *stream;    /* connected */
+    struct buffer queue;    /* to be written at the next flush */
+    size_t in_flight;       /* bytes given to libuv */
+    uint64_t retry_ms;      /* not before this */
+    const char *last_reason;
+    bool is_removed;
+};
+
+/* A connection from a peer: a stranger until its hello is read, then its link to us. */
+struct peer_visitor {
+    struct peers *peers;
+    struct list in_visitors;
+    uv_tcp_t *tcp;
+    uv_timer_t timer;
+    uint64_t id; /* 0: a stranger */
+    char address[PEER_ADDRESS_SIZE_MAX + 1];
+    struct buffer received;
+    bool is_closing;
+};
+
+struct peers {
+    uv_loop_t *loop;
+    struct peers_options options;
+    const struct peers_callbacks *callbacks;
+    void *data;
+    uv_tcp_t listener;
+    uv_timer_t retry;
+    struct list links;
+    struct list visitors;
+    size_t n_strangers;
+    struct arena arena;
+    uint8_t *read_buffer;
+    bool is_listening;
+    bool is_closing;
+    size_t n_handles; /* that must close before the object may go */
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+static void maybe_closed(struct peers *peers) {
+    if (!peers->is_closing || peers->n_handles > 0) {
+        return;
+    }
+    void (*closed)(void *data) = peers->closed;
+    void *data = peers->closed_data;
+    arena_clear(&peers->arena);
+    free(peers->read_buffer);
+    free(peers);
+    closed(data);
+}
+
+static void own_handle_closed(uv_handle_t *handle) {
+    struct peers *peers = handle->data;
+    peers->n_handles--;
+    maybe_closed(peers);
+}
+
+/* --- Links: from us to them. --- */
+
+static struct peer_hello hello_to(const struct peers *peers, uint64_t id,
+                                  enum peer_purpose purpose) {
+    struct peer_hello hello = {.cluster_id = peers->options.cluster_id,
+                               .from_id = peers->options.self_id,
+                               .to_id = id,
+                               .purpose = purpose};
+    snprintf(hello.address, sizeof hello.address, "%s", peers->options.address);
+    return hello;
+}
+
+static void link_free_if_done(struct peer_link *link) {
+    if (link->is_removed && link->dial == NULL && link->stream == NULL) {
+        list_remove(&link->in_links);
+        buffer_clear(&link->queue);
+        free(link);
+    }
+}
+
+static void link_stream_closed(uv_handle_t *handle) {
+    struct peers *peers = handle->data;
+    free(handle);
+    peers->n_handles--;
+    maybe_closed(peers);
+}
+
+static void link_lose(struct peer_link *link, const char *reason) {
+    if (link->stream == NULL) {
+        return;
+    }
+    struct peers *peers = link->peers;
+    uv_stream_t *stream = link->stream;
+    link->stream = NULL;
+    link->queue.size = 0;
+    link->in_flight = 0;
+    link->retry_ms = uv_now(peers->loop) + PEER_RETRY_MS;
+    stream->data = peers;
+    uv_close((uv_handle_t *)stream, link_stream_closed);
+    if (!peers->is_closing) {
+        log_info("peer link lost", LOG_TEXT("address", link->address), LOG_TEXT("reason", reason));
+        peers->callbacks->link_lost(peers->data, link->id);
+    }
+}
+
+static void link_give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
+    static char nothing[16];
+    (void)handle;
+    (void)suggested;
+    *out_buffer = uv_buf_init(nothing, sizeof nothing);
+}
+
+/* The other side never sends on our link: only its end is of interest. */
+static void link_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
+    (void)buffer;
+    if (size != 0) {
+        link_lose(stream->data, size < 0 ? uv_strerror((int)size) : "unexpected bytes");
+    }
+}
+
+static void link_dialled(void *data, uv_stream_t *stream, const char *reason) {
+    struct peer_link *link = data;
+    struct peers *peers = link->peers;
+    link->dial = NULL;
+    if (stream == NULL) {
+        link->retry_ms = uv_now(peers->loop) + PEER_RETRY_MS;
+        if (link->last_reason == NULL || strcmp(link->last_reason, reason) != 0) {
+            log_warning("peer not reached", LOG_TEXT("address", link->address),
+                        LOG_TEXT("reason", reason));
+        }
+        link->last_reason = reason;
+        link_free_if_done(link);
+        return;
+    }
+    peers->n_handles++;
+    link->last_reason = NULL;
+    link->stream = stream;
+    stream->data = link;
+    log_info("peer link open", LOG_TEXT("address", link->address));
+    if (link->is_removed || uv_read_start(stream, link_give_room, link_read) != 0) {
+        link_lose(link, "removed");
+        link_free_if_done(link);
+    }
+}
+
+static void links_retry(uv_timer_t *timer) {
+    struct peers *peers = timer->data;
+    for (struct list *node = peers->links.next; node != &peers->links; node = node->next) {
+        struct peer_link *link = list_entry(node, struct peer_link, in_links);
+        if (link->stream == NULL && link->dial == NULL && !link->is_removed &&
+            link->retry_ms <= uv_now(peers->loop)) {
+            struct peer_hello hello = hello_to(peers, link->id, PEER_FOR_LINK);
+            link->dial = peer_dial_start(peers->loop, link->address, &hello, link_dialled, link);
+        }
+    }
+}
+
+static struct peer_link *link_find(const struct peers *peers, uint64_t id) {
+    for (struct list *node = peers->links.next; node != &peers->links; node = node->next) {
+        struct peer_link *link = list_entry(node, struct peer_link, in_links);
+        if (link->id == id && !link->is_removed) {
+            return link;
+        }
+    }
+    return NULL;
+}
+
+static void link_remove(struct peer_link *link) {
+    link->is_removed = true;
+    if (link->dial != NULL) {
+        peer_dial_cancel(link->dial);
+        return; /* link_dialled() frees it */
+    }
+    link_lose(link, "removed");
+    link_free_if_done(link);
+}
+
+void peers_set_member(struct peers *peers, uint64_t id, const char *address) {
+    struct peer_link *link = link_find(peers, id);
+    if (link != NULL && strcmp(link->address, address) == 0) {
+        return;
+    }
+    if (link != NULL) {
+        link_remove(link);
+    }
+    link = calloc(1, sizeof *link);
+    if (link == NULL) {
+        abort();
+    }
+    link->peers = peers;
+    link->id = id;
+    snprintf(link->address, sizeof link->address, "%s", address);
+    buffer_init(&link->queue);
+    list_append(&peers->links, &link->in_links);
+    links_retry(&peers->retry);
+}
+
+void peers_remove_member(struct peers *peers, uint64_t id) {
+    struct peer_link *link = link_find(peers, id);
+    if (link != NULL) {
+        link_remove(link);
+    }
+}
+
+bool peers_is_linked(const struct peers *peers, uint64_t id) {
+    struct peer_link *link = link_find(peers, id);
+    return link != NULL && link->stream != NULL;
+}
+
+bool peers_send(struct peers *peers, uint64_t to_id, const struct peer_frame *frame) {
+    struct peer_link *link = link_find(peers, to_id);
+    if (link == NULL || link->stream == NULL ||
+        link->queue.size + link->in_flight > PEER_QUEUE_SIZE_MAX) {
+        return false;
+    }
+    peer_frame_encode(&link->queue, frame);
+    return true;
+}
+
+struct link_write {
+    uv_write_t request;
+    struct peers *peers;
+    uint64_t id;
+    uv_stream_t *stream;
+    size_t size;
+    uint8_t bytes[];
+};
+
+static void link_written(uv_write_t *request, int status) {
+    struct link_write *write = list_entry(request, struct link_write, request);
+    struct peer_link *link = link_find(write->peers, write->id);
+    /* The link may have been lost, and opened again, since. */
+    if (link != NULL && link->stream == write->stream) {
+        link->in_flight -= write->size;
+        if (status != 0) {
+            link_lose(link, uv_strerror(status));
+        }
+    }
+    free(write);
+}
+
+static void link_flush(struct peer_link *link) {
+    struct link_write *write = malloc(sizeof *write + link->queue.size);
+    if (write == NULL) {
+        abort();
+    }
+    write->peers = link->peers;
+    write->id = link->id;
+    write->stream = link->stream;
+    write->size = link->queue.size;
+    memcpy(write->bytes, link->queue.data, link->queue.size);
+    link->in_flight += link->queue.size;
+    link->queue.size = 0;
+    uv_buf_t buffer = uv_buf_init((char *)write->bytes, (unsigned)write->size);
+    int rv = uv_write(&write->request, link->stream, &buffer, 1, link_written);
+    if (rv != 0) {
+        free(write);
+        link_lose(link, uv_strerror(rv));
+    }
+}
+
+void peers_flush(struct peers *peers) {
+    for (struct list *node = peers->links.next, *next; node != &peers->links; node = next) {
+        struct peer_link *link = list_entry(node, struct peer_link, in_links);
+        next = node->next;
+        if (link->stream != NULL && link->queue.size > 0) {
+            link_flush(link);
+        }
+    }
+}
+
+struct peer_dial *peers_dial_raft(struct peers *peers, uint64_t id, const char *address,
+                                  void (*done)(void *data, uv_stream_t *stream,
+                                               const char *reason),
+                                  void *data) {
+    struct peer_hello hello = hello_to(peers, id, PEER_FOR_RAFT);
+    return peer_dial_start(peers->loop, address, &hello, done, data);
+}
+
+/* --- Visitors: from them to us. --- */
+
+static void visitor_freed(uv_handle_t *handle) {
+    struct peer_visitor *visitor = handle->data;
+    struct peers *peers = visitor->peers;
+    buffer_clear(&visitor->received);
+    free(visitor);
+    peers->n_handles--;
+    maybe_closed(peers);
+}
+
+static void visitor_tcp_closed(uv_handle_t *handle) {
+    struct peer_visitor *visitor = handle->data;
+    free(handle);
+    uv_close((uv_handle_t *)&visitor->timer, visitor_freed);
+}
+
+/* Ends a visit; the stream goes along unless it was given away. */
+static void visitor_end(struct peer_visitor *visitor) {
+    if (visitor->is_closing) {
+        return;
+    }
+    visitor->is_closing = true;
+    list_remove(&visitor->in_visitors);
+    visitor->peers->n_strangers -= visitor->id == 0;
+    uv_timer_stop(&visitor->timer);
+    if (visitor->tcp != NULL) {
+        uv_close((uv_handle_t *)visitor->tcp, visitor_tcp_closed);
+    } else {
+        uv_close((uv_handle_t *)&visitor->timer, visitor_freed);
+    }
+}
+
+static void visitor_timed_out(uv_timer_t *timer) {
+    visitor_end(timer->data);
+}
+
+static bool write_answer(struct peer_visitor *visitor, enum peer_answer answer) {
+    uint8_t byte = (uint8_t)answer;
+    uv_buf_t buffer = uv_buf_init((char *)&byte, 1);
+    return uv_try_write((uv_stream_t *)visitor->tcp, &buffer, 1) == 1;
+}
+
+/* True when the hello is complete and welcome; the visitor may have ended otherwise. */
+static bool visitor_greet(struct peer_visitor *visitor) {
+    struct peers *peers = visitor->peers;
+    struct bytes received = bytes_of(visitor->received.data, visitor->received.size);
+    if (received.size < PEER_HELLO_PREFIX_SIZE) {
+        return false;
+    }
+    size_t size = peer_hello_size(received);
+    if (size == 0) {
+        visitor_end(visitor);
+        return false;
+    }
+    if (received.size < size) {
+        return false;
+    }
+    struct peer_hello hello;
+    enum peer_answer answer = peer_hello_decode(
+        bytes_of(received.data, size), peers->options.cluster_id, peers->options.self_id, &hello);
+    if (answer != PEER_WELCOME) {
+        log_warning("peer refused", LOG_TEXT("address", hello.address),
+                    LOG_NUMBER("reason", answer));
+    }
+    if (!write_answer(visitor, answer) || answer != PEER_WELCOME) {
+        visitor_end(visitor);
+        return false;
+    }
+    uv_timer_stop(&visitor->timer);
+    peers->n_strangers--;
+    visitor->id = hello.from_id;
+    memcpy(visitor->address, hello.address, sizeof visitor->address);
+    memmove(visitor->received.data, visitor->received.data + size, received.size - size);
+    visitor->received.size -= size;
+    if (hello.purpose == PEER_FOR_RAFT) {
+        /* Raft sends nothing before our answer, so there is nothing left over to hand on. */
+        uv_stream_t *stream = (uv_stream_t *)visitor->tcp;
+        bool is_clean = visitor->received.size == 0;
+        uv_read_stop(stream);
+        if (is_clean) {
+            visitor->tcp = NULL;
+            peers->callbacks->raft_accepted(peers->data, visitor->id, visitor->address, stream);
+        }
+        visitor_end(visitor);
+        return false;
+    }
+    return true;
+}
+
+static void visitor_take_frames(struct peer_visitor *visitor) {
+    struct peers *peers = visitor->peers;
+    struct bytes left = bytes_of(visitor->received.data, visitor->received.size);
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && !peers->is_closing) {
+        struct peer_frame frame;
+        status = peer_frame_decode(&left, &peers->arena, &frame);
+        if (status == STATUS_OK) {
+            peers->callbacks->frame(peers->data, visitor->id, &frame);
+        }
+        arena_reset(&peers->arena);
+    }
+    if (status == STATUS_MALFORMED || status == STATUS_REQUEST_TOO_LARGE) {
+        log_warning("peer sent nonsense", LOG_TEXT("address", visitor->address));
+        visitor_end(visitor);
+        return;
+    }
+    memmove(visitor->received.data, left.data, left.size);
+    visitor->received.size = left.size;
+}
+
+static void visitor_give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buffer) {
+    struct peer_visitor *visitor = handle->data;
+    (void)suggested;
+    *out_buffer = uv_buf_init((char *)visitor->peers->read_buffer, PEER_READ_SIZE);
+}
+
+static void visitor_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
+    struct peer_visitor *visitor = stream->data;
+    if (size == 0) {
+        return;
+    }
+    if (size < 0) {
+        visitor_end(visitor);
+        return;
+    }
+    buffer_append(&visitor->received, buffer->base, (size_t)size);
+    if (visitor->id == 0 && !visitor_greet(visitor)) {
+        return;
+    }
+    visitor_take_frames(visitor);
+}
+
+static void listener_called(uv_stream_t *listener, int status) {
+    struct peers *peers = listener->data;
+    if (status != 0 || peers->is_closing) {
+        return;
+    }
+    struct peer_visitor *visitor = calloc(1, sizeof *visitor);
+    uv_tcp_t *tcp = calloc(1, sizeof *tcp);
+    if (visitor == NULL || tcp == NULL) {
+        abort();
+    }
+    visitor->peers = peers;
+    visitor->tcp = tcp;
+    buffer_init(&visitor->received);
+    uv_tcp_init(peers->loop, tcp);
+    uv_timer_init(peers->loop, &visitor->timer);
+    tcp->data = visitor;
+    visitor->timer.data = visitor;
+    peers->n_handles++;
+    peers->n_strangers++;
+    list_append(&peers->visitors, &visitor->in_visitors);
+    if (uv_accept(listener, (uv_stream_t *)tcp) != 0 ||
+        peers->n_strangers > PEER_STRANGERS_MAX ||
+        uv_read_start((uv_stream_t *)tcp, visitor_give_room, visitor_read) != 0) {
+        visitor_end(visitor);
+        return;
+    }
+    uv_tcp_nodelay(tcp, 1);
+    uv_timer_start(&visitor->timer, visitor_timed_out, PEER_HELLO_TIMEOUT_MS, 0);
+}
+
+/* --- Life. --- */
+
+static enum status listen_on(struct peers *peers, char *out_error, size_t error_size) {
+    struct sockaddr_storage address;
+    char text[PEER_ADDRESS_SIZE_MAX + 16];
+    snprintf(text, sizeof text, "%s:%u", peers->options.listen_host, peers->options.listen_port);
+    int rv = peer_address_resolve(text, &address);
+    if (rv == 0) {
+        rv = uv_tcp_bind(&peers->listener, (const struct sockaddr *)&address, 0);
+    }
+    if (rv == 0) {
+        rv = uv_listen((uv_stream_t *)&peers->listener, PEER_BACKLOG, listener_called);
+    }
+    if (rv != 0) {
+        snprintf(out_error, error_size, "cannot listen for peers on %s: %s", text,
+                 uv_strerror(rv));
+        return STATUS_IO;
+    }
+    peers->is_listening = true;
+    return STATUS_OK;
+}
+
+enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
+                       const struct peers_callbacks *callbacks, void *data,
+                       struct peers **out_peers, char *out_error, size_t error_size) {
+    struct peers *peers = calloc(1, sizeof *peers);
+    if (peers == NULL) {
+        abort();
+    }
+    *peers = (struct peers){
+        .loop = loop, .options = *options, .callbacks = callbacks, .data = data, .n_handles = 2};
+    peers->read_buffer = malloc(PEER_READ_SIZE);
+    if (peers->read_buffer == NULL) {
+        abort();
+    }
+    arena_init(&peers->arena);
+    list_init(&peers->links);
+    list_init(&peers->visitors);
+    uv_tcp_init(loop, &peers->listener);
+    uv_timer_init(loop, &peers->retry);
+    peers->listener.data = peers;
+    peers->retry.data = peers;
+    uv_timer_start(&peers->retry, links_retry, PEER_RETRY_MS, PEER_RETRY_MS);
+    *out_peers = peers;
+    return options->listen_host == NULL ? STATUS_OK : listen_on(peers, out_error, error_size);
+}
+
+void peers_close(struct peers *peers, void (*closed)(void *data), void *data) {
+    peers->is_closing = true;
+    peers->closed = closed;
+    peers->closed_data = data;
+    for (struct list *node = peers->links.next, *next; node != &peers->links; node = next) {
+        next = node->next;
+        link_remove(list_entry(node, struct peer_link, in_links));
+    }
+    for (struct list *node = peers->visitors.next, *next; node != &peers->visitors; node = next) {
+        next = node->next;
+        visitor_end(list_entry(node, struct peer_visitor, in_visitors));
+    }
+    uv_close((uv_handle_t *)&peers->listener, own_handle_closed);
+    uv_close((uv_handle_t *)&peers->retry, own_handle_closed);
+}
