@@ -35,7 +35,10 @@ void service_submit(struct service *service, struct service_request *request,
  * possession of its leader lease. */
 struct service_read {
     void (*ready)(struct service_read *read, enum status status);
-    struct list link;
+    struct list link; /* this and what follows belongs to the service */
+    uint64_t asked_ms;
+    uint64_t token; /* 0: the leader has not been asked yet */
+    uint64_t index; /* what must be applied first; 0: not known yet */
 };
 /* STATUS_OK: read now, ready() will not be called. STATUS_PENDING: ready() is called later.
  * Anything else: refused. */
@@ -46,11 +49,18 @@ struct service_renewal {
     int64_t id;
     /* ttl_ms is the full TTL when status is STATUS_OK. STATUS_LEASE_NOT_FOUND, _NO_LEADER, … */
     void (*done)(struct service_renewal *renewal, enum status status, int64_t ttl_ms);
-    struct list link;
+    struct list link; /* this and what follows belongs to the service */
+    uint64_t asked_ms;
+    uint64_t token;
+    bool only_ask;
 };
 /* STATUS_PENDING: done() is called later. Anything else is the answer: done() is not called. */
 enum status service_renew(struct service *service, struct service_renewal *renewal,
                           int64_t *out_ttl_ms);
+
+/* The same, but renews nothing and answers with the time that is left: only the leader knows it. */
+enum status service_time_left(struct service *service, struct service_renewal *question,
+                              int64_t *out_remaining_ms);
 
 /* The state, for reading in this turn (after a service_read, when it must be linearizable). */
 struct state_machine *service_state(struct service *service);

@@ -65,6 +65,9 @@ static int apply_entry(struct raft_fsm *fsm, const struct raft_buffer *entry, vo
         service->sequence_applied = header.sequence;
     }
     apply_commands(service, &header, &reader, proposal);
+    if (proposal != NULL && proposal->forwarded_to != 0) {
+        proposal_finish_forwarded(service, proposal);
+    }
     watch_hub_publish(state_machine_watches(service->machine));
     log_size_added(service, entry->len);
     return service->failed ? RAFT_CORRUPT : 0;
@@ -147,6 +150,8 @@ static void apply_disk_failed(void *data, const char *what, int status) {
 const struct raft_guard_callbacks service_guard_callbacks = {.serialise = apply_serialise,
                                                              .serialised = apply_serialised,
                                                              .handed_over = apply_handed_over,
+                                                             .may_vote = cluster_may_vote,
+                                                             .told_to_lead = cluster_told_to_lead,
                                                              .stored = apply_stored,
                                                              .failed = apply_disk_failed};
 

@@ -91,18 +91,16 @@ static void clear_checkpoint(struct service *service, struct service_renewal *re
     service_submit(service, &cleared->request, &command);
 }
 
-enum status service_renew(struct service *service, struct service_renewal *renewal,
+enum status expiry_answer(struct service *service, struct service_renewal *renewal,
                           int64_t *out_ttl_ms) {
-    if (service->closing || service->failed) {
-        return STATUS_STOPPED;
-    }
-    if (!service->serving) {
-        return STATUS_NO_LEADER;
+    struct lease_table *leases = state_machine_leases(service->machine);
+    uint64_t now_ms = service_now_ms(service);
+    if (renewal->only_ask) {
+        return lease_table_remaining(leases, renewal->id, now_ms, out_ttl_ms);
     }
     bool checkpointed = false;
-    enum status status =
-        lease_table_renew(state_machine_leases(service->machine), renewal->id,
-                          service_now_ms(service) + ANSWER_MARGIN_MS, out_ttl_ms, &checkpointed);
+    enum status status = lease_table_renew(leases, renewal->id, now_ms + ANSWER_MARGIN_MS,
+                                           out_ttl_ms, &checkpointed);
     if (status == STATUS_OK) {
         service->counters.renewals++;
         if (checkpointed) {
@@ -113,6 +111,30 @@ enum status service_renew(struct service *service, struct service_renewal *renew
         list_append(&service->waiting_renewals, &renewal->link);
     }
     return status;
+}
+
+enum status service_ask(struct service *service, struct service_renewal *renewal,
+                        int64_t *out_ttl_ms) {
+    if (service->closing || service->failed) {
+        return STATUS_STOPPED;
+    }
+    if (cluster_is_authority(service, clock_boottime_ms())) {
+        return expiry_answer(service, renewal, out_ttl_ms);
+    }
+    cluster_hold_renewal(service, renewal);
+    return STATUS_PENDING;
+}
+
+enum status service_renew(struct service *service, struct service_renewal *renewal,
+                          int64_t *out_ttl_ms) {
+    renewal->only_ask = false;
+    return service_ask(service, renewal, out_ttl_ms);
+}
+
+enum status service_time_left(struct service *service, struct service_renewal *question,
+                              int64_t *out_remaining_ms) {
+    question->only_ask = true;
+    return service_ask(service, question, out_remaining_ms);
 }
 
 uint64_t service_now_ms(struct service *service) {
@@ -135,7 +157,7 @@ static void answer_waiting_renewals(struct service *service) {
     for (struct list *node; (node = list_pop_first(&waiting)) != NULL;) {
         struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
         int64_t ttl_ms = 0;
-        enum status status = service_renew(service, renewal, &ttl_ms);
+        enum status status = service_ask(service, renewal, &ttl_ms);
         if (status != STATUS_PENDING) {
             renewal->done(renewal, status, ttl_ms);
         }
@@ -164,9 +186,13 @@ static void expiry_done(struct service_request *request, const struct outcome *o
     if (outcome->status == STATUS_OK) {
         service->counters.expired += outcome->expire.n_ended;
         count_lateness(service, batch);
-    } else {
-        for (size_t i = 0; i < batch->n; i++) {
-            lease_table_untake(state_machine_leases(service->machine), batch->ids[i]);
+    }
+    /* Whatever still is what was meant was not ended: the proposal failed, or was of another term.
+     * A newer lease of the same id is none of this batch's business. */
+    struct lease_table *leases = state_machine_leases(service->machine);
+    for (size_t i = 0; i < batch->n; i++) {
+        if (epoch_of(leases, batch->ids[i]) == batch->epochs[i]) {
+            lease_table_untake(leases, batch->ids[i]);
         }
     }
     answer_waiting_renewals(service);
@@ -245,7 +271,8 @@ static bool expiry_is_held(struct service *service, uint64_t now_ms) {
 void expiry_run(struct service *service) {
     uint64_t now_ms = clock_boottime_ms();
     bool is_held = expiry_is_held(service, now_ms);
-    if (service->serving && !is_held && !service->closing && !service->failed) {
+    if (!is_held && !service->closing && !service->failed &&
+        cluster_is_authority(service, now_ms)) {
         /* The process may have been stopped since the sockets were read, for too short a time to be
          * noticed: only what was due before they were read is over for certain. */
         expiry_propose(service, now_ms < service->polled_ms ? now_ms : service->polled_ms);

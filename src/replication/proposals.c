@@ -83,7 +83,7 @@ static void proposal_done(struct raft_apply *apply, int status, void *result) {
     struct service *service = proposal->service;
     (void)result;
     list_remove(&proposal->link);
-    service->n_in_flight--;
+    service->n_in_flight -= !proposal->is_of_peer;
     if (status != 0) {
         proposal_fail(proposal, service->closing ? STATUS_STOPPED : status_of_raft(status));
     }
@@ -91,26 +91,18 @@ static void proposal_done(struct raft_apply *apply, int status, void *result) {
     proposal_destroy(proposal);
 }
 
-static void proposal_send(struct service *service, struct proposal *proposal) {
-    proposal->sequence = ++service->sequence;
-    struct log_entry_header header = {.incarnation = service->incarnation,
-                                      .sequence = proposal->sequence,
-                                      .acknowledged = service->sequence_applied,
-                                      .term = raft_current_term(&service->raft),
-                                      .wall_ms = clock_wall_ms(),
-                                      .n_commands = proposal->n_commands};
+/* Gives the commands to raft, as an entry of whoever gathered them. */
+static void propose(struct service *service, struct proposal *proposal,
+                    struct log_entry_header header, struct bytes commands) {
     struct raft_buffer entry;
-    entry.base = log_entry_encode(
-        &header, bytes_of(proposal->commands.data, proposal->commands.size), &entry.len);
+    header.term = raft_current_term(&service->raft);
+    header.wall_ms = clock_wall_ms();
+    entry.base = log_entry_encode(&header, commands, &entry.len);
     if (entry.base == NULL) {
         abort();
     }
-    service->pending_bytes -= proposal->commands.size;
-    buffer_clear(&proposal->commands);
-    list_append(&service->in_flight, &proposal->link);
-    service->n_in_flight++;
     service->counters.entries++;
-    service->counters.commands += proposal->n_commands;
+    service->counters.commands += header.n_commands;
     int rv = raft_apply(&service->raft, &proposal->apply, &entry, 1, proposal_done);
     if (rv != 0) {
         raft_free(entry.base);
@@ -119,6 +111,132 @@ static void proposal_send(struct service *service, struct proposal *proposal) {
             disk_watch_fail(service, strerror(ENOSPC));
         }
         proposal_done(&proposal->apply, rv, NULL);
+    }
+}
+
+/* Hands a gathered proposal on: to raft, or to the leader. */
+static void proposal_depart(struct service *service, struct proposal *proposal) {
+    service->pending_bytes -= proposal->commands.size;
+    buffer_clear(&proposal->commands);
+    list_append(&service->in_flight, &proposal->link);
+    service->n_in_flight++;
+}
+
+static void proposal_send(struct service *service, struct proposal *proposal) {
+    proposal->sequence = ++service->sequence;
+    struct log_entry_header header = {.incarnation = service->incarnation,
+                                      .sequence = proposal->sequence,
+                                      .acknowledged = service->sequence_applied,
+                                      .n_commands = proposal->n_commands};
+    struct buffer commands = proposal->commands;
+    service->pending_bytes -= commands.size;
+    buffer_init(&proposal->commands);
+    proposal_depart(service, proposal);
+    propose(service, proposal, header, bytes_of(commands.data, commands.size));
+    buffer_clear(&commands);
+}
+
+/* --- Through another node. --- */
+
+static bool proposal_forward(struct service *service, struct proposal *proposal,
+                             uint64_t leader_id) {
+    struct peer_frame frame = {.type = PEER_PROPOSE};
+    frame.propose.incarnation = service->incarnation;
+    frame.propose.sequence = service->sequence + 1;
+    frame.propose.acknowledged = service->sequence_applied;
+    frame.propose.n_commands = proposal->n_commands;
+    frame.propose.commands = bytes_of(proposal->commands.data, proposal->commands.size);
+    if (!peers_send(service->peers, leader_id, &frame)) {
+        return false;
+    }
+    proposal->sequence = ++service->sequence;
+    proposal->forwarded_to = leader_id;
+    return true;
+}
+
+void proposal_finish_forwarded(struct service *service, struct proposal *proposal) {
+    list_remove(&proposal->link);
+    service->n_in_flight--;
+    assert(list_is_empty(&proposal->requests));
+    proposal_destroy(proposal);
+}
+
+/* Nobody may expire or checkpoint through another node (safety rule 7), and what cannot be read
+ * must not reach the log. */
+static bool commands_are_good(struct service *service, const struct peer_frame *frame) {
+    struct reader reader;
+    bool is_good = true;
+    reader_init(&reader, frame->propose.commands);
+    for (uint64_t i = 0; i < frame->propose.n_commands && is_good; i++) {
+        struct command command;
+        is_good = command_decode(&reader, &service->arena, &command) == STATUS_OK &&
+                  command.type != COMMAND_LEASE_EXPIRE && command.type != COMMAND_LEASE_CHECKPOINT;
+        arena_reset(&service->arena);
+    }
+    return is_good && reader_left(&reader) == 0;
+}
+
+void proposals_of_peer(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
+    bool can_propose = service->barrier_term != 0 &&
+                       raft_state(&service->raft) == RAFT_LEADER && !service->is_transferring;
+    if (!can_propose || !commands_are_good(service, frame)) {
+        struct peer_frame refused = {.type = PEER_PROPOSE_REFUSED};
+        refused.propose_refused.sequence = frame->propose.sequence;
+        refused.propose_refused.status = STATUS_NO_LEADER;
+        (void)peers_send(service->peers, from_id, &refused);
+        return;
+    }
+    struct proposal *proposal = proposal_create(service);
+    proposal->is_of_peer = true;
+    struct log_entry_header header = {.incarnation = frame->propose.incarnation,
+                                      .sequence = frame->propose.sequence,
+                                      .acknowledged = frame->propose.acknowledged,
+                                      .n_commands = frame->propose.n_commands};
+    propose(service, proposal, header, frame->propose.commands);
+}
+
+static void fail_forwarded(struct service *service, struct proposal *proposal,
+                           enum status status) {
+    proposal_fail(proposal, status);
+    proposal_finish_forwarded(service, proposal);
+}
+
+void proposals_refused_by_peer(struct service *service, uint64_t sequence) {
+    struct proposal *proposal = proposals_match(service, sequence);
+    if (proposal != NULL && proposal->forwarded_to != 0) {
+        fail_forwarded(service, proposal, STATUS_LEADER_CHANGED);
+    }
+}
+
+void proposals_link_lost(struct service *service, uint64_t id) {
+    for (struct list *node = service->in_flight.next, *next; node != &service->in_flight;
+         node = next) {
+        struct proposal *proposal = list_entry(node, struct proposal, link);
+        next = node->next;
+        if (proposal->forwarded_to == id) {
+            fail_forwarded(service, proposal, STATUS_LEADER_CHANGED);
+        }
+    }
+}
+
+void proposals_turn(struct service *service, uint64_t leader_id, uint64_t now_ms) {
+    for (struct list *node = service->in_flight.next, *next; node != &service->in_flight;
+         node = next) {
+        struct proposal *proposal = list_entry(node, struct proposal, link);
+        next = node->next;
+        if (proposal->forwarded_to != 0 && now_ms - proposal->submitted_ms > PROPOSAL_TIMEOUT_MS) {
+            fail_forwarded(service, proposal, STATUS_TIMED_OUT);
+        }
+    }
+    struct list *oldest = service->ready.next;
+    uint64_t since_ms = now_ms;
+    if (oldest != &service->ready) {
+        since_ms = list_entry(oldest, struct proposal, link)->submitted_ms;
+    } else if (service->open != NULL) {
+        since_ms = service->open->submitted_ms;
+    }
+    if (now_ms - since_ms > PROPOSAL_TIMEOUT_MS && leader_id == 0) {
+        proposals_fail_all(service, STATUS_NO_LEADER);
     }
 }
 
@@ -145,10 +263,12 @@ static void proposals_tell_refused(struct service *service) {
 
 void proposals_flush(struct service *service) {
     proposals_tell_refused(service);
-    if (service->failed || service->closing || service->barrier_term == 0) {
+    if (service->failed || service->closing) {
         return;
     }
-    while (service->n_in_flight < PROPOSALS_IN_FLIGHT_MAX) {
+    uint64_t leader_id = cluster_is_alone(service) ? 0 : cluster_leader(service);
+    bool leads = service->barrier_term != 0;
+    while (service->n_in_flight < PROPOSALS_IN_FLIGHT_MAX && (leads || leader_id != 0)) {
         if (list_is_empty(&service->ready)) {
             proposals_close_open(service);
         }
@@ -156,7 +276,15 @@ void proposals_flush(struct service *service) {
         if (node == NULL) {
             return;
         }
-        proposal_send(service, list_entry(node, struct proposal, link));
+        struct proposal *proposal = list_entry(node, struct proposal, link);
+        if (leads) {
+            proposal_send(service, proposal);
+        } else if (proposal_forward(service, proposal, leader_id)) {
+            proposal_depart(service, proposal);
+        } else {
+            list_prepend(&service->ready, node);
+            return;
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 /* raft_io's own data pointer belongs to raft, and its callbacks get nothing else. */
 static struct raft_guard *installed;
@@ -21,12 +22,79 @@ bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
         guard->dropped++;
         return false;
     }
+    if (message->type == RAFT_REQUEST_VOTE && guard->callbacks->may_vote != NULL &&
+        !guard->callbacks->may_vote(guard->data, message->server_id,
+                                    message->request_vote.disrupt_leader)) {
+        guard->votes_dropped++;
+        return false;
+    }
+    if (message->type == RAFT_TIMEOUT_NOW && guard->callbacks->told_to_lead != NULL) {
+        guard->callbacks->told_to_lead(guard->data);
+    }
     return true;
+}
+
+/* libraft expects a send to end later, in its callback. */
+struct raft_guard_dropped_send {
+    struct raft_guard_dropped_send *next;
+    struct raft_io_send *request;
+    raft_io_send_cb done;
+};
+
+static int guard_send(struct raft_io *io, struct raft_io_send *request,
+                      const struct raft_message *message, raft_io_send_cb done) {
+    struct raft_guard *guard = installed;
+    bool is_vote = message->type == RAFT_REQUEST_VOTE;
+    if (!is_vote || guard->callbacks->may_vote == NULL ||
+        guard->callbacks->may_vote(guard->data, guard->self_id,
+                                   message->request_vote.disrupt_leader)) {
+        return guard->send(io, request, message, done);
+    }
+    struct raft_guard_dropped_send *dropped = malloc(sizeof *dropped);
+    if (dropped == NULL) {
+        return RAFT_NOMEM;
+    }
+    *dropped = (struct raft_guard_dropped_send){
+        .next = guard->dropped_sends, .request = request, .done = done};
+    guard->dropped_sends = dropped;
+    guard->votes_dropped++;
+    return 0;
+}
+
+void raft_guard_turn(struct raft_guard *guard) {
+    while (guard->dropped_sends != NULL) {
+        struct raft_guard_dropped_send *dropped = guard->dropped_sends;
+        guard->dropped_sends = dropped->next;
+        dropped->done(dropped->request, RAFT_NOCONNECTION);
+        free(dropped);
+    }
 }
 
 static void guard_recv(struct raft_io *io, struct raft_message *message) {
     if (raft_guard_admit(installed, message)) {
         installed->recv(io, message);
+    }
+}
+
+static void announced(struct raft_io_send *request, int status) {
+    (void)status; /* the next heartbeat tells it again */
+    free(request);
+}
+
+void raft_guard_announce(struct raft_guard *guard, const struct raft_guard_commit *commit) {
+    struct raft_io_send *request = calloc(1, sizeof *request);
+    if (request == NULL) {
+        return;
+    }
+    struct raft_message message = {.type = RAFT_APPEND_ENTRIES,
+                                   .server_id = commit->to_id,
+                                   .server_address = commit->to_address};
+    message.append_entries.term = commit->term;
+    message.append_entries.prev_log_index = commit->index;
+    message.append_entries.prev_log_term = commit->term;
+    message.append_entries.leader_commit = commit->index;
+    if (guard->send(guard->io, request, &message, announced) != 0) {
+        free(request);
     }
 }
 
@@ -121,16 +189,20 @@ static int guard_snapshot_put(struct raft_io *io, unsigned trailing,
 }
 
 void raft_guard_install(struct raft_guard *guard, struct raft_io *io, uv_loop_t *loop,
-                        const struct raft_guard_callbacks *callbacks, void *data) {
+                        uint64_t self_id, const struct raft_guard_callbacks *callbacks,
+                        void *data) {
     *guard = (struct raft_guard){.io = io,
                                  .loop = loop,
                                  .callbacks = callbacks,
                                  .data = data,
+                                 .self_id = self_id,
                                  .start = io->start,
+                                 .send = io->send,
                                  .append = io->append,
                                  .snapshot_put = io->snapshot_put};
     installed = guard;
     io->start = guard_start;
+    io->send = guard_send;
     io->append = guard_append;
     io->snapshot_put = guard_snapshot_put;
 }

@@ -7,6 +7,10 @@
  *  - An InstallSnapshot that arrives while a local snapshot is being written ends in an assertion:
  *    it is dropped (the leader repeats it).
  *  - A failed append or snapshot ends in an assertion without a word: it is reported first.
+ *  - A voter that promised the leader not to vote (leader_lease.h) neither gives a vote nor asks for
+ *    one: RequestVote messages of either direction are dropped while the promise stands.
+ *  - A leader tells its followers what is committed only with the next entries or heartbeat, so what
+ *    a follower waits to apply waits for that: raft_guard_announce() tells it at once.
  *  - fsm.snapshot() runs on the loop: a snapshot is serialised in a worker thread, between
  *    libraft asking for it and raft_uv writing it.
  */
@@ -29,6 +33,10 @@ struct raft_guard_callbacks {
     void (*handed_over)(void *data);
     /* The snapshot is on disk. */
     void (*stored)(void *data);
+    /* May this candidate be voted for now? (Also asked for this node itself.) NULL: always. */
+    bool (*may_vote)(void *data, uint64_t candidate_id, bool is_transfer);
+    /* The leader told this node to take over. NULL: nobody cares. */
+    void (*told_to_lead)(void *data);
     /* The disk failed us; nothing may be acknowledged any more. */
     void (*failed)(void *data, const char *what, int status);
 };
@@ -36,6 +44,7 @@ struct raft_guard_callbacks {
 struct raft_guard {
     struct raft_io *io;
     uv_loop_t *loop;
+    uint64_t self_id;
     const struct raft_guard_callbacks *callbacks;
     void *data;
     bool closing;      /* errors are expected then */
@@ -43,8 +52,12 @@ struct raft_guard {
     bool is_serialising;
     uint64_t clamped;  /* how often each guard was needed */
     uint64_t dropped;
+    uint64_t votes_dropped;
+    struct raft_guard_dropped_send *dropped_sends;
     /* What libraft set before us. */
     int (*start)(struct raft_io *, unsigned, raft_io_tick_cb, raft_io_recv_cb);
+    int (*send)(struct raft_io *, struct raft_io_send *, const struct raft_message *,
+                raft_io_send_cb);
     int (*append)(struct raft_io *, struct raft_io_append *, const struct raft_entry *, unsigned,
                   raft_io_append_cb);
     int (*snapshot_put)(struct raft_io *, unsigned, struct raft_io_snapshot_put *,
@@ -64,9 +77,23 @@ struct raft_guard {
 /* Interposes on an io that raft_uv_init() has filled. One guard a process: raft_io callbacks carry
  * no room for a second owner. */
 void raft_guard_install(struct raft_guard *guard, struct raft_io *io, uv_loop_t *loop,
-                        const struct raft_guard_callbacks *callbacks, void *data);
+                        uint64_t self_id, const struct raft_guard_callbacks *callbacks,
+                        void *data);
 
 /* A received message, corrected; false when it must be dropped (its memory is freed then). */
 bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message);
+
+/* Sends a follower an empty AppendEntries, as a heartbeat would, with this commit index. The entry
+ * at that index must be of this term, and the follower must have it. */
+struct raft_guard_commit {
+    raft_id to_id;
+    const char *to_address;
+    raft_term term;
+    raft_index index;
+};
+void raft_guard_announce(struct raft_guard *guard, const struct raft_guard_commit *commit);
+
+/* Completes what was dropped instead of being sent; once a turn of the loop. */
+void raft_guard_turn(struct raft_guard *guard);
 
 #endif

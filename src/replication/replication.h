@@ -13,6 +13,15 @@
 #include <stdint.h>
 #include <uv.h>
 
+/* A member of the cluster. Texts outlive the replication. */
+struct replication_member {
+    uint64_t id;
+    const char *name;
+    const char *address; /* host:port for peers */
+    const char *const *client_urls; /* end with NULL */
+    const char *const *peer_urls;
+};
+
 struct replication_options {
     const char *data_dir; /* exists and is locked by the caller; raft's files go into it */
     const char *name;
@@ -20,7 +29,16 @@ struct replication_options {
     uint64_t member_id;
     const char *const *client_urls; /* end with NULL; outlive the replication */
     const char *const *peer_urls;
-    const char *peer_address; /* host:port */
+    const char *peer_address; /* host:port under which peers reach this node */
+    /* All members that the cluster starts with, this one included. With one member no port is
+     * opened. */
+    const struct replication_member *members;
+    size_t n_members;
+    const char *peer_listen_host;
+    uint16_t peer_listen_port;
+    /* A linearizable read always asks a majority, instead of trusting that clocks run at about the
+     * same rate. */
+    bool strict_reads;
     uint32_t heartbeat_ms;
     uint32_t election_ms;
     /* The log in memory is cut by a snapshot when it is larger than this (and than half of the

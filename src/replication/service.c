@@ -1,7 +1,6 @@
 /* The service's life: open, one turn of the loop, close; and what it tells about itself. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "replication/peer_transport.h"
 #include "replication/segment_check.h"
 #include "replication/service_internal.h"
 #include "replication/store_check.h"
@@ -22,6 +21,7 @@ enum {
     /* We look into a stuck disk ourselves before raft_uv would try again (its retry of a failed
      * write follows a wrong pointer in 0.22). */
     DISK_RETRY_MS = 3600 * 1000,
+    CONNECT_RETRY_MS = 100,
     /* How old the size of the data directory may be that we tell. */
     DISK_BYTES_MS = 1000
 };
@@ -43,8 +43,15 @@ struct state_machine *service_state(struct service *service) {
 
 static void before_polling(uv_prepare_t *prepare) {
     struct service *service = prepare->data;
+    raft_guard_turn(&service->guard);
+    if (service->is_handed_over) {
+        service->is_handed_over = false;
+        service_close_raft(service);
+        return;
+    }
     leadership_poll(service);
     proposals_flush(service);
+    cluster_turn(service);
     apply_background(service);
     expiry_arm(service);
 }
@@ -87,8 +94,15 @@ static enum status explain(struct service *service, const char *step, int rv, ch
 static int bootstrap(struct service *service) {
     struct raft_configuration configuration;
     raft_configuration_init(&configuration);
-    int rv = raft_configuration_add(&configuration, service->options.member_id,
+    int rv = 0;
+    if (service->options.n_members == 0) {
+        rv = raft_configuration_add(&configuration, service->options.member_id,
                                     service->options.peer_address, RAFT_VOTER);
+    }
+    for (size_t i = 0; i < service->options.n_members && rv == 0; i++) {
+        const struct replication_member *member = &service->options.members[i];
+        rv = raft_configuration_add(&configuration, member->id, member->address, RAFT_VOTER);
+    }
     if (rv == 0) {
         rv = raft_bootstrap(&service->raft, &configuration);
     }
@@ -130,25 +144,29 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
         service->options.election_ms = ELECTION_MS_DEFAULT;
     }
     service->machine = state_machine_create();
-    list_init(&service->waiting_reads);
     proposals_init(service);
     apply_init(service);
 
-    peer_transport_init(&service->transport);
     service->io.version = 2;
     enum status status = segment_check(service->options.data_dir, out_error, error_size);
     if (status == STATUS_OK) {
         status = store_check(service->options.data_dir, out_error, error_size);
     }
+    if (status == STATUS_OK) {
+        status = cluster_open(service, out_error, error_size);
+    }
     if (status != STATUS_OK) {
         return status;
     }
+    peer_transport_init(&service->transport, service->peers);
     const char *step = "opening the log";
-    int rv = raft_uv_init(&service->io, loop, service->options.data_dir, &service->transport);
+    int rv = raft_uv_init(&service->io, loop, service->options.data_dir, &service->transport.raft);
     if (rv == 0) {
         raft_uv_set_auto_recovery(&service->io, false);
         raft_uv_set_disk_retry(&service->io, DISK_RETRY_MS);
-        raft_guard_install(&service->guard, &service->io, loop, &service_guard_callbacks, service);
+        raft_uv_set_connect_retry_delay(&service->io, CONNECT_RETRY_MS);
+        raft_guard_install(&service->guard, &service->io, loop, service->options.member_id,
+                           &service_guard_callbacks, service);
         rv = raft_init(&service->raft, &service->io, &service->fsm, service->options.member_id,
                        service->options.peer_address);
     }
@@ -193,15 +211,25 @@ static void handle_closed(uv_handle_t *handle) {
     closed(data);
 }
 
-static void raft_closed(struct raft *raft) {
-    struct service *service = list_entry(raft, struct service, raft);
+static void peers_closed(void *data) {
+    struct service *service = data;
     uv_handle_t *handles[] = {(uv_handle_t *)&service->prepare, (uv_handle_t *)&service->check,
                               (uv_handle_t *)&service->idle,
                               (uv_handle_t *)&service->expiry_timer,
+                              (uv_handle_t *)&service->ping_timer,
                               (uv_handle_t *)&service->disk_timer};
     service->n_handles_open = sizeof handles / sizeof handles[0];
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], handle_closed);
+    }
+}
+
+static void raft_closed(struct raft *raft) {
+    struct service *service = list_entry(raft, struct service, raft);
+    if (service->peers == NULL) {
+        peers_closed(service);
+    } else {
+        peers_close(service->peers, peers_closed, service);
     }
 }
 
@@ -224,9 +252,11 @@ void replication_close(struct service *service, void (*closed)(void *data), void
     uv_timer_stop(&service->expiry_timer);
     uv_idle_stop(&service->idle);
     proposals_fail_all(service, STATUS_STOPPED);
-    leadership_fail_reads(service, STATUS_STOPPED);
+    cluster_fail_waiting(service, STATUS_STOPPED);
     expiry_fail_renewals(service, STATUS_STOPPED);
-    service_close_raft(service);
+    if (!cluster_hand_over(service)) {
+        service_close_raft(service);
+    }
 }
 
 /* --- Telling. --- */
@@ -276,6 +306,16 @@ void service_info(struct service *service, struct service_info *out_info) {
 
 size_t service_members(struct service *service, struct service_member *out_members,
                        size_t capacity) {
+    for (size_t i = 0; i < service->options.n_members && i < capacity; i++) {
+        const struct replication_member *member = &service->options.members[i];
+        out_members[i] = (struct service_member){.id = member->id,
+                                                 .name = member->name,
+                                                 .client_urls = member->client_urls,
+                                                 .peer_urls = member->peer_urls};
+    }
+    if (service->options.n_members > 0) {
+        return service->options.n_members;
+    }
     if (capacity > 0) {
         out_members[0] = (struct service_member){.id = service->options.member_id,
                                                  .name = service->options.name,

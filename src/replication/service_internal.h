@@ -10,6 +10,9 @@
 #include "base/buffer.h"
 #include "base/list.h"
 #include "core/service.h"
+#include "replication/leader_lease.h"
+#include "replication/peer_transport.h"
+#include "replication/peers.h"
 #include "replication/raft_guard.h"
 #include "replication/replication.h"
 
@@ -25,6 +28,8 @@ enum {
     EXPIRY_BATCH_MAX = 2048,
     EXPIRY_IN_FLIGHT_MAX = 2,
     LATENESS_BUCKETS = 12,
+    /* A request that found no leader, or whose leader went silent, is given up. */
+    PROPOSAL_TIMEOUT_MS = 5000,
     /* The answer leaves at the end of this turn of the loop; the deadline is counted from then
      * (safety rule 2), so that the holder always stops first. */
     ANSWER_MARGIN_MS = 2
@@ -42,7 +47,9 @@ struct proposal {
     uint64_t sequence;
     uint64_t submitted_ms;
     uint64_t n_commands;
-    struct buffer commands; /* until it is handed to raft */
+    struct buffer commands;  /* until it is handed on */
+    uint64_t forwarded_to;   /* the leader that was asked to propose it; 0: we propose it */
+    bool is_of_peer;         /* proposed for another node: nobody here waits for it */
 };
 
 struct expiry_batch {
@@ -60,7 +67,7 @@ struct service {
     struct replication_options options;
     struct raft raft;
     struct raft_io io;
-    struct raft_uv_transport transport;
+    struct peer_transport transport;
     struct raft_fsm fsm;
     struct raft_guard guard;
     struct state_machine *machine;
@@ -87,7 +94,24 @@ struct service {
     uint64_t barrier_term; /* the term whose first entry has been proposed; 0: none */
     bool serving;          /* leader, and an entry of this term was applied */
     struct service_request barrier;
+
+    /* cluster.c */
+    struct peers *peers; /* NULL: this node is alone */
+    struct leader_lease lease;
+    struct voter_promise promise;
     struct list waiting_reads;
+    struct list peer_reads;
+    struct list held_renewals; /* until there is a leader that may answer them */
+    uint64_t token;            /* the newest given to a question */
+    uint64_t ping_ms;          /* when the last round went out */
+    /* What each member has been told to be committed, in the order of options.members. */
+    uint64_t announced_index[LEADER_LEASE_VOTERS_MAX + 1];
+    uint64_t last_leader_id;
+    bool was_authority;
+    uv_timer_t ping_timer;
+    struct raft_transfer transfer;
+    bool is_transferring;
+    bool is_handed_over; /* somebody else leads now, or nobody would: raft may be closed */
 
     /* expiry.c */
     struct expiry_batch *expiry[EXPIRY_IN_FLIGHT_MAX];
@@ -145,9 +169,37 @@ void proposals_refuse(struct service *service, struct service_request *request,
 void proposals_submit(struct service *service, struct service_request *request,
                       const struct command *command);
 
+/* Another node asks us, the leader, to propose. */
+void proposals_of_peer(struct service *service, uint64_t from_id, const struct peer_frame *frame);
+/* The leader did not propose it: it may be tried again. */
+void proposals_refused_by_peer(struct service *service, uint64_t sequence);
+/* What went over this link may or may not have been proposed. */
+void proposals_link_lost(struct service *service, uint64_t id);
+/* Gives up what has waited for too long. */
+void proposals_turn(struct service *service, uint64_t leader_id, uint64_t now_ms);
+void proposal_finish_forwarded(struct service *service, struct proposal *proposal);
+
 /* leadership.c */
 void leadership_poll(struct service *service);
-void leadership_fail_reads(struct service *service, enum status status);
+
+/* cluster.c */
+enum status cluster_open(struct service *service, char *out_error, size_t error_size);
+void cluster_turn(struct service *service);
+bool cluster_is_alone(const struct service *service);
+/* True while this node may answer from memory: it leads, and nobody else can. */
+bool cluster_is_authority(const struct service *service, uint64_t now_ms);
+uint64_t cluster_leader(struct service *service);
+/* This node leads from this term on. */
+void cluster_lead(struct service *service, uint64_t term);
+bool cluster_may_vote(void *data, uint64_t candidate_id, bool is_transfer);
+void cluster_told_to_lead(void *data);
+void cluster_hold_renewal(struct service *service, struct service_renewal *renewal);
+/* Questions on their way may be lost. */
+void cluster_ask_again(struct service *service);
+/* A leader that stops gives its lease up, then its leadership away, so that the others need not wait
+ * for an election. False: there is nobody to hand over to. */
+bool cluster_hand_over(struct service *service);
+void cluster_fail_waiting(struct service *service, enum status status);
 
 /* expiry.c */
 void expiry_init(struct service *service);
@@ -156,6 +208,12 @@ void expiry_clear(struct service *service);
 void expiry_run(struct service *service);
 /* Before polling: sets the timer for the next deadline. */
 void expiry_arm(struct service *service);
+/* service_renew() or service_time_left(), as the question says. */
+enum status service_ask(struct service *service, struct service_renewal *renewal,
+                        int64_t *out_ttl_ms);
+/* The answer of a node that may give it. STATUS_PENDING: it is given later. */
+enum status expiry_answer(struct service *service, struct service_renewal *renewal,
+                          int64_t *out_ttl_ms);
 void expiry_fail_renewals(struct service *service, enum status status);
 
 /* apply.c */

@@ -252,6 +252,12 @@ enum status service_renew(struct service *service, struct service_renewal *renew
                              out_ttl_ms, &checkpointed);
 }
 
+enum status service_time_left(struct service *service, struct service_renewal *question,
+                              int64_t *out_remaining_ms) {
+    return lease_table_remaining(state_machine_leases(service->machine), question->id,
+                                 service->now_ms, out_remaining_ms);
+}
+
 static inline struct service_renewal *fake_service_renewal(struct service *service,
                                                            size_t position) {
     struct list *link = service->renewals.next;

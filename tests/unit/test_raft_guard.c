@@ -125,7 +125,7 @@ static int set_up(void **state) {
     fake.io.start = fake_start;
     fake.io.append = fake_append;
     fake.io.snapshot_put = fake_snapshot_put;
-    raft_guard_install(&fake.guard, &fake.io, &fake.loop, &callbacks, &fake);
+    raft_guard_install(&fake.guard, &fake.io, &fake.loop, 1, &callbacks, &fake);
     assert_int_equal(fake.io.start(&fake.io, 50, raft_tick, raft_recv), 0);
     return 0;
 }

@@ -176,6 +176,9 @@ static void read_ready(struct service_read *read, enum status status) {
     struct etcd_call *waiting = list_entry(read, struct etcd_call, read);
     struct grpc_call *call = waiting->call;
     if (call != NULL) {
+        /* What goes on from here may have an object of its own. */
+        waiting->call = NULL;
+        grpc_call_set_data(call, NULL);
         const struct etcd_error *error = etcd_error_of(status);
         if (error != NULL) {
             etcd_error_finish(call, error);
@@ -184,6 +187,26 @@ static void read_ready(struct service_read *read, enum status status) {
         }
     }
     call_destroy(waiting);
+}
+
+/* Keeps what was asked until the answer comes. */
+static bool keep_message(struct etcd_call *waiting, struct bytes message) {
+    waiting->message = malloc(message.size > 0 ? message.size : 1);
+    if (waiting->message == NULL) {
+        return false;
+    }
+    if (message.size > 0) {
+        memcpy(waiting->message, message.data, message.size);
+    }
+    waiting->message_size = message.size;
+    return true;
+}
+
+/* The service keeps the object; it has nobody to answer any more. */
+static void give_up(struct etcd_call *waiting) {
+    etcd_error_finish(waiting->call, etcd_error_of(STATUS_NO_MEMORY));
+    grpc_call_set_data(waiting->call, NULL);
+    waiting->call = NULL;
 }
 
 void etcd_call_read(struct grpc_call *call, struct bytes message,
@@ -198,18 +221,9 @@ void etcd_call_read(struct grpc_call *call, struct bytes message,
     enum status status = service_read(waiting->door->service, &waiting->read);
     if (status == STATUS_PENDING) {
         waiting->resume = resume;
-        waiting->message = malloc(message.size > 0 ? message.size : 1);
-        if (waiting->message == NULL) {
-            /* The service keeps the object; it has nobody to answer any more. */
-            etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
-            grpc_call_set_data(call, NULL);
-            waiting->call = NULL;
-            return;
+        if (!keep_message(waiting, message)) {
+            give_up(waiting);
         }
-        if (message.size > 0) {
-            memcpy(waiting->message, message.data, message.size);
-        }
-        waiting->message_size = message.size;
         return;
     }
     call_destroy(waiting);
@@ -219,4 +233,50 @@ void etcd_call_read(struct grpc_call *call, struct bytes message,
     } else {
         resume(call, message);
     }
+}
+
+static void tell_time_left(struct grpc_call *call, struct bytes message, enum status status,
+                           int64_t remaining_ms,
+                           void (*answered)(struct grpc_call *call, struct bytes message,
+                                            enum status status, int64_t remaining_ms)) {
+    if (status == STATUS_OK || status == STATUS_LEASE_NOT_FOUND) {
+        answered(call, message, status, remaining_ms);
+    } else {
+        etcd_error_finish(call, etcd_error_of(status));
+    }
+}
+
+static void time_left_known(struct service_renewal *question, enum status status,
+                            int64_t remaining_ms) {
+    struct etcd_call *waiting = list_entry(question, struct etcd_call, question);
+    if (waiting->call != NULL) {
+        tell_time_left(waiting->call, bytes_of(waiting->message, waiting->message_size), status,
+                       remaining_ms, waiting->answered);
+    }
+    call_destroy(waiting);
+}
+
+void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64_t lease_id,
+                             void (*answered)(struct grpc_call *call, struct bytes message,
+                                              enum status status, int64_t remaining_ms)) {
+    struct etcd_call *waiting = call_create(call);
+    if (waiting == NULL) {
+        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
+        return;
+    }
+    waiting->question.id = lease_id;
+    waiting->question.done = time_left_known;
+    list_init(&waiting->question.link);
+    int64_t remaining_ms = 0;
+    enum status status =
+        service_time_left(waiting->door->service, &waiting->question, &remaining_ms);
+    if (status == STATUS_PENDING) {
+        waiting->answered = answered;
+        if (!keep_message(waiting, message)) {
+            give_up(waiting);
+        }
+        return;
+    }
+    call_destroy(waiting);
+    tell_time_left(call, message, status, remaining_ms, answered);
 }

@@ -50,10 +50,13 @@ struct etcd_call {
     union {
         struct service_request request;
         struct service_read read;
+        struct service_renewal question;
     };
     union {
         void (*reply)(struct etcd_call *waiting, const struct outcome *outcome);
         void (*resume)(struct grpc_call *call, struct bytes message);
+        void (*answered)(struct grpc_call *call, struct bytes message, enum status status,
+                         int64_t remaining_ms);
     };
     uint8_t *message; /* of a read: a copy */
     size_t message_size;
@@ -108,6 +111,12 @@ struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command 
 /* Calls `resume` once the state may be read, at once when it may be already. */
 void etcd_call_read(struct grpc_call *call, struct bytes message,
                     void (*resume)(struct grpc_call *call, struct bytes message));
+
+/* Asks for the time that is left of a lease, which only the leader knows; `answered` gets it with
+ * STATUS_OK, or STATUS_LEASE_NOT_FOUND. Other statuses are answered here. */
+void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64_t lease_id,
+                             void (*answered)(struct grpc_call *call, struct bytes message,
+                                              enum status status, int64_t remaining_ms));
 
 /* For every unary method: forgets the call in the object that waits for the service. */
 void etcd_call_closed(struct grpc_call *call);

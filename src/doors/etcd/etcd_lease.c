@@ -104,26 +104,32 @@ static void time_to_live_send(struct grpc_call *call, const struct time_to_live 
     etcd_answer_finish(call, &writer);
 }
 
-static void time_to_live_ready(struct grpc_call *call, struct bytes message) {
+static void time_to_live_answered(struct grpc_call *call, struct bytes message, enum status status,
+                                  int64_t remaining_ms) {
     struct etcd_door *door = etcd_door_of(call);
     struct lease_table *leases = state_machine_leases(service_state(door->service));
+    struct etcd_time_to_live_request request;
+    if (etcd_request_time_to_live(message, &request) != NULL) {
+        return; /* it was readable when it came */
+    }
+    struct time_to_live answer = {.header = etcd_header_now(door), .id = request.id, .ttl = -1};
+    struct lease_facts facts;
+    if (status == STATUS_OK && lease_table_find(leases, request.id, &facts)) {
+        answer.ttl = remaining_seconds(remaining_ms);
+        answer.granted_ttl = etcd_ttl_seconds(facts.ttl_ms);
+        answer.keys = request.keys ? lease_table_first_key(leases, request.id) : NULL;
+    }
+    time_to_live_send(call, &answer);
+}
+
+static void time_to_live_ready(struct grpc_call *call, struct bytes message) {
     struct etcd_time_to_live_request request;
     const struct etcd_error *error = etcd_request_time_to_live(message, &request);
     if (error != NULL) {
         etcd_error_finish(call, error);
         return;
     }
-    struct time_to_live answer = {.header = etcd_header_now(door), .id = request.id, .ttl = -1};
-    struct lease_facts facts;
-    int64_t remaining_ms;
-    if (lease_table_find(leases, request.id, &facts) &&
-        lease_table_remaining(leases, request.id, service_now_ms(door->service), &remaining_ms) ==
-            STATUS_OK) {
-        answer.ttl = remaining_seconds(remaining_ms);
-        answer.granted_ttl = etcd_ttl_seconds(facts.ttl_ms);
-        answer.keys = request.keys ? lease_table_first_key(leases, request.id) : NULL;
-    }
-    time_to_live_send(call, &answer);
+    etcd_call_ask_time_left(call, message, request.id, time_to_live_answered);
 }
 
 static void on_time_to_live(struct grpc_call *call, struct bytes message) {
