@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const uint64_t HASH_START = UINT64_C(0xcbf29ce484222325);
+
 /* FNV-1a, then a mix of all bits: ids need to differ, not to resist anybody. */
 static uint64_t hash_text(uint64_t hash, const char *text) {
     /* The closing zero is hashed too, so that "a","bc" and "ab","c" differ. */
@@ -28,26 +30,49 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-void identity_make(struct identity *identity, const char *name, const char *token,
-                   const struct url_list *peer_urls) {
-    static const uint64_t start = UINT64_C(0xcbf29ce484222325);
+uint64_t identity_member_id(const char *token, const struct url_list *peer_urls) {
     const char *sorted[URL_LIST_MAX];
     memcpy(sorted, peer_urls->texts, peer_urls->n * sizeof sorted[0]);
     qsort(sorted, peer_urls->n, sizeof sorted[0], compare_texts);
-
-    uint64_t hash = hash_text(start, token);
+    uint64_t hash = hash_text(HASH_START, token);
     for (size_t i = 0; i < peer_urls->n; i++) {
         hash = hash_text(hash, sorted[i]);
     }
+    return hash_finish(hash);
+}
+
+static int compare_ids(const void *a, const void *b) {
+    uint64_t left = *(const uint64_t *)a;
+    uint64_t right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+uint64_t identity_cluster_id(const char *token, const uint64_t *member_ids, size_t n) {
+    uint64_t sorted[OPTIONS_MEMBERS_MAX];
+    assert(n <= OPTIONS_MEMBERS_MAX);
+    memcpy(sorted, member_ids, n * sizeof sorted[0]);
+    qsort(sorted, n, sizeof sorted[0], compare_ids);
+    uint64_t hash = hash_text(HASH_START, token);
+    for (size_t i = 0; i < n; i++) {
+        char member[32];
+        snprintf(member, sizeof member, "%016" PRIx64, sorted[i]);
+        hash = hash_text(hash, member);
+    }
+    return hash_finish(hash);
+}
+
+void identity_make(struct identity *identity, const struct options *options) {
+    const char *token = options->initial_cluster_token;
     memset(identity, 0, sizeof *identity);
-    identity->member_id = hash_finish(hash);
-
-    char member[32];
-    snprintf(member, sizeof member, "%016" PRIx64, identity->member_id);
-    identity->cluster_id = hash_finish(hash_text(hash_text(start, token), member));
-
-    assert(strlen(name) <= OPTIONS_NAME_SIZE_MAX);
-    memcpy(identity->name, name, strlen(name) + 1);
+    identity->member_id = identity_member_id(token, &options->initial_advertise_peer_urls);
+    uint64_t ids[OPTIONS_MEMBERS_MAX] = {identity->member_id};
+    for (size_t i = 0; i < options->n_members; i++) {
+        ids[i] = identity_member_id(token, &options->members[i].peer_urls);
+    }
+    identity->cluster_id =
+        identity_cluster_id(token, ids, options->n_members > 0 ? options->n_members : 1);
+    assert(strlen(options->name) <= OPTIONS_NAME_SIZE_MAX);
+    memcpy(identity->name, options->name, strlen(options->name) + 1);
 }
 
 size_t identity_encode(const struct identity *identity, char out_text[IDENTITY_TEXT_SIZE_MAX]) {

@@ -20,10 +20,12 @@ struct identity {
     char name[OPTIONS_NAME_SIZE_MAX + 1];
 };
 
-/* Makes the ids of a single member from what every member of a cluster would know: the token and
- * the peer URLs. */
-void identity_make(struct identity *identity, const char *name, const char *token,
-                   const struct url_list *peer_urls);
+/* The id of a member, from what every member of its cluster knows: the token and its peer URLs. */
+uint64_t identity_member_id(const char *token, const struct url_list *peer_urls);
+/* The id of a cluster, from the token and the ids of its first members, in any order. */
+uint64_t identity_cluster_id(const char *token, const uint64_t *member_ids, size_t n);
+/* Both, for the member that these options describe. */
+void identity_make(struct identity *identity, const struct options *options);
 
 /* The text of the file; returns its size. */
 size_t identity_encode(const struct identity *identity, char out_text[IDENTITY_TEXT_SIZE_MAX]);

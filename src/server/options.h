@@ -25,6 +25,14 @@ struct options_notice {
 
 /* What option_table.c describes, in its order. Texts lie in the arena. A URL list that was left
  * out is empty until options_check() fills it in. */
+/* More than this many voters only make every write wait for more disks. */
+enum { OPTIONS_MEMBERS_MAX = 9 };
+
+struct options_member {
+    const char *name;
+    struct url_list peer_urls;
+};
+
 struct options {
     const char *name;
     const char *data_dir;
@@ -61,7 +69,11 @@ struct options {
     /* Worked out by options_check(). */
     enum log_level log_level;
     enum log_format log_format;
-    const char *peer_address; /* host:port */
+    const char *peer_address; /* host:port under which peers reach this member */
+    /* From --initial-cluster, in its order; none: this member alone. */
+    size_t n_members;
+    struct options_member members[OPTIONS_MEMBERS_MAX];
+    bool strict_reads;
     bool is_compacting_by_revision;
     uint64_t auto_compaction_revisions;    /* 0: off */
     uint64_t auto_compaction_retention_ms; /* 0: off */

@@ -78,55 +78,72 @@ static void advertise_what_is_listened_on(struct options *options, const struct 
     }
 }
 
+static struct options_member *member_named(struct options *options, const char *name) {
+    for (size_t i = 0; i < options->n_members; i++) {
+        if (strcmp(options->members[i].name, name) == 0) {
+            return &options->members[i];
+        }
+    }
+    return NULL;
+}
+
+/* One "name=URL" of --initial-cluster. */
+static enum status add_member_url(struct options *options, char *text, char *out_error) {
+    char *separator = strchr(text, '=');
+    if (separator == NULL) {
+        return fail(out_error, "--initial-cluster: \"%s\" is not of the form name=URL", text);
+    }
+    *separator = '\0';
+    struct url url;
+    char reason[OPTIONS_ERROR_SIZE / 2];
+    if (url_parse(separator + 1, &url, reason, sizeof reason) != STATUS_OK) {
+        return fail(out_error, "--initial-cluster: %s", reason);
+    }
+    struct options_member *member = member_named(options, text);
+    if (member == NULL) {
+        if (options->n_members == OPTIONS_MEMBERS_MAX) {
+            return fail(out_error, "--initial-cluster: more than %d members", OPTIONS_MEMBERS_MAX);
+        }
+        member = &options->members[options->n_members++];
+        memset(member, 0, sizeof *member);
+        member->name = text;
+    }
+    if (member->peer_urls.n == URL_LIST_MAX) {
+        return fail(out_error, "--initial-cluster: too many URLs");
+    }
+    member->peer_urls.urls[member->peer_urls.n] = url;
+    member->peer_urls.texts[member->peer_urls.n++] = url_text(&url, &options->arena);
+    return STATUS_OK;
+}
+
 /* Reads "name=URL,name=URL"; several URLs of one member repeat its name. */
 static enum status check_initial_cluster(struct options *options, char *out_error) {
     const char *start = options->initial_cluster;
+    options->n_members = 0;
     if (*start == '\0') {
         return STATUS_OK;
     }
-    struct url_list named;
-    memset(&named, 0, sizeof named);
-    const char *other = NULL;
     for (;;) {
         size_t size = strcspn(start, ",");
-        char *member = arena_copy(&options->arena, start, size + 1);
-        member[size] = '\0';
-        char *separator = strchr(member, '=');
-        if (separator == NULL) {
-            return fail(out_error, "--initial-cluster: \"%s\" is not of the form name=URL", member);
-        }
-        *separator = '\0';
-        struct url url;
-        char reason[OPTIONS_ERROR_SIZE / 2];
-        if (url_parse(separator + 1, &url, reason, sizeof reason) != STATUS_OK) {
-            return fail(out_error, "--initial-cluster: %s", reason);
-        }
-        if (strcmp(member, options->name) != 0) {
-            other = member;
-        } else if (named.n == URL_LIST_MAX) {
-            return fail(out_error, "--initial-cluster: too many URLs");
-        } else {
-            named.urls[named.n] = url;
-            named.texts[named.n++] = url_text(&url, &options->arena);
+        char *text = arena_copy(&options->arena, start, size + 1);
+        text[size] = '\0';
+        enum status status = add_member_url(options, text, out_error);
+        if (status != STATUS_OK) {
+            return status;
         }
         if (start[size] == '\0') {
             break;
         }
         start += size + 1;
     }
-    if (named.n == 0) {
+    const struct options_member *self = member_named(options, options->name);
+    if (self == NULL) {
         return fail(out_error, "--initial-cluster does not name this member, \"%s\" (--name)",
                     options->name);
     }
-    if (other != NULL) {
-        return fail(out_error,
-                    "--initial-cluster names the member \"%s\" besides \"%s\": this release serves "
-                    "a single member; clusters come with the next one",
-                    other, options->name);
-    }
     if (options->initial_advertise_peer_urls.n == 0) {
-        options->initial_advertise_peer_urls = named;
-    } else if (!url_list_equal(&named, &options->initial_advertise_peer_urls)) {
+        options->initial_advertise_peer_urls = self->peer_urls;
+    } else if (!url_list_equal(&self->peer_urls, &options->initial_advertise_peer_urls)) {
         return fail(out_error,
                     "--initial-cluster has other URLs for \"%s\" than "
                     "--initial-advertise-peer-urls",
@@ -167,7 +184,8 @@ static enum status check_urls(struct options *options, char *out_error) {
                                       "initial-advertise-peer-urls",
                                       &options->initial_advertise_peer_urls);
     }
-    options->peer_address = url_address(&options->listen_peer_urls.urls[0], &options->arena);
+    options->peer_address =
+        url_address(&options->initial_advertise_peer_urls.urls[0], &options->arena);
     return STATUS_OK;
 }
 

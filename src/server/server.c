@@ -37,6 +37,8 @@ struct server {
     struct metrics_sources sources;
     struct housekeeping housekeeping;
     struct service_read first_read;
+    struct arena arena; /* for what lives as long as the server */
+    struct replication_member members[OPTIONS_MEMBERS_MAX];
     uv_signal_t terminate;
     uv_signal_t interrupt;
     uv_timer_t watchdog;
@@ -72,8 +74,7 @@ static void open_data_dir(struct server *server) {
             die("cannot start", "--initial-cluster-state=existing asks to join a cluster, which "
                                 "this release cannot; say new to start a cluster of one");
         }
-        identity_make(identity, options->name, options->initial_cluster_token,
-                      &options->initial_advertise_peer_urls);
+        identity_make(identity, options);
         status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
     } else if (status == STATUS_OK && strcmp(identity->name, options->name) != 0) {
         log_info("this member is renamed", LOG_TEXT("from", identity->name),
@@ -101,8 +102,26 @@ static void replication_failed(void *data, const char *reason) {
     die("this node cannot go on", reason);
 }
 
+/* The members by the ids that all of them make alike. */
+static void name_members(struct server *server) {
+    const struct options *options = server->options;
+    static const char *const unknown[] = {NULL};
+    for (size_t i = 0; i < options->n_members; i++) {
+        const struct options_member *member = &options->members[i];
+        bool is_self = strcmp(member->name, options->name) == 0;
+        server->members[i] = (struct replication_member){
+            .id = is_self ? server->identity.member_id
+                          : identity_member_id(options->initial_cluster_token, &member->peer_urls),
+            .name = member->name,
+            .address = url_address(&member->peer_urls.urls[0], &server->arena),
+            .client_urls = is_self ? options->advertise_client_urls.texts : unknown,
+            .peer_urls = member->peer_urls.texts};
+    }
+}
+
 static void open_replication(struct server *server) {
     const struct options *options = server->options;
+    name_members(server);
     char error[SERVER_ERROR_SIZE] = "";
     const struct replication_options replication = {
         .data_dir = data_dir_raft_path(server->data_dir),
@@ -112,6 +131,11 @@ static void open_replication(struct server *server) {
         .client_urls = options->advertise_client_urls.texts,
         .peer_urls = options->initial_advertise_peer_urls.texts,
         .peer_address = options->peer_address,
+        .members = server->members,
+        .n_members = options->n_members,
+        .peer_listen_host = options->listen_peer_urls.urls[0].host,
+        .peer_listen_port = options->listen_peer_urls.urls[0].port,
+        .strict_reads = options->strict_reads,
         .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,
         .election_ms = (uint32_t)options->election_timeout_ms,
         .log_bytes_max = options->snapshot_log_bytes,
@@ -205,9 +229,27 @@ static void feed_watchdog(uv_timer_t *timer) {
     notify_send("WATCHDOG=1");
 }
 
+static void ready(struct service_read *read, enum status status);
+
+static void ask_until_ready(struct server *server) {
+    server->first_read.ready = ready;
+    enum status status = service_read(server->service, &server->first_read);
+    if (status != STATUS_PENDING) {
+        ready(&server->first_read, status);
+    }
+}
+
 static void ready(struct service_read *read, enum status status) {
     struct server *server = list_entry(read, struct server, first_read);
-    if (status != STATUS_OK || server->is_stopping) {
+    if (server->is_stopping) {
+        return;
+    }
+    if (status == STATUS_NO_LEADER || status == STATUS_TIMED_OUT) {
+        log_info("waiting for a majority of the members");
+        ask_until_ready(server);
+        return;
+    }
+    if (status != STATUS_OK) {
         return;
     }
     log_info("ready", LOG_TEXT("name", server->identity.name),
@@ -289,11 +331,7 @@ int server_run(const struct options *options) {
     open_doors(server);
     start_handles(server);
 
-    server->first_read.ready = ready;
-    enum status status = service_read(server->service, &server->first_read);
-    if (status != STATUS_PENDING) {
-        ready(&server->first_read, status);
-    }
+    ask_until_ready(server);
     uv_run(&server->loop, UV_RUN_DEFAULT);
 
     assert(server->is_stopping);
@@ -302,6 +340,7 @@ int server_run(const struct options *options) {
     int result = uv_loop_close(&server->loop);
     assert(result == 0);
     data_dir_close(server->data_dir);
+    arena_clear(&server->arena);
     free(server);
     log_info("stopped");
     return EXIT_SUCCESS;

@@ -63,8 +63,8 @@ def test_help_is_readable_on_a_terminal():
     (["--cert-file", "server.crt"], "TLS is not built into this release"),
     (["--listen-client-urls", "http://0.0.0.0:2379"], "--allow-insecure"),
     (["--config-file", "etcd.yml"], "configuration files are not read"),
-    (["--name", "a", "--initial-cluster", "a=http://127.0.0.1:1,b=http://127.0.0.1:2"],
-     "single member"),
+    (["--name", "a", "--initial-cluster", "c=http://127.0.0.1:1,b=http://127.0.0.1:2"],
+     "does not name this member"),
 ])  # fmt: skip
 def test_what_cannot_be_done_as_asked_is_refused_with_a_reason(flags, words, tmp_path):
     done = run(*flags, cwd=tmp_path)

@@ -63,16 +63,25 @@ static struct data_dir *open_dir(const char *path) {
     return dir;
 }
 
-static struct identity some_identity(void) {
+/* Who a member is that was started with these flags. */
+static struct identity identity_of(const char *name, const char *token, const char *peer_urls) {
+    static struct options options;
     struct arena arena;
-    struct url_list urls;
     struct identity identity;
     arena_init(&arena);
-    assert_int_equal(url_list_parse("http://127.0.0.1:2380", &arena, &urls, error, sizeof error),
+    memset(&options, 0, sizeof options);
+    options.name = name;
+    options.initial_cluster_token = token;
+    assert_int_equal(url_list_parse(peer_urls, &arena, &options.initial_advertise_peer_urls, error,
+                                    sizeof error),
                      STATUS_OK);
-    identity_make(&identity, "node one", "token", &urls);
+    identity_make(&identity, &options);
     arena_clear(&arena);
     return identity;
+}
+
+static struct identity some_identity(void) {
+    return identity_of("node one", "token", "http://127.0.0.1:2380");
 }
 
 static void a_missing_directory_is_made_for_its_owner_alone(void **state) {
@@ -222,24 +231,21 @@ static void a_corrupt_identity_is_reported_and_not_replaced(void **state) {
 }
 
 static void ids_depend_on_token_and_peer_urls_and_not_on_their_order(void **state) {
-    struct arena arena;
-    struct url_list one;
-    struct url_list two;
-    struct url_list turned;
-    arena_init(&arena);
-    url_list_parse("http://a:1", &arena, &one, error, sizeof error);
-    url_list_parse("http://a:1,http://b:1", &arena, &two, error, sizeof error);
-    url_list_parse("http://b:1,http://a:1", &arena, &turned, error, sizeof error);
-    struct identity a;
-    struct identity b;
-    identity_make(&a, "n", "t", &two);
-    identity_make(&b, "n", "t", &turned);
+    struct identity a = identity_of("n", "t", "http://a:1,http://b:1");
+    struct identity b = identity_of("n", "t", "http://b:1,http://a:1");
     assert_true(a.member_id == b.member_id && a.cluster_id == b.cluster_id);
-    identity_make(&b, "n", "t", &one);
+    b = identity_of("n", "t", "http://a:1");
     assert_true(a.member_id != b.member_id && a.cluster_id != b.cluster_id);
-    identity_make(&b, "n", "u", &two);
+    b = identity_of("n", "u", "http://a:1,http://b:1");
     assert_true(a.member_id != b.member_id && a.cluster_id != b.cluster_id);
-    arena_clear(&arena);
+}
+
+static void members_agree_on_the_cluster_whatever_their_order(void **state) {
+    const uint64_t ids[] = {3, 1, 2};
+    const uint64_t turned[] = {2, 3, 1};
+    assert_true(identity_cluster_id("t", ids, 3) == identity_cluster_id("t", turned, 3));
+    assert_true(identity_cluster_id("t", ids, 3) != identity_cluster_id("t", ids, 2));
+    assert_true(identity_cluster_id("t", ids, 3) != identity_cluster_id("u", ids, 3));
 }
 
 int main(void) {
@@ -258,6 +264,7 @@ int main(void) {
         IN_A_HOME(every_changed_byte_of_an_identity_is_found),
         IN_A_HOME(a_corrupt_identity_is_reported_and_not_replaced),
         IN_A_HOME(ids_depend_on_token_and_peer_urls_and_not_on_their_order),
+        cmocka_unit_test(members_agree_on_the_cluster_whatever_their_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -248,14 +248,17 @@ static void a_wildcard_is_not_advertised(void **state) {
     assert_int_equal(options.n_notices, 0);
 }
 
-static void the_initial_cluster_is_this_member_alone(void **state) {
+static void the_initial_cluster_names_this_member_and_others(void **state) {
     assert_int_equal(PARSE("--name", "n1", "--initial-cluster", "n1=http://127.0.0.1:9"),
                      OPTIONS_RUN);
     assert_string_equal(options.initial_advertise_peer_urls.texts[0], "http://127.0.0.1:9");
     assert_int_equal(
         PARSE("--name", "n1", "--initial-cluster", "n1=http://127.0.0.1:9,n2=http://127.0.0.1:10"),
-        OPTIONS_INVALID);
-    assert_error_says("single member");
+        OPTIONS_RUN);
+    assert_int_equal(options.n_members, 2);
+    assert_string_equal(options.members[1].name, "n2");
+    assert_string_equal(options.members[1].peer_urls.texts[0], "http://127.0.0.1:10");
+    assert_string_equal(options.peer_address, "127.0.0.1:9");
     assert_int_equal(PARSE("--name", "n1", "--initial-cluster", "n2=http://127.0.0.1:10"),
                      OPTIONS_INVALID);
     assert_error_says("does not name this member, \"n1\"");
@@ -355,7 +358,7 @@ int main(void) {
         cmocka_unit_test(harmless_flags_of_etcd_are_accepted_and_noticed),
         cmocka_unit_test(a_listener_that_others_reach_must_be_allowed),
         cmocka_unit_test(a_wildcard_is_not_advertised),
-        cmocka_unit_test(the_initial_cluster_is_this_member_alone),
+        cmocka_unit_test(the_initial_cluster_names_this_member_and_others),
         cmocka_unit_test(names_that_would_break_files_or_lists_are_refused),
         cmocka_unit_test(an_election_lasts_at_least_five_heartbeats),
         cmocka_unit_test(compaction_counts_hours_durations_or_revisions),
