@@ -348,6 +348,54 @@ static void on_renew_result(struct service *service, const struct peer_frame *fr
     }
 }
 
+/* --- Who the others are. --- */
+
+static void tell_client_urls(struct service *service, uint64_t to_id) {
+    struct peer_frame frame = {.type = PEER_MEMBER};
+    for (const char *const *url = service->options.client_urls;
+         *url != NULL && frame.member.n_urls < PEER_URLS_MAX; url++) {
+        frame.member.urls[frame.member.n_urls++] = bytes_from_text(*url);
+    }
+    (void)peers_send(service->peers, to_id, &frame);
+}
+
+static void on_member(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
+    for (size_t i = 0; i < service->options.n_members; i++) {
+        if (service->options.members[i].id != from_id) {
+            continue;
+        }
+        struct member_urls *urls = &service->member_urls[i];
+        size_t size = 0;
+        for (size_t u = 0; u < frame->member.n_urls; u++) {
+            size += frame->member.urls[u].size + 1;
+        }
+        free(urls->text);
+        *urls = (struct member_urls){.text = calloc(size + 1, 1)};
+        if (urls->text == NULL) {
+            abort();
+        }
+        char *at = urls->text;
+        for (size_t u = 0; u < frame->member.n_urls; u++) {
+            memcpy(at, frame->member.urls[u].data, frame->member.urls[u].size);
+            urls->urls[u] = at;
+            at += frame->member.urls[u].size + 1;
+        }
+    }
+}
+
+const char *const *cluster_client_urls(const struct service *service, size_t member) {
+    return service->options.members[member].id == service->options.member_id
+               ? service->options.client_urls
+               : service->member_urls[member].urls;
+}
+
+void cluster_clear(struct service *service) {
+    for (size_t i = 0; i < service->options.n_members; i++) {
+        free(service->member_urls[i].text);
+    }
+    free(service->member_urls);
+}
+
 /* --- Everything else. --- */
 
 void cluster_ask_again(struct service *service) {
@@ -394,7 +442,14 @@ static void on_frame(void *data, uint64_t from_id, const struct peer_frame *fram
     case PEER_RENEW_RESULT:
         on_renew_result(service, frame);
         return;
+    case PEER_MEMBER:
+        on_member(service, from_id, frame);
+        return;
     }
+}
+
+static void on_link_opened(void *data, uint64_t id) {
+    tell_client_urls(data, id);
 }
 
 static void on_link_lost(void *data, uint64_t id) {
@@ -408,7 +463,10 @@ static void on_raft_accepted(void *data, uint64_t id, const char *address, uv_st
 }
 
 static const struct peers_callbacks peers_callbacks = {
-    .raft_accepted = on_raft_accepted, .frame = on_frame, .link_lost = on_link_lost};
+    .raft_accepted = on_raft_accepted,
+    .frame = on_frame,
+    .link_opened = on_link_opened,
+    .link_lost = on_link_lost};
 
 /* Pings must go out while nothing else wakes the loop. */
 static void ping_timer_fired(uv_timer_t *timer) {
@@ -419,6 +477,10 @@ enum status cluster_open(struct service *service, char *out_error, size_t error_
     list_init(&service->waiting_reads);
     list_init(&service->peer_reads);
     list_init(&service->held_renewals);
+    service->member_urls = calloc(service->options.n_members + 1, sizeof *service->member_urls);
+    if (service->member_urls == NULL) {
+        abort();
+    }
     uv_timer_init(service->loop, &service->ping_timer);
     service->ping_timer.data = service;
     voter_promise_init(&service->promise, service->options.election_ms, clock_boottime_ms());

@@ -138,6 +138,12 @@ static void encode_body(struct buffer *buffer, const struct peer_frame *frame) {
             buffer_put_varint(buffer, (uint64_t)result->ttl_ms);
         }
         return;
+    case PEER_MEMBER:
+        buffer_put_varint(buffer, frame->member.n_urls);
+        for (size_t i = 0; i < frame->member.n_urls; i++) {
+            buffer_put_bytes(buffer, frame->member.urls[i]);
+        }
+        return;
     }
     assert(!"frame type");
 }
@@ -232,6 +238,16 @@ static void decode_body(struct reader *reader, struct arena *arena, struct peer_
         return;
     case PEER_RENEW_RESULT:
         decode_results(reader, arena, frame);
+        return;
+    case PEER_MEMBER:
+        frame->member.n_urls = decode_count(reader, 1);
+        if (frame->member.n_urls > PEER_URLS_MAX) {
+            reader->failed = true;
+            return;
+        }
+        for (size_t i = 0; i < frame->member.n_urls; i++) {
+            frame->member.urls[i] = reader_get_bytes(reader);
+        }
         return;
     }
     reader->failed = true;

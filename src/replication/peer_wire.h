@@ -54,8 +54,11 @@ enum peer_frame_type {
     PEER_READ = 5,
     PEER_READ_RESULT = 6,
     PEER_RENEW = 7,
-    PEER_RENEW_RESULT = 8
+    PEER_RENEW_RESULT = 8,
+    PEER_MEMBER = 9
 };
+
+enum { PEER_URLS_MAX = 16 };
 
 struct peer_renewal {
     uint64_t token; /* the asker's own, given back */
@@ -103,6 +106,11 @@ struct peer_frame {
             size_t n;
             const struct peer_renewal_result *results;
         } renew_result;
+        /* Where the sender's clients reach it. */
+        struct {
+            size_t n_urls;
+            struct bytes urls[PEER_URLS_MAX];
+        } member;
     };
 };
 

@@ -171,6 +171,10 @@ static void link_dialled(void *data, uv_stream_t *stream, const char *reason) {
     if (link->is_removed || uv_read_start(stream, link_give_room, link_read) != 0) {
         link_lose(link, "removed");
         link_free_if_done(link);
+        return;
+    }
+    if (peers->callbacks->link_opened != NULL) {
+        peers->callbacks->link_opened(peers->data, link->id);
     }
 }
 

@@ -29,6 +29,8 @@ struct peers_callbacks {
     void (*raft_accepted)(void *data, uint64_t id, const char *address, uv_stream_t *stream);
     /* A frame from a member; borrowed for the call. */
     void (*frame)(void *data, uint64_t from_id, const struct peer_frame *frame);
+    /* Our link to a member is open. NULL: nobody cares. */
+    void (*link_opened)(void *data, uint64_t id);
     /* Our link to a member broke: what was sent on it may not have arrived. */
     void (*link_lost)(void *data, uint64_t id);
 };

@@ -18,8 +18,7 @@ struct replication_member {
     uint64_t id;
     const char *name;
     const char *address; /* host:port for peers */
-    const char *const *client_urls; /* end with NULL */
-    const char *const *peer_urls;
+    const char *const *peer_urls; /* end with NULL */
 };
 
 struct replication_options {

@@ -204,6 +204,7 @@ static void handle_closed(uv_handle_t *handle) {
     void *data = service->closed_data;
     proposals_clear(service);
     expiry_clear(service);
+    cluster_clear(service);
     arena_clear(&service->arena);
     state_machine_destroy(service->machine);
     raft_uv_close(&service->io);
@@ -310,7 +311,7 @@ size_t service_members(struct service *service, struct service_member *out_membe
         const struct replication_member *member = &service->options.members[i];
         out_members[i] = (struct service_member){.id = member->id,
                                                  .name = member->name,
-                                                 .client_urls = member->client_urls,
+                                                 .client_urls = cluster_client_urls(service, i),
                                                  .peer_urls = member->peer_urls};
     }
     if (service->options.n_members > 0) {

@@ -52,6 +52,11 @@ struct proposal {
     bool is_of_peer;         /* proposed for another node: nobody here waits for it */
 };
 
+struct member_urls {
+    char *text; /* all of them, each ended by a zero */
+    const char *urls[PEER_URLS_MAX + 1];
+};
+
 struct expiry_batch {
     struct service_request request;
     struct service *service;
@@ -104,6 +109,8 @@ struct service {
     struct list held_renewals; /* until there is a leader that may answer them */
     uint64_t token;            /* the newest given to a question */
     uint64_t ping_ms;          /* when the last round went out */
+    /* Where clients reach the other members, as those told, in the order of options.members. */
+    struct member_urls *member_urls;
     /* What each member has been told to be committed, in the order of options.members. */
     uint64_t announced_index[LEADER_LEASE_VOTERS_MAX + 1];
     uint64_t last_leader_id;
@@ -196,6 +203,9 @@ void cluster_told_to_lead(void *data);
 void cluster_hold_renewal(struct service *service, struct service_renewal *renewal);
 /* Questions on their way may be lost. */
 void cluster_ask_again(struct service *service);
+/* The client URLs of a member; ends with NULL. */
+const char *const *cluster_client_urls(const struct service *service, size_t member);
+void cluster_clear(struct service *service);
 /* A leader that stops gives its lease up, then its leadership away, so that the others need not wait
  * for an election. False: there is nobody to hand over to. */
 bool cluster_hand_over(struct service *service);

@@ -105,7 +105,6 @@ static void replication_failed(void *data, const char *reason) {
 /* The members by the ids that all of them make alike. */
 static void name_members(struct server *server) {
     const struct options *options = server->options;
-    static const char *const unknown[] = {NULL};
     for (size_t i = 0; i < options->n_members; i++) {
         const struct options_member *member = &options->members[i];
         bool is_self = strcmp(member->name, options->name) == 0;
@@ -114,7 +113,6 @@ static void name_members(struct server *server) {
                           : identity_member_id(options->initial_cluster_token, &member->peer_urls),
             .name = member->name,
             .address = url_address(&member->peer_urls.urls[0], &server->arena),
-            .client_urls = is_self ? options->advertise_client_urls.texts : unknown,
             .peer_urls = member->peer_urls.texts};
     }
 }
