@@ -1,4 +1,4 @@
-"""A single etcd or leased, started with the very same flags.
+"""One etcd or leased, started with the very same flags; cluster.py makes several into one.
 
 Ports and data directory are chosen anew for each server and stay its own over
 restart(). Ready means: /health answered that it is healthy.
@@ -40,6 +40,8 @@ class Server:
         self.data_dir = os.path.join(self.home, "data")
         self.log_path = os.path.join(self.home, f"{kind}-{next(_names)}.log")
         self.client_port, self.peer_port = free_ports(2)
+        self.initial_cluster = None  # itself alone
+        self.token = "conformance"
         _servers.append(self)
 
     # Where it is
@@ -65,8 +67,8 @@ class Server:
             "--advertise-client-urls", self.client_url,
             "--listen-peer-urls", self.peer_url,
             "--initial-advertise-peer-urls", self.peer_url,
-            "--initial-cluster", f"{self.name}={self.peer_url}",
-            "--initial-cluster-token", "conformance",
+            "--initial-cluster", self.initial_cluster or f"{self.name}={self.peer_url}",
+            "--initial-cluster-token", self.token,
             "--initial-cluster-state", "new",
         ] + self.extra_flags  # fmt: skip
 

@@ -1,0 +1,187 @@
+"""Clients of a whole cluster, each in a thread of its own, and what each of them was told.
+
+A client uses one node until that fails it, then the next. A write whose answer did not come may or
+may not have happened, and is never sent again under the same name; what was acknowledged is noted
+with its revision and must never be lost.
+"""
+import itertools
+import threading
+import time
+import zlib
+
+import grpc
+from etcd3 import etcdrpc
+
+from harness.ops import created_is, delete_op, end_of, put_op
+
+CALL_SECONDS = 2.0
+PAUSE_SECONDS = 0.01
+
+# What a node may answer that is not well. Anything else is a bug.
+EXCUSES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+class Client(threading.Thread):
+    """Runs work() over and over until stopped. `wrong` holds what must not have happened."""
+
+    def __init__(self, cluster, nodes, name):
+        super().__init__(daemon=True)
+        self.cluster = cluster
+        self.client_name = name
+        self.done = threading.Event()
+        self.wrong = []
+        self.failures = 0
+        self.rpcs = [cluster.new_rpc(node) for node in nodes]
+        self._turn = zlib.crc32(name.encode()) % len(nodes)
+
+    @property
+    def rpc(self):
+        return self.rpcs[self._turn]
+
+    def run(self):
+        try:
+            while not self.done.is_set():
+                try:
+                    self.work()
+                except grpc.RpcError as error:
+                    if error.code() not in EXCUSES:
+                        raise
+                    self.failures += 1
+                    self._turn = (self._turn + 1) % len(self.rpcs)
+                self.done.wait(PAUSE_SECONDS)
+        except BaseException as error:  # pylint: disable=broad-except
+            self.wrong.append(repr(error))
+
+    def work(self):
+        raise NotImplementedError
+
+    def stop(self):
+        self.done.set()
+        self.join(30)
+        assert not self.is_alive(), f"{self.client_name} hangs"
+        for rpc in self.rpcs:
+            rpc.close()
+
+
+class Writer(Client):
+    """Puts keys of its own, each once; notes (key, revision, when) of what was acknowledged."""
+
+    def __init__(self, *arguments, value_size=20):
+        super().__init__(*arguments)
+        self.acknowledged = []
+        self.value = b"v" * value_size
+        self._count = itertools.count()
+
+    def work(self):
+        key = b"/written/%s/%06d" % (self.client_name.encode(), next(self._count))
+        request = etcdrpc.PutRequest(key=key, value=self.value)
+        answer = self.rpc.kv.Put(request, timeout=CALL_SECONDS)
+        self.acknowledged.append((key, answer.header.revision, time.monotonic()))
+
+
+class Locker(Client):
+    """Takes a lock and gives it back; each taking is a token, larger than all it saw before."""
+
+    LOCK = b"/locked"
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.tokens = []
+
+    def work(self):
+        request = etcdrpc.TxnRequest(
+            compare=[created_is(self.LOCK, 0)],
+            success=[put_op(self.LOCK, b"held")],
+            failure=[delete_op(self.LOCK)],
+        )
+        answer = self.rpc.kv.Txn(request, timeout=CALL_SECONDS)
+        if answer.succeeded:
+            if self.tokens and answer.header.revision <= self.tokens[-1]:
+                self.wrong.append(f"token {answer.header.revision} after {self.tokens[-1]}")
+            self.tokens.append(answer.header.revision)
+
+
+class Holder(Client):
+    """Holds a key with a lease of its own, and renews it three times a TTL."""
+
+    TTL_SECONDS = 3
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.renewals = 0
+        self.key = b"/held/" + self.client_name.encode()
+        self.lease = self.rpc.grant(self.TTL_SECONDS).ID
+        self.rpc.put(self.key, b"mine", lease=self.lease)
+        self.created = self.rpc.range(self.key).kvs[0].create_revision
+
+    def work(self):
+        requests = iter([etcdrpc.LeaseKeepAliveRequest(ID=self.lease)])
+        for answer in self.rpc.lease.LeaseKeepAlive(requests, timeout=self.TTL_SECONDS / 3):
+            if answer.TTL == 0:
+                raise AssertionError(f"lease {self.lease:x} of {self.client_name} is gone")
+            self.renewals += 1
+        self.done.wait(self.TTL_SECONDS / 3)
+
+    def check_held(self, rpc):
+        kvs = rpc.range(self.key).kvs
+        assert len(kvs) == 1, f"the key of {self.client_name}, a live holder, is gone"
+        assert kvs[0].create_revision == self.created, f"{self.client_name} lost its key meanwhile"
+        assert kvs[0].lease == self.lease
+
+
+class Load:
+    """Writers, a locker and holders through some of the nodes. Use as a context manager: at the end
+    all are stopped, and what they saw wrong fails the test."""
+
+    def __init__(self, cluster, nodes=None, writers=3, holders=3):
+        nodes = list(range(len(cluster))) if nodes is None else nodes
+        self.writers = [Writer(cluster, nodes, f"writer{n}") for n in range(writers)]
+        self.locker = Locker(cluster, nodes, "locker")
+        self.holders = [Holder(cluster, nodes, f"holder{n}") for n in range(holders)]
+        self.clients = [*self.writers, self.locker, *self.holders]
+
+    def __enter__(self):
+        for client in self.clients:
+            client.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        for client in self.clients:
+            client.stop()
+        if kind is None:
+            self.check_right()
+
+    def check_right(self):
+        wrong = [f"{one.client_name}: {what}" for one in self.clients for what in one.wrong]
+        assert not wrong, wrong[:5]
+
+    def acknowledged(self):
+        return [entry for writer in self.writers for entry in list(writer.acknowledged)]
+
+    def failures(self):
+        return sum(client.failures for client in self.clients)
+
+    def next_acknowledged(self, since, timeout_s):
+        """When the first write was acknowledged that came after this moment."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            moments = [w.acknowledged[-1][2] for w in self.writers if w.acknowledged]
+            if any(moment > since for moment in moments):
+                return min(e[2] for e in self.acknowledged() if e[2] > since)
+            time.sleep(0.002)
+        raise TimeoutError(f"no write was acknowledged within {timeout_s} s")
+
+    def check_kept(self, rpc):
+        """Everything acknowledged is there, at the revision that was told."""
+        there = {kv.key: kv for kv in rpc.range(b"/written/", end_of(b"/written/")).kvs}
+        entries = self.acknowledged()
+        lost = [key for key, _, _ in entries if key not in there]
+        assert not lost, f"{len(lost)} of {len(entries)} acknowledged writes are lost: {lost[:5]}"
+        for key, revision, _ in entries:
+            assert there[key].create_revision == revision, f"{key!r} is not where it was told to be"
+        revisions = [revision for _, revision, _ in entries] + self.locker.tokens
+        assert len(set(revisions)) == len(revisions), "one revision was given to two writes"
+        for writer in self.writers:
+            own = [revision for _, revision, _ in writer.acknowledged]
+            assert own == sorted(own), "revisions went back"
+        return len(entries)
