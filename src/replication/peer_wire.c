@@ -60,7 +60,7 @@ enum peer_answer peer_hello_decode(struct bytes bytes, uint64_t cluster_id, uint
                                    struct peer_hello *out_hello) {
     struct reader reader;
     *out_hello = (struct peer_hello){0};
-    if (peer_hello_size(bytes) != bytes.size) {
+    if (bytes.size == 0 || peer_hello_size(bytes) != bytes.size) {
         return PEER_MALFORMED;
     }
     reader_init(&reader, bytes);
