@@ -28,8 +28,11 @@ bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
         guard->votes_dropped++;
         return false;
     }
-    if (message->type == RAFT_TIMEOUT_NOW && guard->callbacks->told_to_lead != NULL) {
-        guard->callbacks->told_to_lead(guard->data);
+    if (message->type == RAFT_TIMEOUT_NOW) {
+        guard->transfer_term = message->timeout_now.term + 1;
+        if (guard->callbacks->told_to_lead != NULL) {
+            guard->callbacks->told_to_lead(guard->data);
+        }
     }
     return true;
 }
@@ -44,11 +47,16 @@ struct raft_guard_dropped_send {
 static int guard_send(struct raft_io *io, struct raft_io_send *request,
                       const struct raft_message *message, raft_io_send_cb done) {
     struct raft_guard *guard = installed;
-    bool is_vote = message->type == RAFT_REQUEST_VOTE;
-    if (!is_vote || guard->callbacks->may_vote == NULL ||
-        guard->callbacks->may_vote(guard->data, guard->self_id,
-                                   message->request_vote.disrupt_leader)) {
+    if (message->type != RAFT_REQUEST_VOTE || guard->callbacks->may_vote == NULL) {
         return guard->send(io, request, message, done);
+    }
+    struct raft_message vote = *message;
+    if (vote.request_vote.term != guard->transfer_term) {
+        vote.request_vote.disrupt_leader = false;
+    }
+    if (guard->callbacks->may_vote(guard->data, guard->self_id,
+                                   vote.request_vote.disrupt_leader)) {
+        return guard->send(io, request, &vote, done);
     }
     struct raft_guard_dropped_send *dropped = malloc(sizeof *dropped);
     if (dropped == NULL) {

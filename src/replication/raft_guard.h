@@ -9,6 +9,8 @@
  *  - A failed append or snapshot ends in an assertion without a word: it is reported first.
  *  - A voter that promised the leader not to vote (leader_lease.h) neither gives a vote nor asks for
  *    one: RequestVote messages of either direction are dropped while the promise stands.
+ *  - A candidate that was told to take over marks its requests so for as long as it is one, also in
+ *    later terms, when another leader may hold a lease: the mark stays on in the first term only.
  *  - A leader tells its followers what is committed only with the next entries or heartbeat, so what
  *    a follower waits to apply waits for that: raft_guard_announce() tells it at once.
  *  - fsm.snapshot() runs on the loop: a snapshot is serialised in a worker thread, between
@@ -53,6 +55,7 @@ struct raft_guard {
     uint64_t clamped;  /* how often each guard was needed */
     uint64_t dropped;
     uint64_t votes_dropped;
+    raft_term transfer_term; /* the one term for which a leader told this node to stand; 0: none */
     struct raft_guard_dropped_send *dropped_sends;
     /* What libraft set before us. */
     int (*start)(struct raft_io *, unsigned, raft_io_tick_cb, raft_io_recv_cb);

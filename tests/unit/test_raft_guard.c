@@ -11,7 +11,7 @@
 
 /* --- A raft_io made by hand: it notes what it was asked, and answers when told to. --- */
 
-enum { APPENDS_MAX = 8, TRAILING = 100 };
+enum { APPENDS_MAX = 8, TRAILING = 100, SELF = 1, OTHER = 2 };
 
 static struct fake {
     struct raft_io io;
@@ -28,6 +28,11 @@ static struct fake {
     const struct raft_snapshot *put_snapshot;
     int put_rv;
     int serialise_rv;
+    unsigned n_sent;
+    struct raft_message sent;
+    struct raft_io_send *sent_request;
+    raft_io_send_cb sent_cb;
+    int send_rv;
     /* What reached raft above, and the service beside. */
     unsigned n_received;
     unsigned n_append_done;
@@ -42,6 +47,15 @@ static struct fake {
     unsigned n_failed;
     int failed_status;
     const char *failed_what;
+    unsigned n_send_done;
+    int send_done_status;
+    struct raft_io_send *send_done_request;
+    /* Who may be voted for. */
+    bool may_vote;
+    unsigned n_asked;
+    uint64_t asked_candidate;
+    bool asked_transfer;
+    unsigned n_told_to_lead;
 } fake;
 
 static int fake_start(struct raft_io *io, unsigned tick_ms, raft_io_tick_cb tick,
@@ -49,6 +63,17 @@ static int fake_start(struct raft_io *io, unsigned tick_ms, raft_io_tick_cb tick
     assert_int_equal(tick_ms, 50);
     fake.recv = recv;
     return 0;
+}
+
+static int fake_send(struct raft_io *io, struct raft_io_send *request,
+                     const struct raft_message *message, raft_io_send_cb cb) {
+    if (fake.send_rv == 0) {
+        fake.n_sent++;
+        fake.sent = *message;
+        fake.sent_request = request;
+        fake.sent_cb = cb;
+    }
+    return fake.send_rv;
 }
 
 static int fake_append(struct raft_io *io, struct raft_io_append *append,
@@ -76,6 +101,11 @@ static void raft_tick(struct raft_io *io) {
 }
 static void raft_recv(struct raft_io *io, struct raft_message *message) {
     fake.n_received++;
+}
+static void raft_send_done(struct raft_io_send *request, int status) {
+    fake.n_send_done++;
+    fake.send_done_request = request;
+    fake.send_done_status = status;
 }
 static void raft_append_done(struct raft_io_append *append, int status) {
     fake.n_append_done++;
@@ -113,21 +143,50 @@ static void failed(void *data, const char *what, int status) {
     fake.failed_status = status;
 }
 
+static bool may_vote(void *data, uint64_t candidate_id, bool is_transfer) {
+    assert_ptr_equal(data, &fake);
+    fake.n_asked++;
+    fake.asked_candidate = candidate_id;
+    fake.asked_transfer = is_transfer;
+    return fake.may_vote || is_transfer;
+}
+static void told_to_lead(void *data) {
+    assert_ptr_equal(data, &fake);
+    fake.n_told_to_lead++;
+    fake.may_vote = true;
+}
+
 static const struct raft_guard_callbacks callbacks = {.serialise = serialise,
                                                       .serialised = serialised,
                                                       .handed_over = handed_over,
                                                       .stored = stored,
                                                       .failed = failed};
+static const struct raft_guard_callbacks voter_callbacks = {.serialise = serialise,
+                                                            .serialised = serialised,
+                                                            .handed_over = handed_over,
+                                                            .stored = stored,
+                                                            .may_vote = may_vote,
+                                                            .told_to_lead = told_to_lead,
+                                                            .failed = failed};
 
-static int set_up(void **state) {
+static int set_up_with(const struct raft_guard_callbacks *with) {
     fake = (struct fake){0};
     assert_int_equal(uv_loop_init(&fake.loop), 0);
     fake.io.start = fake_start;
+    fake.io.send = fake_send;
     fake.io.append = fake_append;
     fake.io.snapshot_put = fake_snapshot_put;
-    raft_guard_install(&fake.guard, &fake.io, &fake.loop, 1, &callbacks, &fake);
+    raft_guard_install(&fake.guard, &fake.io, &fake.loop, SELF, with, &fake);
     assert_int_equal(fake.io.start(&fake.io, 50, raft_tick, raft_recv), 0);
     return 0;
+}
+
+static int set_up(void **state) {
+    return set_up_with(&callbacks);
+}
+
+static int set_up_voter(void **state) {
+    return set_up_with(&voter_callbacks);
 }
 
 static int tear_down(void **state) {
@@ -219,6 +278,187 @@ static void a_snapshot_is_dropped_while_one_is_being_stored(void **state) {
     assert_int_equal(fake.n_received, 3);
     assert_int_equal(fake.guard.dropped, 1);
     release(&message);
+}
+
+/* --- Votes. --- */
+
+static struct raft_message request_vote(raft_term term, bool is_transfer) {
+    struct raft_message message = {.type = RAFT_REQUEST_VOTE, .server_id = OTHER};
+    message.request_vote.term = term;
+    message.request_vote.candidate_id = OTHER;
+    message.request_vote.disrupt_leader = is_transfer;
+    return message;
+}
+
+static struct raft_message timeout_now(raft_term term) {
+    struct raft_message message = {.type = RAFT_TIMEOUT_NOW, .server_id = OTHER};
+    message.timeout_now.term = term;
+    return message;
+}
+
+static void nobody_is_voted_for_while_a_promise_stands(void **state) {
+    struct raft_message vote = request_vote(5, false);
+    fake.recv(&fake.io, &vote);
+    assert_int_equal(fake.n_received, 0);
+    assert_int_equal(fake.asked_candidate, OTHER);
+    assert_false(fake.asked_transfer);
+    assert_int_equal(fake.guard.votes_dropped, 1);
+    vote.request_vote.pre_vote = true;
+    fake.recv(&fake.io, &vote);
+    assert_int_equal(fake.n_received, 0);
+    assert_int_equal(fake.guard.votes_dropped, 2);
+    fake.may_vote = true;
+    fake.recv(&fake.io, &vote);
+    assert_int_equal(fake.n_received, 1);
+    assert_int_equal(fake.guard.votes_dropped, 2);
+}
+
+static void a_promise_holds_nothing_up_but_votes(void **state) {
+    static const int types[] = {RAFT_APPEND_ENTRIES, RAFT_APPEND_ENTRIES_RESULT,
+                                RAFT_REQUEST_VOTE_RESULT};
+    struct raft_io_send request = {0};
+    for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
+        struct raft_message message = {.type = (unsigned short)types[i], .server_id = OTHER};
+        fake.recv(&fake.io, &message);
+        assert_int_equal(fake.n_received, i + 1);
+        assert_int_equal(fake.io.send(&fake.io, &request, &message, raft_send_done), 0);
+        assert_int_equal(fake.n_sent, i + 1);
+    }
+    assert_int_equal(fake.n_asked, 0);
+}
+
+static void nobody_is_asked_for_a_vote_while_a_promise_stands(void **state) {
+    struct raft_io_send request = {0};
+    struct raft_message vote = request_vote(5, false);
+    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.asked_candidate, SELF);
+    assert_int_equal(fake.n_sent, 0);
+    assert_int_equal(fake.guard.votes_dropped, 1);
+    fake.may_vote = true;
+    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.n_sent, 1);
+    assert_ptr_equal(fake.sent_request, &request);
+    assert_ptr_equal(fake.sent_cb, raft_send_done);
+    raft_guard_turn(&fake.guard);
+}
+
+static void a_dropped_send_ends_later_and_once(void **state) {
+    struct raft_io_send requests[3] = {0};
+    struct raft_message vote = request_vote(5, false);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(fake.io.send(&fake.io, &requests[i], &vote, raft_send_done), 0);
+    }
+    /* Never from inside: raft still uses the request. */
+    assert_int_equal(fake.n_send_done, 0);
+    raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.n_send_done, 3);
+    assert_int_equal(fake.send_done_status, RAFT_NOCONNECTION);
+    raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.n_send_done, 3);
+}
+
+static struct raft_io_send again_request;
+
+static void send_again(struct raft_io_send *request, int status) {
+    struct raft_message vote = request_vote(6, false);
+    raft_send_done(request, status);
+    if (request != &again_request) {
+        assert_int_equal(fake.io.send(&fake.io, &again_request, &vote, send_again), 0);
+    }
+}
+
+static void a_dropped_send_may_be_answered_by_another(void **state) {
+    struct raft_io_send request = {0};
+    struct raft_message vote = request_vote(5, false);
+    assert_int_equal(fake.io.send(&fake.io, &request, &vote, send_again), 0);
+    raft_guard_turn(&fake.guard);
+    raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.n_send_done, 2);
+    assert_ptr_equal(fake.send_done_request, &again_request);
+}
+
+static void who_was_told_to_lead_may_ask(void **state) {
+    struct raft_io_send request = {0};
+    struct raft_message told = timeout_now(4);
+    struct raft_message vote = request_vote(5, true);
+    fake.recv(&fake.io, &told);
+    assert_int_equal(fake.n_told_to_lead, 1);
+    assert_int_equal(fake.n_received, 1);
+    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.n_sent, 1);
+    assert_true(fake.sent.request_vote.disrupt_leader);
+}
+
+static void a_successor_is_let_through(void **state) {
+    struct raft_message vote = request_vote(5, true);
+    fake.recv(&fake.io, &vote);
+    assert_true(fake.asked_transfer);
+    assert_int_equal(fake.n_received, 1);
+}
+
+/* libraft keeps the mark of a transfer for as long as it is a candidate: by the second round
+ * somebody else may lead, and hold a lease that the mark would break. */
+static void a_transfer_is_good_for_one_term(void **state) {
+    struct raft_io_send request = {0};
+    struct raft_message told = timeout_now(4);
+    fake.recv(&fake.io, &told);
+    struct raft_message vote = request_vote(6, true);
+    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.n_sent, 1);
+    assert_false(fake.asked_transfer);
+    assert_false(fake.sent.request_vote.disrupt_leader);
+    assert_int_equal(fake.sent.request_vote.term, 6);
+    /* And a promise made meanwhile is kept. */
+    fake.may_vote = false;
+    vote = request_vote(7, true);
+    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.n_sent, 1);
+    assert_int_equal(fake.guard.votes_dropped, 1);
+    raft_guard_turn(&fake.guard);
+}
+
+static void without_anybody_to_ask_votes_pass(void **state) {
+    struct raft_io_send request = {0};
+    struct raft_message vote = request_vote(5, false);
+    struct raft_message told = timeout_now(5);
+    fake.recv(&fake.io, &vote);
+    fake.recv(&fake.io, &told);
+    assert_int_equal(fake.n_received, 2);
+    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.n_sent, 1);
+}
+
+/* --- Commits told at once. --- */
+
+static const struct raft_guard_commit a_commit = {
+    .to_id = OTHER, .to_address = "127.0.0.1:9", .term = 4, .index = 17};
+
+static void a_commit_is_announced_as_a_heartbeat_would(void **state) {
+    raft_guard_announce(&fake.guard, &a_commit);
+    assert_int_equal(fake.n_sent, 1);
+    assert_int_equal(fake.sent.type, RAFT_APPEND_ENTRIES);
+    assert_int_equal(fake.sent.server_id, OTHER);
+    assert_string_equal(fake.sent.server_address, "127.0.0.1:9");
+    assert_int_equal(fake.sent.append_entries.term, 4);
+    assert_int_equal(fake.sent.append_entries.prev_log_index, 17);
+    assert_int_equal(fake.sent.append_entries.prev_log_term, 4);
+    assert_int_equal(fake.sent.append_entries.leader_commit, 17);
+    assert_int_equal(fake.sent.append_entries.n_entries, 0);
+    assert_null(fake.sent.append_entries.entries);
+    /* And the follower's own guard has nothing to correct. */
+    assert_true(raft_guard_admit(&fake.guard, &fake.sent));
+    assert_int_equal(fake.guard.clamped, 0);
+    fake.sent_cb(fake.sent_request, 0);
+}
+
+static void an_announcement_that_fails_leaves_nothing_behind(void **state) {
+    fake.send_rv = RAFT_NOMEM;
+    raft_guard_announce(&fake.guard, &a_commit);
+    assert_int_equal(fake.n_sent, 0);
+    fake.send_rv = 0;
+    raft_guard_announce(&fake.guard, &a_commit);
+    fake.sent_cb(fake.sent_request, RAFT_NOCONNECTION);
+    assert_int_equal(fake.n_failed, 0);
 }
 
 /* --- The log. --- */
@@ -377,6 +617,7 @@ static void while_closing_a_canceled_snapshot_goes_to_raft_alone(void **state) {
 }
 
 #define GUARD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define VOTER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_voter, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -384,6 +625,17 @@ int main(void) {
         GUARD_TEST(a_commit_index_within_the_entries_is_left_alone),
         GUARD_TEST(messages_reach_raft_through_the_guard),
         GUARD_TEST(a_snapshot_is_dropped_while_one_is_being_stored),
+        VOTER_TEST(nobody_is_voted_for_while_a_promise_stands),
+        VOTER_TEST(a_promise_holds_nothing_up_but_votes),
+        VOTER_TEST(nobody_is_asked_for_a_vote_while_a_promise_stands),
+        VOTER_TEST(a_dropped_send_ends_later_and_once),
+        VOTER_TEST(a_dropped_send_may_be_answered_by_another),
+        VOTER_TEST(who_was_told_to_lead_may_ask),
+        VOTER_TEST(a_successor_is_let_through),
+        VOTER_TEST(a_transfer_is_good_for_one_term),
+        GUARD_TEST(without_anybody_to_ask_votes_pass),
+        GUARD_TEST(a_commit_is_announced_as_a_heartbeat_would),
+        GUARD_TEST(an_announcement_that_fails_leaves_nothing_behind),
         GUARD_TEST(appends_are_reported_to_raft_in_the_order_they_end),
         GUARD_TEST(a_failed_append_is_told_to_us_and_not_to_raft),
         GUARD_TEST(an_append_that_cannot_start_is_told_to_both),
