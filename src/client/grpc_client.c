@@ -324,9 +324,17 @@ static void on_connect_timeout(uv_timer_t *timer) {
     }
 }
 
-/* Numeric addresses need no resolver and its threads. */
+/* Numeric addresses need no resolver and its threads, and neither does the one name that always
+ * means this machine (RFC 6761, 6.3), which a minimal system may not even list. */
 static int find_addresses(struct grpc_client *client) {
     struct sockaddr_storage *first = &client->addresses[0];
+    if (strcmp(client->host, "localhost") == 0) {
+        uv_ip4_addr("127.0.0.1", client->options.port, (struct sockaddr_in *)first);
+        uv_ip6_addr("::1", client->options.port, (struct sockaddr_in6 *)&client->addresses[1]);
+        client->n_addresses = 2;
+        start_connect(client);
+        return 0;
+    }
     if (uv_ip4_addr(client->host, client->options.port, (struct sockaddr_in *)first) == 0 ||
         uv_ip6_addr(client->host, client->options.port, (struct sockaddr_in6 *)first) == 0) {
         client->n_addresses = 1;
