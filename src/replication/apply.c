@@ -58,6 +58,11 @@ static int apply_entry(struct raft_fsm *fsm, const struct raft_buffer *entry, vo
                                   : "an entry of the log does not match its checksum");
         return RAFT_CORRUPT;
     }
+    if (header.index != raft_last_applied(&service->raft) + 1) {
+        service_fail(service, "the log has a hole: an entry does not stand where it was written, so "
+                              "a segment is missing. Restore the data directory from a backup");
+        return RAFT_CORRUPT;
+    }
     struct proposal *proposal = header.incarnation == service->incarnation
                                     ? proposals_match(service, header.sequence)
                                     : NULL;

@@ -20,6 +20,7 @@ void *log_entry_encode(const struct log_entry_header *header, struct bytes comma
     buffer_put_varint(&buffer, header->sequence);
     buffer_put_varint(&buffer, header->acknowledged);
     buffer_put_varint(&buffer, header->term);
+    buffer_put_varint(&buffer, header->index);
     buffer_put_zigzag(&buffer, header->wall_ms);
     buffer_put_varint(&buffer, header->n_commands);
     size_t body_size = buffer.size - LOG_ENTRY_PREFIX_SIZE + commands.size;
@@ -72,6 +73,7 @@ enum status log_entry_decode(struct bytes entry, struct log_entry_header *out_he
     header.sequence = reader_get_varint(&reader);
     header.acknowledged = reader_get_varint(&reader);
     header.term = reader_get_varint(&reader);
+    header.index = reader_get_varint(&reader);
     header.wall_ms = reader_get_zigzag(&reader);
     header.n_commands = reader_get_varint(&reader);
     if (reader.failed) {

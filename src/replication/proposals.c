@@ -96,6 +96,7 @@ static void propose(struct service *service, struct proposal *proposal,
                     struct log_entry_header header, struct bytes commands) {
     struct raft_buffer entry;
     header.term = raft_current_term(&service->raft);
+    header.index = raft_last_index(&service->raft) + 1;
     header.wall_ms = clock_wall_ms();
     entry.base = log_entry_encode(&header, commands, &entry.len);
     if (entry.base == NULL) {
@@ -263,7 +264,7 @@ static void proposals_tell_refused(struct service *service) {
 
 void proposals_flush(struct service *service) {
     proposals_tell_refused(service);
-    if (service->failed || service->closing) {
+    if (service->failed || service->closing || service->is_transferring) {
         return;
     }
     uint64_t leader_id = cluster_is_alone(service) ? 0 : cluster_leader(service);

@@ -21,10 +21,13 @@ enum { FORMAT_SIZE = 8, CHECKSUMS_SIZE = 8, COUNT_SIZE = 8, ENTRY_HEADER_SIZE = 
 struct last_entry {
     bool known;
     struct log_entry_header header;
+    uint64_t n_entries;   /* read so far, libraft's own included */
+    uint64_t first_index; /* of the segment's first entry; 0: not known */
 };
 
 static bool entry_is_good(struct bytes entry, uint8_t type, struct last_entry *last) {
     struct reader ignored;
+    last->n_entries++;
     /* Barriers and configurations are libraft's own. */
     if (type != RAFT_COMMAND) {
         return true;
@@ -33,7 +36,11 @@ static bool entry_is_good(struct bytes entry, uint8_t type, struct last_entry *l
     if (log_entry_decode(entry, &header, &ignored) == STATUS_CORRUPT) {
         return false;
     }
-    *last = (struct last_entry){.known = true, .header = header};
+    if (!last->known) {
+        last->first_index = header.index - (last->n_entries - 1);
+    }
+    last->known = true;
+    last->header = header;
     return true;
 }
 
@@ -62,7 +69,8 @@ static bool walk_batch(struct reader *reader, struct last_entry *last) {
     return true;
 }
 
-enum status segment_check_bytes(struct bytes segment, size_t *out_damage) {
+enum status segment_check_bytes(struct bytes segment, size_t *out_damage,
+                                uint64_t *out_first_index) {
     struct reader reader;
     struct last_entry last = {0};
     reader_init(&reader, segment);
@@ -71,6 +79,7 @@ enum status segment_check_bytes(struct bytes segment, size_t *out_damage) {
     while (reader_left(&reader) > CHECKSUMS_SIZE + COUNT_SIZE && walk_batch(&reader, &last)) {
         damage = reader.position;
     }
+    *out_first_index = last.first_index;
     /* Whatever can still be read behind that place. */
     uint64_t first_missing = 0;
     for (size_t at = damage; at + LOG_ENTRY_ALIGNMENT < segment.size; at += LOG_ENTRY_ALIGNMENT) {
@@ -93,7 +102,8 @@ enum status segment_check_bytes(struct bytes segment, size_t *out_damage) {
     return STATUS_OK;
 }
 
-static enum status check_file(int directory, const char *name, size_t *out_damage) {
+static enum status check_file(int directory, const char *name, size_t *out_damage,
+                              uint64_t *out_first_index) {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return STATUS_IO;
@@ -112,10 +122,48 @@ static enum status check_file(int directory, const char *name, size_t *out_damag
         status = STATUS_IO;
         goto close_file;
     }
-    status = segment_check_bytes(bytes_of(bytes, (size_t)info.st_size), out_damage);
+    status = segment_check_bytes(bytes_of(bytes, (size_t)info.st_size), out_damage,
+                                 out_first_index);
     munmap(bytes, (size_t)info.st_size);
 close_file:
     close(fd);
+    return status;
+}
+
+/* How far the log reaches without its open segments, and where those begin. */
+struct extent {
+    uint64_t closed_end;
+    uint64_t open_start; /* UINT64_MAX: nothing in them */
+};
+
+static void note_closed(const char *name, struct extent *extent) {
+    unsigned long long first, last, term, index, time;
+    int end = 0;
+    if (sscanf(name, "%llu-%llu%n", &first, &last, &end) == 2 && name[end] == '\0') {
+        extent->closed_end = last > extent->closed_end ? last : extent->closed_end;
+    } else if (sscanf(name, "snapshot-%llu-%llu-%llu%n", &term, &index, &time, &end) == 3 &&
+               name[end] == '\0') {
+        extent->closed_end = index > extent->closed_end ? index : extent->closed_end;
+    }
+}
+
+static enum status check_open(const char *data_dir, int directory, const char *name,
+                              struct extent *extent, char *out_error, size_t error_size) {
+    size_t damage = 0;
+    uint64_t first_index = 0;
+    enum status status = check_file(directory, name, &damage, &first_index);
+    if (status == STATUS_CORRUPT) {
+        snprintf(out_error, error_size,
+                 "%s/%s is damaged at byte %zu: entries there were acknowledged, and later ones "
+                 "can still be read. Nothing was changed. Restore the data directory from a "
+                 "backup, or move it away to start empty.",
+                 data_dir, name, damage);
+    } else if (status == STATUS_IO) {
+        snprintf(out_error, error_size, "reading %s/%s: %s", data_dir, name, strerror(errno));
+    }
+    if (first_index != 0 && first_index < extent->open_start) {
+        extent->open_start = first_index;
+    }
     return status;
 }
 
@@ -125,24 +173,26 @@ enum status segment_check(const char *data_dir, char *out_error, size_t error_si
         snprintf(out_error, error_size, "opening %s: %s", data_dir, strerror(errno));
         return STATUS_IO;
     }
+    struct extent extent = {.open_start = UINT64_MAX};
     enum status status = STATUS_OK;
     for (struct dirent *file; status == STATUS_OK && (file = readdir(directory)) != NULL;) {
-        size_t damage = 0;
-        if (strncmp(file->d_name, "open-", 5) != 0) {
-            continue;
-        }
-        status = check_file(dirfd(directory), file->d_name, &damage);
-        if (status == STATUS_CORRUPT) {
-            snprintf(out_error, error_size,
-                     "%s/%s is damaged at byte %zu: entries there were acknowledged, and later ones "
-                     "can still be read. Nothing was changed. Restore the data directory from a "
-                     "backup, or move it away to start empty.",
-                     data_dir, file->d_name, damage);
-        } else if (status == STATUS_IO) {
-            snprintf(out_error, error_size, "reading %s/%s: %s", data_dir, file->d_name,
-                     strerror(errno));
+        if (strncmp(file->d_name, "open-", 5) == 0) {
+            status = check_open(data_dir, dirfd(directory), file->d_name, &extent, out_error,
+                                error_size);
+        } else {
+            note_closed(file->d_name, &extent);
         }
     }
     closedir(directory);
+    if (status == STATUS_OK && extent.open_start != UINT64_MAX &&
+        extent.open_start > extent.closed_end + 1) {
+        snprintf(out_error, error_size,
+                 "the log in %s has a hole: it ends at entry %llu and goes on at entry %llu, so a "
+                 "segment is missing. Nothing was changed. Restore the data directory from a "
+                 "backup, or move it away to start empty.",
+                 data_dir, (unsigned long long)extent.closed_end,
+                 (unsigned long long)extent.open_start);
+        return STATUS_CORRUPT;
+    }
     return status;
 }

@@ -603,6 +603,36 @@ static void damage_among_acknowledged_entries_of_an_open_segment_stops_the_start
     node_remove_dir(&node);
 }
 
+static void remove_file(const char *dir, const char *prefix) {
+    DIR *directory = opendir(dir);
+    bool found = false;
+    for (struct dirent *file; !found && (file = readdir(directory)) != NULL;) {
+        if (strncmp(file->d_name, prefix, strlen(prefix)) == 0) {
+            found = unlinkat(dirfd(directory), file->d_name, 0) == 0;
+        }
+    }
+    closedir(directory);
+    assert_true(found);
+}
+
+static void a_missing_segment_stops_the_start(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    for (int i = 0; i < 10; i++) {
+        struct command put = put_command("k", "v", 0);
+        run(&node, &put);
+    }
+    node_close(&node);
+    write_and_die(&node, 5);
+    remove_file(node.dir, "0000000000000002-");
+    char error[512];
+    assert_int_equal(open_in_child(&node, error, sizeof error), STATUS_CORRUPT);
+    assert_non_null(strstr(error, "has a hole"));
+    node_remove_dir(&node);
+}
+
 static void a_write_that_a_crash_cut_short_is_forgotten(void **state) {
     (void)state;
     struct node node;
@@ -642,6 +672,7 @@ int main(void) {
         cmocka_unit_test(requests_in_flight_at_the_close_are_told_so),
         cmocka_unit_test(a_damaged_closed_segment_stops_the_start_with_a_reason),
         cmocka_unit_test(damage_among_acknowledged_entries_of_an_open_segment_stops_the_start),
+        cmocka_unit_test(a_missing_segment_stops_the_start),
         cmocka_unit_test(a_write_that_a_crash_cut_short_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
