@@ -62,6 +62,17 @@ enum status service_renew(struct service *service, struct service_renewal *renew
 enum status service_time_left(struct service *service, struct service_renewal *question,
                               int64_t *out_remaining_ms);
 
+/* Leadership given to another member. */
+struct service_transfer {
+    /* STATUS_OK: it leads. STATUS_TIMED_OUT: it did not take over; we may still lead. */
+    void (*done)(struct service_transfer *transfer, enum status status);
+};
+/* STATUS_PENDING: done() is called later. STATUS_NO_LEADER: this node does not lead.
+ * STATUS_INVALID: no such member. STATUS_TOO_MANY_REQUESTS: one is under way. STATUS_OK: it leads
+ * already. */
+enum status service_move_leader(struct service *service, struct service_transfer *transfer,
+                                uint64_t member_id);
+
 /* The state, for reading in this turn (after a service_read, when it must be linearizable). */
 struct state_machine *service_state(struct service *service);
 /* The time that deadlines run on. */

@@ -553,17 +553,77 @@ void cluster_fail_waiting(struct service *service, enum status status) {
     }
 }
 
+/* The other leads now, or did not take over in time. */
 static void handed_over(struct raft_transfer *transfer) {
     struct service *service = transfer->data;
-    service->is_handed_over = true;
+    struct service_transfer *request = service->transfer_request;
+    service->is_transferring = false;
+    service->transfer_request = NULL;
+    service->is_handed_over = service->closing;
+    bool still_leads = raft_state(&service->raft) == RAFT_LEADER &&
+                       raft_current_term(&service->raft) == service->barrier_term;
+    if (still_leads && !service->closing) {
+        cluster_lead(service, service->barrier_term);
+    }
+    if (request != NULL) {
+        request->done(request, cluster_leader(service) == service->transfer_to ? STATUS_OK
+                                                                               : STATUS_TIMED_OUT);
+    }
+}
+
+/* A leader gives its lease up before anybody else may lead (safety rule 4). */
+static bool transfer(struct service *service, uint64_t to_id) {
+    leader_lease_end(&service->lease);
+    service->was_authority = false;
+    service->transfer.data = service;
+    service->transfer_to = to_id;
+    service->transfer_since_ms = clock_boottime_ms();
+    service->is_transferring =
+        raft_transfer(&service->raft, &service->transfer, to_id, handed_over) == 0;
+    if (!service->is_transferring && !service->closing) {
+        cluster_lead(service, service->barrier_term);
+    }
+    return service->is_transferring;
+}
+
+enum status service_move_leader(struct service *service, struct service_transfer *transfer_request,
+                                uint64_t member_id) {
+    if (service->closing || service->failed) {
+        return STATUS_STOPPED;
+    }
+    if (raft_state(&service->raft) != RAFT_LEADER || !service->serving) {
+        return STATUS_NO_LEADER;
+    }
+    if (member_id == service->options.member_id) {
+        return STATUS_OK;
+    }
+    bool is_member = false;
+    for (size_t i = 0; i < service->options.n_members; i++) {
+        is_member |= service->options.members[i].id == member_id;
+    }
+    if (!is_member) {
+        return STATUS_INVALID;
+    }
+    if (service->is_transferring) {
+        return STATUS_TOO_MANY_REQUESTS;
+    }
+    service->transfer_request = transfer_request;
+    if (!transfer(service, member_id)) {
+        service->transfer_request = NULL;
+        return STATUS_TIMED_OUT;
+    }
+    return STATUS_PENDING;
 }
 
 bool cluster_hand_over(struct service *service) {
     if (cluster_is_alone(service) || raft_state(&service->raft) != RAFT_LEADER) {
         return false;
     }
-    leader_lease_end(&service->lease);
-    service->transfer.data = service;
-    service->is_transferring = raft_transfer(&service->raft, &service->transfer, 0, handed_over) == 0;
-    return service->is_transferring;
+    /* One that is under way will do, and raft takes no second one. */
+    return service->is_transferring || transfer(service, 0);
+}
+
+bool cluster_hand_over_is_late(const struct service *service) {
+    return service->is_transferring && clock_boottime_ms() - service->transfer_since_ms >
+                                           (uint64_t)service->options.election_ms * 2;
 }

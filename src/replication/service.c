@@ -44,8 +44,7 @@ struct state_machine *service_state(struct service *service) {
 static void before_polling(uv_prepare_t *prepare) {
     struct service *service = prepare->data;
     raft_guard_turn(&service->guard);
-    if (service->is_handed_over) {
-        service->is_handed_over = false;
+    if (service->closing && (service->is_handed_over || cluster_hand_over_is_late(service))) {
         service_close_raft(service);
         return;
     }
@@ -235,10 +234,14 @@ static void raft_closed(struct raft *raft) {
 }
 
 void service_close_raft(struct service *service) {
+    if (service->is_raft_closing) {
+        return;
+    }
     /* Workers that use the service must have come back. */
     if (service->guard.is_serialising || service->disk_probing || service->n_snapshot_jobs > 0) {
         return;
     }
+    service->is_raft_closing = true;
     raft_close(&service->raft, raft_closed);
 }
 

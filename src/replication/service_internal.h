@@ -118,6 +118,10 @@ struct service {
     uv_timer_t ping_timer;
     struct raft_transfer transfer;
     bool is_transferring;
+    uint64_t transfer_to; /* 0: to whoever is fit, because we stop */
+    struct service_transfer *transfer_request;
+    bool is_raft_closing;
+    uint64_t transfer_since_ms;
     bool is_handed_over; /* somebody else leads now, or nobody would: raft may be closed */
 
     /* expiry.c */
@@ -209,6 +213,8 @@ void cluster_clear(struct service *service);
 /* A leader that stops gives its lease up, then its leadership away, so that the others need not wait
  * for an election. False: there is nobody to hand over to. */
 bool cluster_hand_over(struct service *service);
+/* The others are gone, too: nobody will take over. */
+bool cluster_hand_over_is_late(const struct service *service);
 void cluster_fail_waiting(struct service *service, enum status status);
 
 /* expiry.c */

@@ -252,6 +252,15 @@ enum status service_renew(struct service *service, struct service_renewal *renew
                              out_ttl_ms, &checkpointed);
 }
 
+/* A cluster of one: only the member itself can lead. */
+enum status service_move_leader(struct service *service, struct service_transfer *transfer,
+                                uint64_t member_id) {
+    struct service_info info;
+    (void)transfer;
+    service_info(service, &info);
+    return member_id == info.member_id ? STATUS_OK : STATUS_INVALID;
+}
+
 enum status service_time_left(struct service *service, struct service_renewal *question,
                               int64_t *out_remaining_ms) {
     return lease_table_remaining(state_machine_leases(service->machine), question->id,

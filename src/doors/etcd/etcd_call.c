@@ -280,3 +280,42 @@ void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64
     call_destroy(waiting);
     tell_time_left(call, message, status, remaining_ms, answered);
 }
+
+static void answer_moved(struct grpc_call *call, enum status status) {
+    switch (status) {
+    case STATUS_OK:
+        etcd_answer_empty(call);
+        return;
+    case STATUS_INVALID:
+        etcd_error_finish(call, &etcd_error_bad_transferee);
+        return;
+    case STATUS_NO_LEADER:
+        etcd_error_finish(call, &etcd_error_not_leader);
+        return;
+    default:
+        etcd_error_finish(call, etcd_error_of(status));
+    }
+}
+
+static void leader_moved(struct service_transfer *transfer, enum status status) {
+    struct etcd_call *waiting = list_entry(transfer, struct etcd_call, transfer);
+    if (waiting->call != NULL) {
+        answer_moved(waiting->call, status);
+    }
+    call_destroy(waiting);
+}
+
+void etcd_call_move_leader(struct grpc_call *call, uint64_t member_id) {
+    struct etcd_call *waiting = call_create(call);
+    if (waiting == NULL) {
+        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
+        return;
+    }
+    waiting->transfer.done = leader_moved;
+    enum status status =
+        service_move_leader(waiting->door->service, &waiting->transfer, member_id);
+    if (status != STATUS_PENDING) {
+        call_destroy(waiting);
+        answer_moved(call, status);
+    }
+}

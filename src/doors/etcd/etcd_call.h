@@ -51,6 +51,7 @@ struct etcd_call {
         struct service_request request;
         struct service_read read;
         struct service_renewal question;
+        struct service_transfer transfer;
     };
     union {
         void (*reply)(struct etcd_call *waiting, const struct outcome *outcome);
@@ -117,6 +118,9 @@ void etcd_call_read(struct grpc_call *call, struct bytes message,
 void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64_t lease_id,
                              void (*answered)(struct grpc_call *call, struct bytes message,
                                               enum status status, int64_t remaining_ms));
+
+/* Gives leadership to another member and answers when that is done. */
+void etcd_call_move_leader(struct grpc_call *call, uint64_t member_id);
 
 /* For every unary method: forgets the call in the object that waits for the service. */
 void etcd_call_closed(struct grpc_call *call);

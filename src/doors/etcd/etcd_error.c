@@ -24,6 +24,8 @@ const struct etcd_error etcd_error_members_not_enough = {
     "etcdserver: re-configuration failed due to not enough started members"};
 const struct etcd_error etcd_error_members_fixed = {
     GRPC_UNIMPLEMENTED, "leased: this server runs on one node; members cannot be changed"};
+const struct etcd_error etcd_error_not_leader = {GRPC_FAILED_PRECONDITION,
+                                                 "etcdserver: not leader"};
 const struct etcd_error etcd_error_bad_transferee = {GRPC_FAILED_PRECONDITION,
                                                      "etcdserver: bad leader transferee"};
 const struct etcd_error etcd_error_downgrade = {GRPC_UNIMPLEMENTED,

@@ -27,6 +27,7 @@ extern const struct etcd_error etcd_error_member_not_found;
 extern const struct etcd_error etcd_error_member_not_learner;
 extern const struct etcd_error etcd_error_members_not_enough;
 extern const struct etcd_error etcd_error_members_fixed;
+extern const struct etcd_error etcd_error_not_leader;
 extern const struct etcd_error etcd_error_bad_transferee;
 extern const struct etcd_error etcd_error_downgrade;
 extern const struct etcd_error etcd_error_token;

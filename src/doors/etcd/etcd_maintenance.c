@@ -266,19 +266,13 @@ static void on_defragment(struct grpc_call *call, struct bytes message) {
 }
 
 static void on_move_leader(struct grpc_call *call, struct bytes message) {
-    struct service_info info;
     uint64_t target_id;
     const struct etcd_error *error = etcd_request_number(message, &target_id);
     if (error != NULL) {
         etcd_error_finish(call, error);
         return;
     }
-    service_info(etcd_door_of(call)->service, &info);
-    if (target_id == 0 || target_id != info.leader_id) {
-        etcd_error_finish(call, &etcd_error_bad_transferee);
-        return;
-    }
-    etcd_answer_empty(call); /* it leads already */
+    etcd_call_move_leader(call, target_id);
 }
 
 static void on_downgrade(struct grpc_call *call, struct bytes message) {
@@ -299,7 +293,8 @@ static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Maintenance/HashKV", .kind = GRPC_UNARY, .on_message = on_hash_kv},
     {.path = "/etcdserverpb.Maintenance/MoveLeader",
      .kind = GRPC_UNARY,
-     .on_message = on_move_leader},
+     .on_message = on_move_leader,
+     .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.Maintenance/Downgrade", .kind = GRPC_UNARY, .on_message = on_downgrade},
 };
 const struct etcd_methods etcd_maintenance_methods = {methods, sizeof methods / sizeof methods[0]};
