@@ -64,11 +64,9 @@ static void probe_done(uv_work_t *work, int status) {
     }
 }
 
+/* How long this node's own disk has kept us waiting; a missing majority is none of its business. */
 static uint64_t oldest_wait_ms(const struct service *service, uint64_t now_ms) {
-    uint64_t since_ms = now_ms;
-    if (!list_is_empty(&service->in_flight)) {
-        since_ms = list_entry(service->in_flight.next, struct proposal, link)->submitted_ms;
-    }
+    uint64_t since_ms = service->guard.n_appends > 0 ? service->guard.append_progress_ms : now_ms;
     if (service->snapshot_begun_ms != 0 && service->view == NULL &&
         service->snapshot_begun_ms < since_ms) {
         since_ms = service->snapshot_begun_ms;
@@ -85,7 +83,8 @@ static void disk_watch_tick(uv_timer_t *timer) {
     if (wait_ms < DISK_WATCH_PATIENCE_MS) {
         return;
     }
-    if (service->io.errmsg[0] != '\0') {
+    /* With other nodes it may be a word about a connection. */
+    if (service->io.errmsg[0] != '\0' && cluster_is_alone(service)) {
         service_fail(service, service->io.errmsg);
         return;
     }

@@ -1,5 +1,7 @@
 #include "replication/raft_guard.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -113,6 +115,8 @@ static int guard_start(struct raft_io *io, unsigned tick_ms, raft_io_tick_cb tic
 }
 
 static void guard_append_done(struct raft_io_append *append, int status) {
+    installed->n_appends--;
+    installed->append_progress_ms = clock_boottime_ms();
     if (status != 0 && !installed->closing) {
         installed->callbacks->failed(installed->data, "writing the log", status);
         return;
@@ -126,7 +130,11 @@ static int guard_append(struct raft_io *io, struct raft_io_append *append,
      * change, a write would be reported to the wrong owner. */
     assert(installed->append_done == NULL || installed->append_done == done);
     installed->append_done = done;
+    if (installed->n_appends++ == 0) {
+        installed->append_progress_ms = clock_boottime_ms();
+    }
     int rv = installed->append(io, append, entries, n, guard_append_done);
+    installed->n_appends -= rv != 0;
     if (rv != 0 && !installed->closing) {
         installed->callbacks->failed(installed->data, "writing the log", rv);
     }

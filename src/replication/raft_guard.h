@@ -52,6 +52,8 @@ struct raft_guard {
     bool closing;      /* errors are expected then */
     bool is_storing;   /* a snapshot is being serialised or written */
     bool is_serialising;
+    size_t n_appends;            /* writes to the log under way */
+    uint64_t append_progress_ms; /* when the first of them began, or the last one before ended */
     uint64_t clamped;  /* how often each guard was needed */
     uint64_t dropped;
     uint64_t votes_dropped;

@@ -146,6 +146,8 @@ struct service {
     /* log_size.c */
     size_t log_bytes;          /* applied since the last snapshot */
     size_t log_bytes_at_view;  /* of which the one being made covers this much */
+    size_t log_entries;        /* the same in entries */
+    size_t log_entries_at_view;
     size_t snapshot_bytes;     /* size of the last snapshot */
 
     /* disk_watch.c */
