@@ -16,6 +16,7 @@ from harness.ops import created_is, delete_op, end_of, put_op
 
 CALL_SECONDS = 2.0
 PAUSE_SECONDS = 0.01
+FAILURE_PAUSE_SECONDS = 0.03
 
 # What a node may answer that is not well. Anything else is a bug.
 EXCUSES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -48,6 +49,7 @@ class Client(threading.Thread):
                         raise
                     self.failures += 1
                     self._turn = (self._turn + 1) % len(self.rpcs)
+                    self.done.wait(FAILURE_PAUSE_SECONDS)
                 self.done.wait(PAUSE_SECONDS)
         except BaseException as error:  # pylint: disable=broad-except
             self.wrong.append(repr(error))
@@ -145,11 +147,11 @@ class Load:
             client.start()
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, *_):
         for client in self.clients:
             client.stop()
-        if kind is None:
-            self.check_right()
+        # What a client saw may well be why the test failed.
+        self.check_right()
 
     def check_right(self):
         wrong = [f"{one.client_name}: {what}" for one in self.clients for what in one.wrong]

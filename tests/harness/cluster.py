@@ -18,11 +18,13 @@ TIMING_FLAGS = ("--heartbeat-interval", "50", "--election-timeout", "300")
 STATUS_SECONDS = 2.0
 LEADER_SECONDS = 20.0
 EQUAL_SECONDS = 30.0
+LOG_TAIL_BYTES = 4000
 
-# A client that comes back at once when its node does.
+# A client that comes back at once when its node does. The middle one is the time a connection has to
+# come about: too short, and a busy client never gets one.
 QUICK_RECONNECT = (
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 200),
 )
 
@@ -114,6 +116,9 @@ class Cluster:
         try:
             if kind is None:
                 self.check_sound()
+            else:
+                for server in self.servers:
+                    print(f"log of {server.name}:\n{server.log_tail(LOG_TAIL_BYTES)}")
         finally:
             self.close()
 

@@ -1,0 +1,59 @@
+"""A node that was away while much was written."""
+import os
+import time
+
+from clients import Load
+from etcd3 import etcdrpc
+
+from harness import wait_for
+from harness.acceptance import either, report
+from harness.cluster import Cluster
+
+VALUE_BYTES = 128 * 1024
+WRITTEN_BYTES = either(40, 200) * 1024 * 1024
+KEYS = 100
+IN_FLIGHT = 16
+# Far less than is written: what the node missed is no longer in anybody's log.
+FLAGS = ("--snapshot-log-bytes", 2 * 1024 * 1024)
+CATCH_UP_SECONDS_MAX = either(30.0, 10.0)
+
+
+def write_much(rpc):
+    window = []
+    for number in range(WRITTEN_BYTES // VALUE_BYTES):
+        request = etcdrpc.PutRequest(key=b"/big/%d" % (number % KEYS), value=os.urandom(VALUE_BYTES))
+        window.append(rpc.kv.Put.future(request, timeout=30))
+        if len(window) >= IN_FLIGHT:
+            window.pop(0).result()
+    for call in window:
+        call.result()
+
+
+def test_a_node_that_missed_more_than_the_log_holds_catches_up():
+    with Cluster(extra_flags=FLAGS) as cluster:
+        leader = cluster.leader()
+        absent, other = [node for node in range(3) if node != leader]
+        cluster.rpc(leader).put(b"/before", b"x")
+        lease = cluster.rpc(leader).grant(600).ID
+        cluster.rpc(leader).put(b"/leased", b"x", lease=lease)
+        cluster.kill(absent)
+        write_much(cluster.rpc(other))
+        # The history is gone too: all the absent one can be given is a state.
+        assert cluster[leader].metric("leased_raft_snapshots_total") > 0
+        begun = time.monotonic()
+        with Load(cluster, [leader, other], writers=2, holders=2) as load:
+            cluster.restart(absent)
+            revision = cluster.rpc(leader).revision()
+            wait_for(lambda: cluster.hash_of(absent)[0] >= revision, 60, "the absent node's return")
+            seconds = time.monotonic() - begun
+        load.check_kept(cluster.rpc(absent))
+        assert cluster.rpc(absent).range(b"/leased").kvs[0].lease == lease
+        assert cluster.rpc(absent).time_to_live(lease, keys=True).keys == [b"/leased"]
+        assert cluster.rpc(absent).range(b"/big/", b"/big0", count_only=True).count == KEYS
+        cluster.wait_equal()
+        # Having caught up it is as good as any: it can be one half of the majority.
+        cluster.kill(leader if cluster.leader() == leader else other)
+        cluster.leader()
+        cluster.rpc(absent).put(b"/after", b"x")
+        report("catching up", megabytes=WRITTEN_BYTES >> 20, seconds=round(seconds, 2))
+    assert seconds < CATCH_UP_SECONDS_MAX
