@@ -305,6 +305,7 @@ static void close_now(struct connection *connection) {
     end_catch_up(connection);
     net_timers_disarm(timers_of(connection), &connection->life_timer);
     net_timers_disarm(timers_of(connection), &connection->write_timer);
+    backlog_clear(connection);
     list_remove(&connection->in_dirty);
     list_remove(&connection->in_pool);
     connection->pool->shared->stats.connections--;
@@ -346,6 +347,7 @@ void connection_flush(struct connection *connection) {
         return;
     }
     update_reading(connection);
+    backlog_update(connection);
 }
 
 /* --- time ---------------------------------------------------------------------------------- */
@@ -403,6 +405,7 @@ struct connection *connection_create(struct connection_pool *pool, int socket) {
     list_init(&connection->in_dirty);
     net_timer_init(&connection->life_timer, on_life_timer);
     net_timer_init(&connection->write_timer, on_write_timeout);
+    backlog_init(&connection->backlog);
     uv_tcp_init(pool->loop, &connection->tcp);
     connection->tcp.data = connection;
     list_append(&pool->all, &connection->in_pool);

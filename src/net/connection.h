@@ -6,6 +6,7 @@
 #define LEASED_NET_CONNECTION_H
 
 #include "base/list.h"
+#include "net/backlog.h"
 #include "net/connection_pool.h"
 #include "net/net_timers.h"
 #include "net/protocol.h"
@@ -25,6 +26,7 @@ struct connection {
     struct list in_dirty;
     struct net_timer life_timer;  /* handshake, then keepalive */
     struct net_timer write_timer; /* armed while the socket is full */
+    struct backlog backlog;       /* answers that the peer has not taken */
     uint64_t received_ms;         /* when bytes came last */
     size_t write_queue_noted;     /* what the socket still had to take when last looked at */
     size_t catch_up_bytes;        /* bytes of before the last stall, still to be read */

@@ -15,6 +15,7 @@ void connection_pool_init(struct connection_pool *pool, struct net_shared *share
     *pool = (struct connection_pool){.shared = shared, .loop = loop};
     list_init(&pool->all);
     list_init(&pool->dirty);
+    list_init(&pool->backlogs);
     buffer_init(&pool->scratch);
     pool->read_buffer = malloc(CONNECTION_READ_SIZE);
     if (pool->read_buffer == NULL) {

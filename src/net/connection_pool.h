@@ -20,10 +20,12 @@ enum { CONNECTION_READ_SIZE = 64 * 1024 };
 struct connection_pool {
     struct net_shared *shared;
     uv_loop_t *loop;
-    struct list all;   /* struct connection by in_pool */
-    struct list dirty; /* by in_dirty: to be flushed at the end of this turn */
-    size_t n_handles;  /* connections whose handle is not yet closed */
-    uv_idle_t hurry;   /* started while something is dirty: the loop does not wait */
+    struct list all;      /* struct connection by in_pool */
+    struct list dirty;    /* by in_dirty: to be flushed at the end of this turn */
+    struct list backlogs; /* struct backlog by in_pool */
+    uint64_t relieved_ms; /* when connections to close were last searched for */
+    size_t n_handles;     /* connections whose handle is not yet closed */
+    uv_idle_t hurry;      /* started while something is dirty: the loop does not wait */
     uint8_t *read_buffer;
     struct buffer scratch;    /* what one flush produced */
     size_t n_catching_up;     /* connections that had unread bytes at the last stall */

@@ -13,7 +13,9 @@ enum {
     /* A call in the free list keeps buffers of at most this size for the next one. */
     FREE_CAPACITY_MAX = 1024,
     /* An open call with nothing queued keeps no more. */
-    IDLE_CAPACITY_MAX = 4096
+    IDLE_CAPACITY_MAX = 4096,
+    /* One connection may queue this part of what is left below the soft limit of all. */
+    QUEUE_SHARES = 4
 };
 
 static void on_deadline(struct net_timer *timer);
@@ -383,10 +385,22 @@ bool grpc_call_is_writable(struct grpc_call *call) {
 
 bool grpc_call_has_room(const struct grpc_call *call) {
     const struct http2_session *session = call->session;
-    const struct net_shared *shared = session->shared;
-    return session->queued_bytes + session->host->unsent_bytes <=
-               shared->limits.connection_queue_abort / 2 &&
-           shared->stats.queued_bytes <= shared->limits.queue_total_max;
+    const struct net_limits *limits = &session->shared->limits;
+    size_t total = session->shared->stats.queued_bytes;
+    /* The fuller it is, the less a single peer may pile up; who takes its answers has a queue that
+     * is nearly empty and goes on being served. */
+    size_t share = 0;
+    if (total < limits->queue_total_soft) {
+        share = (limits->queue_total_soft - total) / QUEUE_SHARES;
+    }
+    if (share < limits->hoard_size) {
+        share = limits->hoard_size;
+    }
+    if (share > limits->connection_queue_abort / 2) {
+        share = limits->connection_queue_abort / 2;
+    }
+    return session->queued_bytes + session->host->unsent_bytes <= share &&
+           total <= limits->queue_total_max;
 }
 
 size_t grpc_call_queued_bytes(const struct grpc_call *call) {
@@ -397,6 +411,7 @@ void grpc_call_drop_sent(struct grpc_call *call, size_t size) {
     assert(size <= grpc_call_queued_bytes(call));
     call->out_sent += size;
     call->session->queued_bytes -= size;
+    call->session->host->answer_bytes += size;
     call->session->shared->stats.queued_bytes -= size;
     if (call->out_sent == call->out.size) {
         call->out_sent = 0;

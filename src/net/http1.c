@@ -211,6 +211,7 @@ static void http1_produce(void *opaque, size_t size_max, struct buffer *out) {
     }
     buffer_append(out, session->out.data + session->out_taken, size);
     session->out_taken += size;
+    session->host->answer_bytes += size;
     if (session->out_taken == session->out.size) {
         session->out.size = 0;
         session->out_taken = 0;

@@ -27,7 +27,11 @@ struct net_limits {
     size_t stream_queue_high;       /* bytes queued on a stream: not writable above */
     size_t connection_queue_max;    /* bytes queued on a connection: reading stops above */
     size_t connection_queue_abort;  /* still more on top of this closes the connection */
-    size_t queue_total_max;         /* bytes queued on all connections: no room above */
+    size_t queue_total_soft;        /* bytes queued on all connections: who takes none, goes */
+    size_t queue_total_max;         /* the same: nobody has room above */
+    size_t hoard_size;              /* bytes queued on a connection: some must be taken above */
+    uint64_t hoard_timeout_ms;      /* closed when none of these was taken for so long */
+    uint64_t evict_after_ms;        /* the same when there is more than `queue_total_soft` */
     uint64_t handshake_timeout_ms;  /* from accept to a complete preface or first request */
     uint64_t keepalive_interval_ms; /* HTTP/2 PING when nothing came for so long; 0: never */
     uint64_t keepalive_timeout_ms;  /* then closed when no answer came */
@@ -70,7 +74,8 @@ struct net_stats {
     size_t connections;
     uint64_t connections_total;
     uint64_t connections_refused;
-    size_t calls; /* open now */
+    uint64_t connections_evicted; /* closed because they took no answers */
+    size_t calls;                 /* open now */
     uint64_t calls_total;
     uint64_t protocol_errors;
     uint64_t bytes_received;

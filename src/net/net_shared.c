@@ -15,7 +15,11 @@ const struct net_limits net_limits_default = {
     .stream_queue_high = 256 * 1024,
     .connection_queue_max = 4 * 1024 * 1024,
     .connection_queue_abort = 64 * 1024 * 1024,
+    .queue_total_soft = 128 * 1024 * 1024,
     .queue_total_max = 1024 * 1024 * 1024,
+    .hoard_size = 1024 * 1024,
+    .hoard_timeout_ms = 10 * 1000,
+    .evict_after_ms = 1000,
     .handshake_timeout_ms = 10 * 1000,
     .keepalive_interval_ms = 60 * 1000,
     .keepalive_timeout_ms = 20 * 1000,
@@ -26,6 +30,7 @@ void net_shared_init(struct net_shared *shared, const struct net_limits *limits,
     assert(limits->streams_max > 0);
     assert(limits->stream_queue_high <= limits->connection_queue_max);
     assert(limits->connection_queue_max <= limits->connection_queue_abort);
+    assert(limits->queue_total_soft <= limits->queue_total_max);
     *shared = (struct net_shared){.limits = *limits};
     route_table_init(&shared->routes);
     shared->timers = net_timers_create(now_ms);

@@ -13,13 +13,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What a session sees of its connection. */
 struct protocol_host {
     struct net_shared *shared;
     /* There is output to fetch, or the state changed; may be called at any time and often. */
     void (*wake)(struct protocol_host *host);
-    size_t unsent_bytes; /* produced and not yet taken by the socket */
+    size_t unsent_bytes;   /* produced and not yet taken by the socket */
+    uint64_t answer_bytes; /* bodies of answers produced so far: no control frames */
 };
 
 enum session_state {

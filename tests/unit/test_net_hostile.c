@@ -324,6 +324,7 @@ static void answers_nobody_reads_close_the_connection(void **state) {
 
 static void what_all_peers_have_not_read_leaves_no_room(void **state) {
     struct net_limits limits = net_limits_default;
+    limits.queue_total_soft = 100 * 1000;
     limits.queue_total_max = 100 * 1000;
     struct fixture *fixture = doors_start(&limits);
     struct client reader;
