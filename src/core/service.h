@@ -37,6 +37,7 @@ struct service_read {
     void (*ready)(struct service_read *read, enum status status);
     struct list link; /* this and what follows belongs to the service */
     uint64_t asked_ms;
+    uint64_t sent_ms; /* when the leader was last asked */
     uint64_t token; /* 0: the leader has not been asked yet */
     uint64_t index; /* what must be applied first; 0: not known yet */
 };
@@ -51,6 +52,7 @@ struct service_renewal {
     void (*done)(struct service_renewal *renewal, enum status status, int64_t ttl_ms);
     struct list link; /* this and what follows belongs to the service */
     uint64_t asked_ms;
+    uint64_t sent_ms;
     uint64_t token;
     bool only_ask;
 };

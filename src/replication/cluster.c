@@ -13,7 +13,9 @@ enum {
     /* Renewals in one frame. */
     RENEW_BATCH_MAX = 1024,
     /* A question that found no leader for so long is given up. */
-    ASK_TIMEOUT_MS = 5000
+    ASK_TIMEOUT_MS = 5000,
+    /* From giving the lease up to asking raft for a transfer. */
+    RELEASE_MS = 10
 };
 
 /* A read that another node asked for. */
@@ -81,19 +83,30 @@ static void on_ping(struct service *service, uint64_t from_id, const struct peer
     if (!is_my_leader) {
         return;
     }
-    voter_promise_make(&service->promise, from_id, clock_boottime_ms());
+    struct leader_word word = {from_id, frame->ping.term, frame->ping.sent_ms};
+    voter_promise_make(&service->promise, &word, clock_boottime_ms());
     struct peer_frame pong = {.type = PEER_PONG, .pong = frame->ping};
     (void)peers_send(service->peers, from_id, &pong);
 }
 
-bool cluster_may_vote(void *data, uint64_t candidate_id, bool is_transfer) {
+/* A request's own mark that the leader told its sender to take over proves nothing: it may be late.
+ * Only the leader's word frees a voter. */
+bool cluster_may_vote(void *data, uint64_t candidate_id) {
     struct service *service = data;
     return cluster_is_alone(service) || voter_promise_allows(&service->promise, candidate_id,
-                                                             is_transfer, clock_boottime_ms());
+                                                             clock_boottime_ms());
 }
 
-void cluster_told_to_lead(void *data) {
-    voter_promise_release(&((struct service *)data)->promise);
+static void on_release(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
+    struct leader_word word = {from_id, frame->release.term, frame->release.sent_ms};
+    voter_promise_release(&service->promise, &word);
+}
+
+static void on_pong(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
+    /* An answer to what was never sent is none. */
+    if (frame->pong.sent_ms <= clock_boottime_ms()) {
+        leader_lease_answered(&service->lease, from_id, frame->pong.term, frame->pong.sent_ms);
+    }
 }
 
 /* Followers answer their clients when they have applied: they are told of a commit at once, unless
@@ -149,8 +162,22 @@ static void answer_read(struct service_read *read, enum status status) {
     read->ready(read, status);
 }
 
+/* An answer is lost when the leader has no link to us yet, or no room on it: the question is asked
+ * once more, under the same number, so that a late answer counts too. */
+static bool is_answer_overdue(const struct service *service, uint64_t sent_ms, uint64_t now_ms) {
+    return now_ms - sent_ms >= service->options.election_ms;
+}
+
+static bool ask_to_read(struct service *service, uint64_t leader_id, uint64_t token) {
+    struct peer_frame frame = {.type = PEER_READ, .read.token = token};
+    return !cluster_is_alone(service) && leader_id != 0 &&
+           peers_send(service->peers, leader_id, &frame);
+}
+
 static void reads_turn(struct service *service, uint64_t leader_id, uint64_t now_ms) {
     bool asks = false;
+    bool is_sent = true;
+    uint64_t overdue_token = 0; /* shared by reads that stand side by side */
     for (struct list *node = service->waiting_reads.next, *next; node != &service->waiting_reads;
          node = next) {
         struct service_read *read = list_entry(node, struct service_read, link);
@@ -163,19 +190,26 @@ static void reads_turn(struct service *service, uint64_t leader_id, uint64_t now
             answer_read(read, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
         } else if (read->token == 0) {
             read->token = service->token + 1;
+            read->sent_ms = now_ms;
             asks = true;
+        } else if (!service->serving && read->index == 0 &&
+                   is_answer_overdue(service, read->sent_ms, now_ms)) {
+            read->sent_ms = now_ms;
+            if (read->token != overdue_token) {
+                overdue_token = read->token;
+                is_sent &= ask_to_read(service, leader_id, overdue_token);
+            }
         }
     }
     /* One question for all reads of this turn. */
     if (asks && !service->serving) {
-        struct peer_frame frame = {.type = PEER_READ, .read.token = ++service->token};
-        if (cluster_is_alone(service) || leader_id == 0 ||
-            !peers_send(service->peers, leader_id, &frame)) {
-            cluster_ask_again(service);
-        }
+        is_sent &= ask_to_read(service, leader_id, ++service->token);
     } else if (asks) {
         ++service->token;
         service->ping_ms = 0; /* a round now, not at the next heartbeat */
+    }
+    if (!is_sent) {
+        cluster_ask_again(service);
     }
 }
 
@@ -239,14 +273,17 @@ void cluster_hold_renewal(struct service *service, struct service_renewal *renew
     list_append(&service->held_renewals, &renewal->link);
 }
 
-static void send_renewals(struct service *service, uint64_t leader_id) {
+static void send_renewals(struct service *service, uint64_t leader_id, uint64_t now_ms) {
     struct peer_renewal batch[RENEW_BATCH_MAX];
     size_t n = 0;
     for (struct list *node = service->held_renewals.next; node != &service->held_renewals;
          node = node->next) {
         struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
-        if (renewal->token == 0 && n < RENEW_BATCH_MAX) {
-            renewal->token = ++service->token;
+        bool is_overdue =
+            renewal->token != 0 && is_answer_overdue(service, renewal->sent_ms, now_ms);
+        if ((renewal->token == 0 || is_overdue) && n < RENEW_BATCH_MAX) {
+            renewal->token = is_overdue ? renewal->token : ++service->token;
+            renewal->sent_ms = now_ms;
             batch[n++] = (struct peer_renewal){
                 .token = renewal->token, .id = renewal->id, .only_ask = renewal->only_ask};
         }
@@ -284,7 +321,7 @@ static void renewals_turn(struct service *service, uint64_t leader_id, uint64_t 
         }
     }
     if (!service->serving && !cluster_is_alone(service) && leader_id != 0) {
-        send_renewals(service, leader_id);
+        send_renewals(service, leader_id, now_ms);
     }
 }
 
@@ -422,7 +459,10 @@ static void on_frame(void *data, uint64_t from_id, const struct peer_frame *fram
         on_ping(service, from_id, frame);
         return;
     case PEER_PONG:
-        leader_lease_answered(&service->lease, from_id, frame->pong.term, frame->pong.sent_ms);
+        on_pong(service, from_id, frame);
+        return;
+    case PEER_RELEASE:
+        on_release(service, from_id, frame);
         return;
     case PEER_PROPOSE:
         proposals_of_peer(service, from_id, frame);
@@ -508,12 +548,15 @@ enum status cluster_open(struct service *service, char *out_error, size_t error_
     return STATUS_OK;
 }
 
+static void transfer_turn(struct service *service, uint64_t now_ms);
+
 void cluster_turn(struct service *service) {
     if (cluster_is_alone(service) && list_is_empty(&service->waiting_reads) &&
         list_is_empty(&service->held_renewals)) {
         return;
     }
     uint64_t now_ms = clock_boottime_ms();
+    transfer_turn(service, now_ms);
     uint64_t leader_id = cluster_leader(service);
     if (leader_id != service->last_leader_id) {
         service->last_leader_id = leader_id;
@@ -571,19 +614,36 @@ static void handed_over(struct raft_transfer *transfer) {
     }
 }
 
-/* A leader gives its lease up before anybody else may lead (safety rule 4). */
-static bool transfer(struct service *service, uint64_t to_id) {
+/* A leader gives its lease up before anybody else may lead (safety rule 4): it tells the voters that
+ * they are free, and asks raft a moment later, when they know. */
+static void transfer(struct service *service, uint64_t to_id) {
+    uint64_t now_ms = clock_boottime_ms();
+    struct peer_frame release = {.type = PEER_RELEASE};
+    release.release.term = service->barrier_term;
+    release.release.sent_ms = now_ms;
     leader_lease_end(&service->lease);
     service->was_authority = false;
+    service->is_transferring = true;
+    service->is_transfer_begun = false;
     service->transfer.data = service;
     service->transfer_to = to_id;
-    service->transfer_since_ms = clock_boottime_ms();
-    service->is_transferring =
-        raft_transfer(&service->raft, &service->transfer, to_id, handed_over) == 0;
-    if (!service->is_transferring && !service->closing) {
-        cluster_lead(service, service->barrier_term);
+    service->transfer_since_ms = now_ms;
+    for (size_t i = 0; i < service->options.n_members; i++) {
+        (void)peers_send(service->peers, service->options.members[i].id, &release);
     }
-    return service->is_transferring;
+    peers_flush(service->peers);
+}
+
+/* Raft is asked once the voters have had time to hear that they are free. */
+static void transfer_turn(struct service *service, uint64_t now_ms) {
+    if (!service->is_transferring || service->is_transfer_begun ||
+        now_ms - service->transfer_since_ms < RELEASE_MS) {
+        return;
+    }
+    service->is_transfer_begun = true;
+    if (raft_transfer(&service->raft, &service->transfer, service->transfer_to, handed_over) != 0) {
+        handed_over(&service->transfer);
+    }
 }
 
 enum status service_move_leader(struct service *service, struct service_transfer *transfer_request,
@@ -608,10 +668,7 @@ enum status service_move_leader(struct service *service, struct service_transfer
         return STATUS_TOO_MANY_REQUESTS;
     }
     service->transfer_request = transfer_request;
-    if (!transfer(service, member_id)) {
-        service->transfer_request = NULL;
-        return STATUS_TIMED_OUT;
-    }
+    transfer(service, member_id);
     return STATUS_PENDING;
 }
 
@@ -620,7 +677,10 @@ bool cluster_hand_over(struct service *service) {
         return false;
     }
     /* One that is under way will do, and raft takes no second one. */
-    return service->is_transferring || transfer(service, 0);
+    if (!service->is_transferring) {
+        transfer(service, 0);
+    }
+    return true;
 }
 
 bool cluster_hand_over_is_late(const struct service *service) {

@@ -271,7 +271,10 @@ static bool expiry_is_held(struct service *service, uint64_t now_ms) {
 void expiry_run(struct service *service) {
     uint64_t now_ms = clock_boottime_ms();
     bool is_held = expiry_is_held(service, now_ms);
-    if (!is_held && !service->closing && !service->failed &&
+    /* Who gets its authority back finds deadlines that passed while nobody could renew: not before
+     * cluster_turn() has given every lease its time again (safety rule 9). */
+    bool has_begun = cluster_is_alone(service) || service->was_authority;
+    if (!is_held && !service->closing && !service->failed && has_begun &&
         cluster_is_authority(service, now_ms)) {
         /* The process may have been stopped since the sockets were read, for too short a time to be
          * noticed: only what was due before they were read is over for certain. */

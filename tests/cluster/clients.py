@@ -32,6 +32,7 @@ class Client(threading.Thread):
         self.done = threading.Event()
         self.wrong = []
         self.failures = 0
+        self.nodes = list(nodes)
         self.rpcs = [cluster.new_rpc(node) for node in nodes]
         self._turn = zlib.crc32(name.encode()) % len(nodes)
 
@@ -48,11 +49,18 @@ class Client(threading.Thread):
                     if error.code() not in EXCUSES:
                         raise
                     self.failures += 1
-                    self._turn = (self._turn + 1) % len(self.rpcs)
+                    self._move_on()
                     self.done.wait(FAILURE_PAUSE_SECONDS)
                 self.done.wait(PAUSE_SECONDS)
         except BaseException as error:  # pylint: disable=broad-except
             self.wrong.append(repr(error))
+
+    def _move_on(self):
+        # grpc drives a connection only while somebody waits for it: calls that fail at once would
+        # keep an old channel from ever connecting again.
+        self.rpc.close()
+        self.rpcs[self._turn] = self.cluster.new_rpc(self.nodes[self._turn])
+        self._turn = (self._turn + 1) % len(self.rpcs)
 
     def work(self):
         raise NotImplementedError

@@ -16,6 +16,8 @@ IN_FLIGHT = 16
 # Far less than is written: what the node missed is no longer in anybody's log.
 FLAGS = ("--snapshot-log-bytes", 2 * 1024 * 1024)
 CATCH_UP_SECONDS_MAX = either(30.0, 10.0)
+STARTS = either(6, 30)
+FIRST_ANSWER_SECONDS_MAX = either(4.0, 1.5)
 
 
 def write_much(rpc):
@@ -27,6 +29,30 @@ def write_much(rpc):
             window.pop(0).result()
     for call in window:
         call.result()
+
+
+def test_a_node_that_just_started_answers_soon():
+    """The leader may not reach it yet when it asks the leader."""
+    seconds = []
+    with Cluster() as cluster:
+        for number in range(STARTS):
+            cluster.rpc(cluster.leader()).put(b"/newest", b"%d" % number)
+            node = cluster.followers()[number % 2]
+            cluster.kill(node)
+            cluster.rpc(cluster.leader()).put(b"/newest", b"%d newer" % number)
+            cluster.launch(node)
+            cluster[node].wait_listening()
+            begun = time.monotonic()
+            lease = cluster.rpc(node).grant(60).ID
+            answer = cluster.rpc(node).range(b"/newest")
+            with cluster.rpc(node).keep_alive() as stream:
+                stream.send(etcdrpc.LeaseKeepAliveRequest(ID=lease))
+                assert stream.receive().TTL == 60
+            assert answer.kvs[0].value == b"%d newer" % number
+            seconds.append(time.monotonic() - begun)
+        cluster.wait_equal()
+    report("first answers of a started node", seconds=[round(one, 2) for one in seconds])
+    assert max(seconds) < FIRST_ANSWER_SECONDS_MAX
 
 
 def test_a_node_that_missed_more_than_the_log_holds_catches_up():

@@ -80,7 +80,7 @@ def test_nothing_is_lost_when_all_are_killed_again_and_again():
         with Load(cluster, holders=0) as load:
             for number in range(STORMS):
                 before = len(load.acknowledged())
-                wait_for(lambda: len(load.acknowledged()) > before + 20, 15, "writes")  # pylint: disable=cell-var-from-loop
+                wait_for(lambda: len(load.acknowledged()) > before + 20, 30, "writes")  # pylint: disable=cell-var-from-loop
                 for node in range(len(cluster)):
                     cluster.kill((node + number) % len(cluster))
                 cluster.restart(*range(len(cluster)))

@@ -33,16 +33,21 @@ class Player(threading.Thread):
         self._number = number
         self._count = itertools.count()
         self._done = done
+        self._cluster = cluster
         self._rpcs = [cluster.new_rpc(node) for node in range(len(cluster))]
 
     def run(self):
         try:
             while not self._done.is_set():
-                rpc = self._choose.choice(self._rpcs)
+                node = self._choose.randrange(len(self._rpcs))
+                failures = self.failures
                 if self._choose.random() < WRITE_SHARE:
-                    self._write(rpc)
+                    self._write(self._rpcs[node])
                 else:
-                    self._read(rpc)
+                    self._read(self._rpcs[node])
+                if self.failures > failures:
+                    self._rpcs[node].close()
+                    self._rpcs[node] = self._cluster.new_rpc(node)
                 time.sleep(self._choose.uniform(0, 0.005))
         except BaseException as error:  # pylint: disable=broad-except
             self.wrong.append(repr(error))

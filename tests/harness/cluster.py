@@ -34,9 +34,9 @@ _CRASH = re.compile(r"Assertion .* failed|AddressSanitizer|runtime error:|Segmen
 class Cluster:
     """Use as a context manager, or call start() and close()."""
 
-    def __init__(self, size=3, extra_flags=(), kind=KIND_LEASED):
+    def __init__(self, size=3, extra_flags=(), timing_flags=TIMING_FLAGS, kind=KIND_LEASED):
         self.servers = [
-            Server(kind, name=f"n{index}", extra_flags=[*TIMING_FLAGS, *extra_flags])
+            Server(kind, name=f"n{index}", extra_flags=[*timing_flags, *extra_flags])
             for index in range(size)
         ]
         members = ",".join(f"{server.name}={server.peer_url}" for server in self.servers)
@@ -89,6 +89,8 @@ class Cluster:
 
     def launch(self, index):
         """Starts a node that is down and waits for nothing: alone it would never be healthy."""
+        if index in self._rpcs:
+            self._rpcs.pop(index).close()
         self.servers[index].launch()
         self._down.discard(index)
 
@@ -140,7 +142,7 @@ class Cluster:
     # Asking them
 
     def rpc(self, index):
-        """A client of one node that stays over the node's restarts."""
+        """The client of one node, a new one after each start of the node."""
         if index not in self._rpcs:
             self._rpcs[index] = self.new_rpc(index)
         return self._rpcs[index]
