@@ -156,7 +156,6 @@ const struct raft_guard_callbacks service_guard_callbacks = {.serialise = apply_
                                                              .serialised = apply_serialised,
                                                              .handed_over = apply_handed_over,
                                                              .may_vote = cluster_may_vote,
-                                                             .told_to_lead = cluster_told_to_lead,
                                                              .stored = apply_stored,
                                                              .failed = apply_disk_failed};
 

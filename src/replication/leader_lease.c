@@ -87,20 +87,22 @@ void voter_promise_init(struct voter_promise *promise, uint32_t election_ms, uin
                                       .until_ms = now_ms + election_ms + 1};
 }
 
-void voter_promise_make(struct voter_promise *promise, uint64_t leader_id, uint64_t now_ms) {
-    promise->leader_id = leader_id;
+void voter_promise_make(struct voter_promise *promise, const struct leader_word *ping,
+                        uint64_t now_ms) {
+    promise->ping = *ping;
     promise->until_ms = now_ms + promise->election_ms + 1;
 }
 
-void voter_promise_release(struct voter_promise *promise) {
-    promise->until_ms = 0;
+void voter_promise_release(struct voter_promise *promise, const struct leader_word *release) {
+    if (promise->ping.leader_id == release->leader_id && promise->ping.term == release->term &&
+        promise->ping.sent_ms <= release->sent_ms) {
+        promise->until_ms = 0;
+    }
 }
 
 bool voter_promise_allows(const struct voter_promise *promise, uint64_t candidate_id,
-                          bool is_transfer, uint64_t now_ms) {
-    if (is_transfer || now_ms >= promise->until_ms) {
-        return true;
-    }
+                          uint64_t now_ms) {
     /* The one it promised to may be confirmed again. */
-    return promise->leader_id != 0 && promise->leader_id == candidate_id;
+    return now_ms >= promise->until_ms ||
+           (promise->ping.leader_id != 0 && promise->ping.leader_id == candidate_id);
 }

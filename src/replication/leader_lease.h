@@ -51,21 +51,30 @@ uint64_t leader_lease_confirmed_ms(const struct leader_lease *lease);
 /* True while no other leader can exist. */
 bool leader_lease_is_valid(const struct leader_lease *lease, uint64_t now_ms);
 
+/* What a leader said, in which term, and when on its own clock. */
+struct leader_word {
+    uint64_t leader_id;
+    uint64_t term;
+    uint64_t sent_ms;
+};
+
 /* The voter's side: until when it has promised. */
 struct voter_promise {
     uint32_t election_ms;
     uint64_t until_ms;
-    uint64_t leader_id; /* to whom; 0: to somebody before this process started */
+    struct leader_word ping; /* for which; leader_id 0: to somebody before this process started */
 };
 
 /* A voter that starts may have promised just before it went down. */
 void voter_promise_init(struct voter_promise *promise, uint32_t election_ms, uint64_t now_ms);
 /* A ping came from the leader of the voter's own term: it is answered and binds. */
-void voter_promise_make(struct voter_promise *promise, uint64_t leader_id, uint64_t now_ms);
-/* The leader asked this node to take over (TimeoutNow), so it has given up its lease. */
-void voter_promise_release(struct voter_promise *promise);
-/* May a vote be given to, or asked for by, this candidate? `is_transfer`: the leader told it to. */
+void voter_promise_make(struct voter_promise *promise, const struct leader_word *ping,
+                        uint64_t now_ms);
+/* The leader has given up its lease and says so. Its word counts if it is not older than the ping
+ * that the promise was given for; a message of somebody else's, or a late one, frees nobody. */
+void voter_promise_release(struct voter_promise *promise, const struct leader_word *release);
+/* May a vote be given to, or asked for by, this candidate? */
 bool voter_promise_allows(const struct voter_promise *promise, uint64_t candidate_id,
-                          bool is_transfer, uint64_t now_ms);
+                          uint64_t now_ms);
 
 #endif

@@ -99,6 +99,7 @@ static void encode_body(struct buffer *buffer, const struct peer_frame *frame) {
     switch (frame->type) {
     case PEER_PING:
     case PEER_PONG:
+    case PEER_RELEASE:
         buffer_put_varint(buffer, frame->ping.term);
         buffer_put_varint(buffer, frame->ping.sent_ms);
         return;
@@ -211,6 +212,7 @@ static void decode_body(struct reader *reader, struct arena *arena, struct peer_
     switch (frame->type) {
     case PEER_PING:
     case PEER_PONG:
+    case PEER_RELEASE:
         frame->ping.term = reader_get_varint(reader);
         frame->ping.sent_ms = reader_get_varint(reader);
         return;

@@ -55,7 +55,8 @@ enum peer_frame_type {
     PEER_READ_RESULT = 6,
     PEER_RENEW = 7,
     PEER_RENEW_RESULT = 8,
-    PEER_MEMBER = 9
+    PEER_MEMBER = 9,
+    PEER_RELEASE = 10
 };
 
 enum { PEER_URLS_MAX = 16 };
@@ -78,7 +79,7 @@ struct peer_frame {
         struct {
             uint64_t term;
             uint64_t sent_ms; /* on the leader's clock; the answer gives it back */
-        } ping, pong;
+        } ping, pong, release;
         struct {
             uint64_t incarnation;
             uint64_t sequence;

@@ -25,16 +25,12 @@ bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
         return false;
     }
     if (message->type == RAFT_REQUEST_VOTE && guard->callbacks->may_vote != NULL &&
-        !guard->callbacks->may_vote(guard->data, message->server_id,
-                                    message->request_vote.disrupt_leader)) {
+        !guard->callbacks->may_vote(guard->data, message->server_id)) {
         guard->votes_dropped++;
         return false;
     }
     if (message->type == RAFT_TIMEOUT_NOW) {
         guard->transfer_term = message->timeout_now.term + 1;
-        if (guard->callbacks->told_to_lead != NULL) {
-            guard->callbacks->told_to_lead(guard->data);
-        }
     }
     return true;
 }
@@ -56,8 +52,7 @@ static int guard_send(struct raft_io *io, struct raft_io_send *request,
     if (vote.request_vote.term != guard->transfer_term) {
         vote.request_vote.disrupt_leader = false;
     }
-    if (guard->callbacks->may_vote(guard->data, guard->self_id,
-                                   vote.request_vote.disrupt_leader)) {
+    if (guard->callbacks->may_vote(guard->data, guard->self_id)) {
         return guard->send(io, request, &vote, done);
     }
     struct raft_guard_dropped_send *dropped = malloc(sizeof *dropped);

@@ -36,9 +36,7 @@ struct raft_guard_callbacks {
     /* The snapshot is on disk. */
     void (*stored)(void *data);
     /* May this candidate be voted for now? (Also asked for this node itself.) NULL: always. */
-    bool (*may_vote)(void *data, uint64_t candidate_id, bool is_transfer);
-    /* The leader told this node to take over. NULL: nobody cares. */
-    void (*told_to_lead)(void *data);
+    bool (*may_vote)(void *data, uint64_t candidate_id);
     /* The disk failed us; nothing may be acknowledged any more. */
     void (*failed)(void *data, const char *what, int status);
 };

@@ -118,6 +118,7 @@ struct service {
     uv_timer_t ping_timer;
     struct raft_transfer transfer;
     bool is_transferring;
+    bool is_transfer_begun; /* raft has been asked */
     uint64_t transfer_to; /* 0: to whoever is fit, because we stop */
     struct service_transfer *transfer_request;
     bool is_raft_closing;
@@ -204,8 +205,7 @@ bool cluster_is_authority(const struct service *service, uint64_t now_ms);
 uint64_t cluster_leader(struct service *service);
 /* This node leads from this term on. */
 void cluster_lead(struct service *service, uint64_t term);
-bool cluster_may_vote(void *data, uint64_t candidate_id, bool is_transfer);
-void cluster_told_to_lead(void *data);
+bool cluster_may_vote(void *data, uint64_t candidate_id);
 void cluster_hold_renewal(struct service *service, struct service_renewal *renewal);
 /* Questions on their way may be lost. */
 void cluster_ask_again(struct service *service);

@@ -209,51 +209,62 @@ static void a_voter_that_starts_has_promised(void **state) {
     struct voter_promise promise;
     voter_promise_init(&promise, ELECTION_MS, SENT_MS);
     for (uint64_t candidate = 0; candidate < 4; candidate++) {
-        assert_false(voter_promise_allows(&promise, candidate, false, SENT_MS));
-        assert_false(voter_promise_allows(&promise, candidate, false, SENT_MS + ELECTION_MS));
-        assert_true(voter_promise_allows(&promise, candidate, false, SENT_MS + ELECTION_MS + 1));
+        assert_false(voter_promise_allows(&promise, candidate, SENT_MS));
+        assert_false(voter_promise_allows(&promise, candidate, SENT_MS + ELECTION_MS));
+        assert_true(voter_promise_allows(&promise, candidate, SENT_MS + ELECTION_MS + 1));
     }
 }
 
 static void a_ping_binds_for_an_election_timeout(void **state) {
     struct voter_promise promise;
     voter_promise_init(&promise, ELECTION_MS, 0);
-    voter_promise_make(&promise, 2, SENT_MS);
-    assert_false(voter_promise_allows(&promise, 3, false, SENT_MS));
+    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, SENT_MS);
+    assert_false(voter_promise_allows(&promise, 3, SENT_MS));
     /* It may have come 999 us after what the clock told. */
-    assert_false(voter_promise_allows(&promise, 3, false, SENT_MS + ELECTION_MS));
-    assert_true(voter_promise_allows(&promise, 3, false, SENT_MS + ELECTION_MS + 1));
-    voter_promise_make(&promise, 2, SENT_MS + 500);
-    assert_false(voter_promise_allows(&promise, 3, false, SENT_MS + 500 + ELECTION_MS));
-    assert_true(voter_promise_allows(&promise, 3, false, SENT_MS + 500 + ELECTION_MS + 1));
-}
-
-static void a_transfer_is_let_through(void **state) {
-    struct voter_promise promise;
-    voter_promise_init(&promise, ELECTION_MS, SENT_MS);
-    assert_true(voter_promise_allows(&promise, 3, true, SENT_MS));
-    voter_promise_make(&promise, 2, SENT_MS);
-    assert_true(voter_promise_allows(&promise, 3, true, SENT_MS));
-    assert_false(voter_promise_allows(&promise, 3, false, SENT_MS));
+    assert_false(voter_promise_allows(&promise, 3, SENT_MS + ELECTION_MS));
+    assert_true(voter_promise_allows(&promise, 3, SENT_MS + ELECTION_MS + 1));
+    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS + 500}, SENT_MS + 500);
+    assert_false(voter_promise_allows(&promise, 3, SENT_MS + 500 + ELECTION_MS));
+    assert_true(voter_promise_allows(&promise, 3, SENT_MS + 500 + ELECTION_MS + 1));
 }
 
 static void who_was_promised_to_may_stand_again(void **state) {
     struct voter_promise promise;
     voter_promise_init(&promise, ELECTION_MS, 0);
-    voter_promise_make(&promise, 2, SENT_MS);
-    assert_true(voter_promise_allows(&promise, 2, false, SENT_MS));
-    voter_promise_make(&promise, 3, SENT_MS + 1);
-    assert_false(voter_promise_allows(&promise, 2, false, SENT_MS + 1));
-    assert_true(voter_promise_allows(&promise, 3, false, SENT_MS + 1));
+    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, SENT_MS);
+    assert_true(voter_promise_allows(&promise, 2, SENT_MS));
+    voter_promise_make(&promise, &(struct leader_word){3, TERM, SENT_MS + 1}, SENT_MS + 1);
+    assert_false(voter_promise_allows(&promise, 2, SENT_MS + 1));
+    assert_true(voter_promise_allows(&promise, 3, SENT_MS + 1));
 }
 
 static void a_release_frees_until_the_next_ping(void **state) {
     struct voter_promise promise;
+    const struct leader_word ping = {2, TERM, SENT_MS};
+    voter_promise_init(&promise, ELECTION_MS, 0);
+    voter_promise_make(&promise, &ping, SENT_MS);
+    voter_promise_release(&promise, &ping);
+    assert_true(voter_promise_allows(&promise, 3, SENT_MS));
+    voter_promise_make(&promise, &ping, SENT_MS);
+    assert_false(voter_promise_allows(&promise, 3, SENT_MS));
+}
+
+static void only_the_leaders_newest_word_releases(void **state) {
+    const struct leader_word words[] = {
+        {3, TERM, SENT_MS},     /* somebody else's */
+        {2, TERM - 1, SENT_MS}, /* of another term */
+        {2, TERM + 1, SENT_MS},
+        {2, TERM, SENT_MS - 1}, /* older than the ping it promised for */
+    };
+    struct voter_promise promise;
     voter_promise_init(&promise, ELECTION_MS, SENT_MS);
-    voter_promise_release(&promise);
-    assert_true(voter_promise_allows(&promise, 3, false, SENT_MS));
-    voter_promise_make(&promise, 2, SENT_MS);
-    assert_false(voter_promise_allows(&promise, 3, false, SENT_MS));
+    voter_promise_release(&promise, &words[0]); /* a start-up promise is nobody's to release */
+    assert_false(voter_promise_allows(&promise, 3, SENT_MS));
+    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, SENT_MS);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        voter_promise_release(&promise, &words[i]);
+        assert_false(voter_promise_allows(&promise, 4, SENT_MS));
+    }
 }
 
 /* --- Both, with clocks that differ and messages that take their time. --- */
@@ -317,7 +328,8 @@ static void model_deliver(struct model *model) {
         if (message.is_pong) {
             leader_lease_answered(&model->lease, message.voter, TERM, message.sent_ms);
         } else {
-            voter_promise_make(&model->promises[message.voter], SELF,
+            voter_promise_make(&model->promises[message.voter],
+                               &(struct leader_word){SELF, TERM, message.sent_ms},
                                model_clock_ms(model, message.voter));
             message.is_pong = true;
             model_send(model, message);
@@ -349,7 +361,7 @@ static bool model_is_safe(struct model *model) {
     }
     size_t n_free = 0;
     for (size_t i = 1; i < model->n_voters; i++) {
-        n_free += voter_promise_allows(&model->promises[i], MODEL_CANDIDATE, false,
+        n_free += voter_promise_allows(&model->promises[i], MODEL_CANDIDATE,
                                        model_clock_ms(model, i));
     }
     model->n_valid++;
@@ -416,9 +428,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_new_term_begins_without_answers),
         cmocka_unit_test(a_voter_that_starts_has_promised),
         cmocka_unit_test(a_ping_binds_for_an_election_timeout),
-        cmocka_unit_test(a_transfer_is_let_through),
         cmocka_unit_test(who_was_promised_to_may_stand_again),
         cmocka_unit_test(a_release_frees_until_the_next_ping),
+        cmocka_unit_test(only_the_leaders_newest_word_releases),
         cmocka_unit_test(while_a_lease_is_valid_nobody_else_can_be_elected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

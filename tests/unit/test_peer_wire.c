@@ -237,7 +237,7 @@ static const struct peer_renewal_result results[] = {
     {.token = UINT64_MAX, .status = STATUS_LEASE_NOT_FOUND, .ttl_ms = -1},
     {.status = STATUS_IO}};
 
-enum { FRAMES = 13 };
+enum { FRAMES = 15 };
 
 /* One of every kind, small and large. */
 static struct peer_frame a_frame(size_t i) {
@@ -277,6 +277,13 @@ static struct peer_frame a_frame(size_t i) {
         return (struct peer_frame){.type = PEER_RENEW_RESULT};
     case 11:
         return (struct peer_frame){.type = PEER_PING};
+    case 12:
+        return (struct peer_frame){.type = PEER_RELEASE, .release = {.term = 7, .sent_ms = 12345}};
+    case 13:
+        return (struct peer_frame){.type = PEER_MEMBER,
+                                   .member = {.n_urls = 2,
+                                              .urls = {bytes_from_text("http://a:1"),
+                                                       bytes_from_text("http://b:2")}}};
     default:
         return (struct peer_frame){.type = PEER_READ};
     }
@@ -285,8 +292,15 @@ static struct peer_frame a_frame(size_t i) {
 static void assert_same_frame(const struct peer_frame *a, const struct peer_frame *b) {
     assert_int_equal(a->type, b->type);
     switch (a->type) {
+    case PEER_MEMBER:
+        assert_int_equal(a->member.n_urls, b->member.n_urls);
+        for (size_t i = 0; i < a->member.n_urls; i++) {
+            assert_true(bytes_equal(a->member.urls[i], b->member.urls[i]));
+        }
+        return;
     case PEER_PING:
     case PEER_PONG:
+    case PEER_RELEASE:
         assert_int_equal(a->ping.term, b->ping.term);
         assert_int_equal(a->ping.sent_ms, b->ping.sent_ms);
         return;
@@ -443,7 +457,8 @@ static void unknown_types_are_malformed(void **state) {
         buffer_put_u8(&buffer, (uint8_t)type);
         buffer_put_u8(&buffer, 0);
         buffer_put_u8(&buffer, 0);
-        bool is_whole = type == PEER_PING || type == PEER_PONG || type == PEER_PROPOSE_REFUSED;
+        bool is_whole = type == PEER_PING || type == PEER_PONG || type == PEER_RELEASE ||
+                        type == PEER_PROPOSE_REFUSED;
         assert_int_equal(decode_exact(buffer.data, buffer.size),
                          is_whole ? STATUS_OK : STATUS_MALFORMED);
     }
