@@ -355,6 +355,17 @@ static bool write_answer(struct peer_visitor *visitor, enum peer_answer answer) 
     return uv_try_write((uv_stream_t *)visitor->tcp, &buffer, 1) == 1;
 }
 
+/* A member has one link to us: an older one is dead, or soon will be. */
+static void end_older_visits(struct peers *peers, uint64_t id, const struct peer_visitor *newest) {
+    for (struct list *node = peers->visitors.next, *next; node != &peers->visitors; node = next) {
+        struct peer_visitor *visitor = list_entry(node, struct peer_visitor, in_visitors);
+        next = node->next;
+        if (visitor != newest && visitor->id == id) {
+            visitor_end(visitor);
+        }
+    }
+}
+
 /* True when the hello is complete and welcome; the visitor may have ended otherwise. */
 static bool visitor_greet(struct peer_visitor *visitor) {
     struct peers *peers = visitor->peers;
@@ -399,6 +410,7 @@ static bool visitor_greet(struct peer_visitor *visitor) {
         visitor_end(visitor);
         return false;
     }
+    end_older_visits(peers, visitor->id, visitor);
     return true;
 }
 
