@@ -3,12 +3,12 @@
 #include "base/log.h"
 #include "net/connection.h"
 
-#include <assert.h>
+#include <sys/ioctl.h>
 
 enum {
-    LOOKS_PER_LIMIT = 4,     /* looks within the shorter of the two time limits */
-    RELIEF_INTERVAL_MS = 50, /* between two searches for connections to close */
-    RELIEF_CLOSED_MAX = 64   /* connections closed by one search */
+    LOOKS_PER_LIMIT = 4,      /* looks within the shorter of the two time limits */
+    RELIEF_INTERVAL_MS = 100, /* between two searches for connections to close */
+    RELIEF_CLOSED_MAX = 64    /* connections closed by one search */
 };
 
 static struct connection *connection_of(struct backlog *backlog) {
@@ -34,12 +34,24 @@ static size_t waiting_bytes(const struct connection *connection) {
     return waiting;
 }
 
-/* A slow peer takes a full socket's bytes long before more can be produced. Answers to PINGs do not
- * count: they would be taken by a peer that takes nothing else. */
+/* What the kernel holds and the peer's has not yet taken. */
+static uint64_t unacknowledged_bytes(const struct connection *connection) {
+    uv_os_fd_t fd = -1;
+    int waiting = 0;
+    if (uv_fileno((const uv_handle_t *)&connection->tcp, &fd) != 0 ||
+        ioctl(fd, TIOCOUTQ, &waiting) != 0 || waiting < 0) {
+        return 0;
+    }
+    return (uint64_t)waiting;
+}
+
+/* A slow peer takes megabytes from a full socket before the kernel asks us for more, so what lies
+ * there is looked at too. Answers to PINGs do not count: they would be taken by a peer that takes
+ * nothing else. */
 static uint64_t taken_bytes(const struct connection *connection) {
-    uint64_t unsent = 0;
+    uint64_t unsent = unacknowledged_bytes(connection);
     if (connection->is_writing) {
-        unsent = uv_stream_get_write_queue_size((const uv_stream_t *)&connection->tcp);
+        unsent += uv_stream_get_write_queue_size((const uv_stream_t *)&connection->tcp);
     }
     uint64_t produced = connection->host.answer_bytes;
     return produced > unsent ? produced - unsent : 0;
@@ -51,6 +63,21 @@ static void close_stuck(struct connection *connection, const char *reason) {
                 LOG_NUMBER("stuck_ms", connection->backlog.stuck_ms));
     connection->pool->shared->stats.connections_evicted++;
     connection_close_later(connection);
+}
+
+static void look(struct connection *connection, uint64_t now_ms) {
+    struct backlog *backlog = &connection->backlog;
+    uint64_t interval_ms = look_interval_ms(limits_of(connection));
+    uint64_t taken = taken_bytes(connection);
+    if (taken > backlog->taken_bytes) {
+        backlog->taken_bytes = taken;
+        backlog->stuck_ms = 0;
+    } else {
+        /* When we did not run for a while, the frames that open windows may lie unread. */
+        uint64_t passed_ms = now_ms - backlog->looked_ms;
+        backlog->stuck_ms += passed_ms < interval_ms ? passed_ms : interval_ms;
+    }
+    backlog->looked_ms = now_ms;
 }
 
 /* --- making room --------------------------------------------------------------------------- */
@@ -81,6 +108,10 @@ static void make_room(struct connection_pool *pool, uint64_t now_ms) {
     /* Small backlogs are those of watchers that pause. They go only where the alternative is to
      * refuse those who read. */
     size_t size_min = total > limits->queue_total_max ? 0 : limits->hoard_size;
+    /* Who has begun to take again since it was last looked at, stays. */
+    for (struct list *node = pool->backlogs.next; node != &pool->backlogs; node = node->next) {
+        look(connection_of(list_entry(node, struct backlog, in_pool)), now_ms);
+    }
     for (unsigned i = 0; i < RELIEF_CLOSED_MAX && total > limits->queue_total_soft; i++) {
         struct connection *worst = find_worst(pool, size_min);
         if (worst == NULL) {
@@ -92,22 +123,7 @@ static void make_room(struct connection_pool *pool, uint64_t now_ms) {
     }
 }
 
-/* --- looking ------------------------------------------------------------------------------- */
-
-static void look(struct connection *connection, uint64_t now_ms) {
-    struct backlog *backlog = &connection->backlog;
-    uint64_t interval_ms = look_interval_ms(limits_of(connection));
-    uint64_t taken = taken_bytes(connection);
-    if (taken > backlog->taken_bytes) {
-        backlog->taken_bytes = taken;
-        backlog->stuck_ms = 0;
-    } else {
-        /* When we did not run for a while, the frames that open windows may lie unread. */
-        uint64_t passed_ms = now_ms - backlog->looked_ms;
-        backlog->stuck_ms += passed_ms < interval_ms ? passed_ms : interval_ms;
-    }
-    backlog->looked_ms = now_ms;
-}
+/* --- time ---------------------------------------------------------------------------------- */
 
 static void on_look(struct net_timer *timer) {
     struct connection *connection = connection_of(list_entry(timer, struct backlog, timer));

@@ -106,19 +106,20 @@ static void when_all_hold_too_much_the_worst_that_takes_nothing_goes(void **stat
     struct net_limits limits = net_limits_default;
     limits.hoard_size = 50 * 1000;
     limits.hoard_timeout_ms = NEVER_MS;
-    limits.evict_after_ms = 100;
+    limits.evict_after_ms = 300;
     /* Nine answers are too much, six are not. */
     limits.queue_total_soft = 7 * ANSWER_SIZE;
     struct fixture *fixture = doors_start(&limits);
     struct client worst;
     struct client lesser;
     struct client taking;
+    /* In this order: the worst is the first that could go, and who takes begins before that. */
+    hoarder_open(&worst, fixture, 3);
     hoarder_open(&lesser, fixture, 2);
     hoarder_open(&taking, fixture, 4);
-    hoarder_open(&worst, fixture, 3);
     uint64_t start_ms = clock_boottime_ms();
     uint64_t closed_ms = 0;
-    while (closed_ms == 0 || clock_boottime_ms() - closed_ms < 400) {
+    while (closed_ms == 0 || clock_boottime_ms() - closed_ms < 900) {
         assert_true(clock_boottime_ms() - start_ms < WAIT_MS_MAX);
         if (taking.answers[0].body.size < ANSWER_SIZE - 2 * SIP_SIZE) {
             sip(&taking);
@@ -138,6 +139,41 @@ static void when_all_hold_too_much_the_worst_that_takes_nothing_goes(void **stat
     client_close(&worst);
     client_close(&lesser);
     client_close(&taking);
+    doors_stop(fixture);
+}
+
+/* Its windows are open and its socket is full: it reads far less at a time than the kernel buffers.
+ */
+static void a_slow_reader_is_not_taken_for_one_that_takes_nothing(void **state) {
+    struct net_limits limits = net_limits_default;
+    limits.stream_queue_high = 32 * 1024 * 1024;
+    limits.connection_queue_max = 32 * 1024 * 1024;
+    limits.queue_total_soft = 1024 * 1024;
+    limits.hoard_timeout_ms = 400;
+    limits.evict_after_ms = 400;
+    struct fixture *fixture = doors_start(&limits);
+    struct client client;
+    client_open_with_window(&client, fixture, INT32_MAX);
+    int receive_size = 64 * 1024;
+    assert_int_equal(
+        setsockopt(client.fd, SOL_SOCKET, SO_RCVBUF, &receive_size, sizeof receive_size), 0);
+    nghttp2_session_set_local_window_size(client.session, NGHTTP2_FLAG_NONE, 0, INT32_MAX);
+    client_call(&client, "/test.Echo/Flood", hello, NULL, true);
+    client.is_deaf = true;
+    client_wait(&client, fixture->flooded_bytes > 0);
+    uint8_t taken[1024];
+    uint64_t start_ms = clock_boottime_ms();
+    while (clock_boottime_ms() - start_ms < 2000) {
+        client_turn(&client);
+        assert_int_not_equal(recv(client.fd, taken, sizeof taken, 0), 0);
+        pause_a_moment();
+    }
+    assert_true(fixture_stats(fixture).queued_bytes > limits.queue_total_soft);
+    assert_int_equal(fixture_stats(fixture).connections_evicted, 0);
+    /* It stops, and others need the room. */
+    client_wait(&client, fixture_stats(fixture).connections == 0);
+    assert_int_equal(fixture_stats(fixture).connections_evicted, 1);
+    client_close(&client);
     doors_stop(fixture);
 }
 
@@ -195,6 +231,7 @@ int main(void) {
         cmocka_unit_test(who_takes_a_little_stays_as_long_as_it_does),
         cmocka_unit_test(small_backlogs_are_left_alone),
         cmocka_unit_test(when_all_hold_too_much_the_worst_that_takes_nothing_goes),
+        cmocka_unit_test(a_slow_reader_is_not_taken_for_one_that_takes_nothing),
         cmocka_unit_test(many_small_backlogs_go_before_readers_are_refused_for_ever),
         cmocka_unit_test(who_hoards_is_refused_and_others_are_not),
     };
