@@ -31,6 +31,8 @@ WATCHES = either(3000, 20_000)
 UNREAD_BYTES = either(30, 100) * MIB
 # What the server may hold for clients that do not read, however many bytes they asked for.
 GROWTH_MAX = 160 * MIB
+# The same where three waves of hoarders may overlap before the first is thrown out.
+HOARDED_MAX = 400 * MIB
 FLOOD_SECONDS_MAX = 20.0
 
 
@@ -210,6 +212,80 @@ def test_answers_that_nobody_takes_are_bounded(server):
         held = grown(server, before)
         report("2,000 unread answers of 1 MiB", held_mib=round(held / MIB))
         assert held < GROWTH_MAX
+
+
+class Reader(threading.Thread):
+    """Reads 100 KB again and again, and keeps when each read began and how it ended."""
+
+    def __init__(self, server, key):
+        super().__init__(daemon=True)
+        self.results = []  # (begun, None or the failure)
+        self._key = key
+        self._rpc = Rpc(server)
+        self._done = threading.Event()
+
+    def run(self):
+        while not self._done.wait(0.01):
+            begun = time.monotonic()
+            failure = None
+            try:
+                assert len(self._rpc.range(self._key).kvs[0].value) == 100_000
+            except Exception as error:  # pylint: disable=broad-except
+                failure = error
+            self.results.append((begun, failure))
+
+    def count_since(self, begun):
+        return sum(when >= begun for when, _ in self.results)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._done.set()
+        self.join(60)
+        self._rpc.close()
+
+
+def hoard(server, request):
+    """A connection that asks for 40 answers and has no window for any of them."""
+    connection = Connection(server, hello=PREFACE + settings(initial_window_size=0))
+    with contextlib.suppress(Ended, TimeoutError):
+        connection.send(b"".join(call(1 + 2 * number, RANGE, request) for number in range(40)))
+    drained(connection)  # it answers PINGs, so it seems to live
+    return connection
+
+
+def test_who_hoards_answers_does_not_keep_others_from_reading(server):
+    """40 connections, 40 answers of 1 MiB each, and who is thrown out comes back."""
+    with Rpc(server) as rpc:
+        rpc.put(b"/large", b"v" * MIB)
+        rpc.put(b"/medium", b"v" * 100_000)
+    before = server.rss_bytes()
+    request = etcdrpc.RangeRequest(key=b"/large").SerializeToString()
+    most = 0
+    begun = time.monotonic()
+    with contextlib.ExitStack() as stack, Reader(server, b"/medium") as reader:
+        for _ in range(3):
+            for _ in range(40):
+                stack.enter_context(hoard(server, request))
+            for _ in range(20):
+                most = max(most, grown(server, before))
+                time.sleep(0.1)
+        # They stay connected, and the reader goes on.
+        quiet = time.monotonic()
+        wait_for(lambda: reader.count_since(quiet) >= 50, 30, "the reader")
+        # Who still holds much is closed when its time is up, and so memory comes back.
+        wait_for(lambda: server.metric("leased_queued_bytes") <= 40 * MIB, 30, "room")
+        refused = [(round(when - begun, 2), failure) for when, failure in reader.results if failure]
+        report("40 hoarders of 40 MiB, three times", most_mib=round(most / MIB),
+               reads=len(reader.results), refused=len(refused))  # fmt: skip
+        assert all(when < 2 for when, _ in refused), refused
+        assert most < HOARDED_MAX
+    wait_for(lambda: server.metric("leased_queued_bytes") == 0, 20, "the end of the hoarders")
+    with Connection(server) as connection:
+        connection.send(call(1, RANGE, request))
+        assert connection.wait_answer(1).grpc_status == 0
 
 
 @pytest.mark.parametrize("closed", ["the window", "the socket"])
