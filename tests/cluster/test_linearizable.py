@@ -6,6 +6,7 @@ import threading
 import time
 
 import grpc
+import pytest
 from clients import EXCUSES
 from etcd3 import etcdrpc
 from register_check import Operation, problems
@@ -14,7 +15,7 @@ from harness.acceptance import either, report
 from harness.cluster import Cluster
 
 SEED = int(os.environ.get("LEASED_CLUSTER_SEED", random.SystemRandom().randrange(10**6)))
-SECONDS = either(12.0, 120.0)
+SECONDS = either(9.0, 60.0)
 CLIENTS = 6
 WRITE_SHARE = 0.3
 CALL_SECONDS = 2.0
@@ -102,6 +103,7 @@ def trouble(cluster, choose, until):
     return done
 
 
+@pytest.mark.seconds_max(120 + SECONDS)
 def test_one_register_is_linearizable_whatever_happens_to_leaders():
     choose = random.Random(SEED)
     print(f"seed {SEED}")
