@@ -386,7 +386,7 @@ static bool visitor_greet(struct peer_visitor *visitor) {
         bytes_of(received.data, size), peers->options.cluster_id, peers->options.self_id, &hello);
     if (answer != PEER_WELCOME) {
         log_warning("peer refused", LOG_TEXT("address", hello.address),
-                    LOG_NUMBER("reason", answer));
+                    LOG_TEXT("reason", peer_answer_text(answer)));
     }
     if (!write_answer(visitor, answer) || answer != PEER_WELCOME) {
         visitor_end(visitor);
