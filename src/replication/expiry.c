@@ -121,7 +121,7 @@ enum status service_ask(struct service *service, struct service_renewal *renewal
     if (cluster_is_authority(service, clock_boottime_ms())) {
         return expiry_answer(service, renewal, out_ttl_ms);
     }
-    cluster_hold_renewal(service, renewal);
+    questions_hold_renewal(service, renewal);
     return STATUS_PENDING;
 }
 

@@ -44,7 +44,7 @@ struct state_machine *service_state(struct service *service) {
 static void before_polling(uv_prepare_t *prepare) {
     struct service *service = prepare->data;
     raft_guard_turn(&service->guard);
-    if (service->closing && (service->is_handed_over || cluster_hand_over_is_late(service))) {
+    if (service->closing && (service->is_handed_over || transfer_is_late(service))) {
         service_close_raft(service);
         return;
     }
@@ -256,9 +256,9 @@ void replication_close(struct service *service, void (*closed)(void *data), void
     uv_timer_stop(&service->expiry_timer);
     uv_idle_stop(&service->idle);
     proposals_fail_all(service, STATUS_STOPPED);
-    cluster_fail_waiting(service, STATUS_STOPPED);
+    questions_fail(service, STATUS_STOPPED);
     expiry_fail_renewals(service, STATUS_STOPPED);
-    if (!cluster_hand_over(service)) {
+    if (!transfer_on_stop(service)) {
         service_close_raft(service);
     }
 }

@@ -47,9 +47,9 @@ struct proposal {
     uint64_t sequence;
     uint64_t submitted_ms;
     uint64_t n_commands;
-    struct buffer commands;  /* until it is handed on */
-    uint64_t forwarded_to;   /* the leader that was asked to propose it; 0: we propose it */
-    bool is_of_peer;         /* proposed for another node: nobody here waits for it */
+    struct buffer commands; /* until it is handed on */
+    uint64_t forwarded_to;  /* the leader that was asked to propose it; 0: we propose it */
+    bool is_of_peer;        /* proposed for another node: nobody here waits for it */
 };
 
 struct member_urls {
@@ -85,9 +85,9 @@ struct service {
     uint64_t incarnation;
     uint64_t sequence;         /* of the newest proposal */
     uint64_t sequence_applied; /* of the newest one of ours that was applied */
-    struct proposal *open;    /* gathering; NULL: none */
-    struct list ready;        /* gathered, waiting for room in flight */
-    struct list in_flight;    /* given to raft and not applied yet, oldest first */
+    struct proposal *open;     /* gathering; NULL: none */
+    struct list ready;         /* gathered, waiting for room in flight */
+    struct list in_flight;     /* given to raft and not applied yet, oldest first */
     size_t n_in_flight;
     size_t pending_bytes;
     struct list refused[STATUS_COUNT]; /* requests to be told so at the end of the turn */
@@ -119,7 +119,7 @@ struct service {
     struct raft_transfer transfer;
     bool is_transferring;
     bool is_transfer_begun; /* raft has been asked */
-    uint64_t transfer_to; /* 0: to whoever is fit, because we stop */
+    uint64_t transfer_to;   /* 0: to whoever is fit, because we stop */
     struct service_transfer *transfer_request;
     bool is_raft_closing;
     uint64_t transfer_since_ms;
@@ -145,11 +145,11 @@ struct service {
     bool idle_runs;
 
     /* log_size.c */
-    size_t log_bytes;          /* applied since the last snapshot */
-    size_t log_bytes_at_view;  /* of which the one being made covers this much */
-    size_t log_entries;        /* the same in entries */
+    size_t log_bytes;         /* applied since the last snapshot */
+    size_t log_bytes_at_view; /* of which the one being made covers this much */
+    size_t log_entries;       /* the same in entries */
     size_t log_entries_at_view;
-    size_t snapshot_bytes;     /* size of the last snapshot */
+    size_t snapshot_bytes; /* size of the last snapshot */
 
     /* disk_watch.c */
     uv_timer_t disk_timer;
@@ -177,8 +177,7 @@ void proposals_flush(struct service *service);
 struct proposal *proposals_match(struct service *service, uint64_t sequence);
 /* Fails everything that has not been applied. */
 void proposals_fail_all(struct service *service, enum status status);
-void proposals_refuse(struct service *service, struct service_request *request,
-                      enum status status);
+void proposals_refuse(struct service *service, struct service_request *request, enum status status);
 /* Submits although the service does not serve yet: the first entry of a term. */
 void proposals_submit(struct service *service, struct service_request *request,
                       const struct command *command);
@@ -206,18 +205,29 @@ uint64_t cluster_leader(struct service *service);
 /* This node leads from this term on. */
 void cluster_lead(struct service *service, uint64_t term);
 bool cluster_may_vote(void *data, uint64_t candidate_id);
-void cluster_hold_renewal(struct service *service, struct service_renewal *renewal);
-/* Questions on their way may be lost. */
-void cluster_ask_again(struct service *service);
 /* The client URLs of a member; ends with NULL. */
 const char *const *cluster_client_urls(const struct service *service, size_t member);
 void cluster_clear(struct service *service);
-/* A leader that stops gives its lease up, then its leadership away, so that the others need not wait
- * for an election. False: there is nobody to hand over to. */
-bool cluster_hand_over(struct service *service);
+
+/* questions.c */
+void questions_turn(struct service *service, uint64_t leader_id, uint64_t now_ms);
+/* Until there is a leader that may answer it. */
+void questions_hold_renewal(struct service *service, struct service_renewal *renewal);
+/* Questions on their way may be lost. */
+void questions_ask_again(struct service *service);
+void questions_fail(struct service *service, enum status status);
+void questions_on_read(struct service *service, uint64_t from_id, const struct peer_frame *frame);
+void questions_on_read_result(struct service *service, const struct peer_frame *frame);
+void questions_on_renew(struct service *service, uint64_t from_id, const struct peer_frame *frame);
+void questions_on_renew_result(struct service *service, const struct peer_frame *frame);
+
+/* transfer.c */
+void transfer_turn(struct service *service, uint64_t now_ms);
+/* A leader that stops gives its lease up, then its leadership away, so that the others need not
+ * wait for an election. False: there is nobody to hand over to. */
+bool transfer_on_stop(struct service *service);
 /* The others are gone, too: nobody will take over. */
-bool cluster_hand_over_is_late(const struct service *service);
-void cluster_fail_waiting(struct service *service, enum status status);
+bool transfer_is_late(const struct service *service);
 
 /* expiry.c */
 void expiry_init(struct service *service);
