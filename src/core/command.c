@@ -324,8 +324,7 @@ void command_encode(struct buffer *buffer, const struct command *command) {
     assert(!"command type");
 }
 
-static void decode_checkpoint(struct reader *reader, struct arena *arena,
-                              struct command *command) {
+static void decode_checkpoint(struct reader *reader, struct arena *arena, struct command *command) {
     command->checkpoint.term = reader_get_varint(reader);
     command->checkpoint.ids = decode_ids(reader, arena, &command->checkpoint.n);
     command->checkpoint.epochs = decode_epochs(reader, arena, command->checkpoint.n);

@@ -175,8 +175,8 @@ static void write_slot(struct lease_pages *pages, uint32_t handle,
                        const struct lease_facts *facts) {
     struct lease_facts_page *page = own_page(pages, handle);
     unsigned slot = handle % LEASE_PAGE_SLOTS;
-    page->slots[slot] = (struct lease_fact){
-        .id = facts->id, .ttl_ms = facts->ttl_ms, .epoch = facts->epoch};
+    page->slots[slot] =
+        (struct lease_fact){.id = facts->id, .ttl_ms = facts->ttl_ms, .epoch = facts->epoch};
     set_rare(pages, page, slot,
              &(struct lease_rare){.parent_id = facts->parent_id,
                                   .checkpoint_ms = facts->checkpoint_ms,
@@ -238,8 +238,7 @@ bool lease_facts_page_get(const struct lease_facts_page *page, unsigned slot,
     if (fact->id == 0) {
         return false;
     }
-    *out_facts = (struct lease_facts){
-        .id = fact->id, .ttl_ms = fact->ttl_ms, .epoch = fact->epoch};
+    *out_facts = (struct lease_facts){.id = fact->id, .ttl_ms = fact->ttl_ms, .epoch = fact->epoch};
     if (page->rare != NULL) {
         out_facts->parent_id = page->rare[slot].parent_id;
         out_facts->checkpoint_ms = page->rare[slot].checkpoint_ms;

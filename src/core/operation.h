@@ -67,13 +67,7 @@ struct delete_outcome {
 };
 
 enum compare_result { COMPARE_EQUAL, COMPARE_GREATER, COMPARE_LESS, COMPARE_NOT_EQUAL };
-enum compare_target {
-    COMPARE_VERSION,
-    COMPARE_CREATE,
-    COMPARE_MOD,
-    COMPARE_VALUE,
-    COMPARE_LEASE
-};
+enum compare_target { COMPARE_VERSION, COMPARE_CREATE, COMPARE_MOD, COMPARE_VALUE, COMPARE_LEASE };
 
 /* Holds when every key of the range satisfies it. A missing key, or a range without any, compares
  * as version, revisions and lease 0; its value compares to nothing: that is false (as in etcd). */

@@ -13,17 +13,17 @@
 #include <stdint.h>
 
 struct record {
-    struct record *older;        /* the version before this one, or NULL */
-    int64_t create_revision;     /* 0 in a tombstone */
-    int64_t mod_revision;        /* the revision that wrote this record */
-    int64_t version;             /* counts from 1 since creation; 0 in a tombstone */
-    int64_t lease_id;            /* 0: none */
-    struct record *lease_next;   /* other records of the same lease; see lease_table.h */
+    struct record *older;      /* the version before this one, or NULL */
+    int64_t create_revision;   /* 0 in a tombstone */
+    int64_t mod_revision;      /* the revision that wrote this record */
+    int64_t version;           /* counts from 1 since creation; 0 in a tombstone */
+    int64_t lease_id;          /* 0: none */
+    struct record *lease_next; /* other records of the same lease; see lease_table.h */
     struct record *lease_before;
-    uint32_t sub_revision;       /* position among the changes of its revision */
+    uint32_t sub_revision; /* position among the changes of its revision */
     uint32_t key_size;
     uint32_t value_size;
-    uint8_t bytes[];             /* the key, then the value */
+    uint8_t bytes[]; /* the key, then the value */
 };
 
 static inline struct bytes record_key(const struct record *record) {

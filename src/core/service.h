@@ -38,8 +38,8 @@ struct service_read {
     struct list link; /* this and what follows belongs to the service */
     uint64_t asked_ms;
     uint64_t sent_ms; /* when the leader was last asked */
-    uint64_t token; /* 0: the leader has not been asked yet */
-    uint64_t index; /* what must be applied first; 0: not known yet */
+    uint64_t token;   /* 0: the leader has not been asked yet */
+    uint64_t index;   /* what must be applied first; 0: not known yet */
 };
 /* STATUS_OK: read now, ready() will not be called. STATUS_PENDING: ready() is called later.
  * Anything else: refused. */
@@ -104,13 +104,13 @@ struct service_info {
     uint64_t term;
     uint64_t last_index;
     uint64_t applied_index;
-    uint64_t disk_bytes;    /* log and snapshots */
-    size_t log_bytes;       /* of entries held in memory */
-    uint64_t snapshots;     /* taken since the start */
-    uint64_t entries;       /* proposed since the start */
-    uint64_t commands;      /* in those entries */
-    uint64_t renewals;      /* since the start */
-    uint64_t expired;       /* leases, since the start */
+    uint64_t disk_bytes; /* log and snapshots */
+    size_t log_bytes;    /* of entries held in memory */
+    uint64_t snapshots;  /* taken since the start */
+    uint64_t entries;    /* proposed since the start */
+    uint64_t commands;   /* in those entries */
+    uint64_t renewals;   /* since the start */
+    uint64_t expired;    /* leases, since the start */
     /* How late leases expired, from deadline to applied; upper bounds in
      * service_lateness_bounds_ms, the last bucket is open. */
     uint64_t lateness_buckets[12];

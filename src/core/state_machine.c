@@ -77,8 +77,8 @@ static enum status end_lease(struct state_machine *machine, int64_t id, enum lea
     }
 }
 
-/* True when the lease is the very one that a leader meant: it may have ended, been granted anew under
- * the same id, or been given another TTL by commands that were on their way before. */
+/* True when the lease is the very one that a leader meant: it may have ended, been granted anew
+ * under the same id, or been given another TTL by commands that were on their way before. */
 static bool lease_is_meant(const struct state_machine *machine, int64_t id, uint32_t epoch) {
     struct lease_facts facts;
     return lease_table_find(machine->leases, id, &facts) && facts.epoch == epoch;

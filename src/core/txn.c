@@ -274,8 +274,8 @@ static enum status path_check(const struct key_store *keys, const struct lease_t
         case OPERATION_DELETE:
             break;
         case OPERATION_TXN:
-            status = path_check(keys, leases, &operations[i].txn, &path->nested[i], arena,
-                                n_records);
+            status =
+                path_check(keys, leases, &operations[i].txn, &path->nested[i], arena, n_records);
             break;
         }
     }

@@ -14,7 +14,8 @@ enum {
     WATCH_BATCH_BYTES_MAX = 1 << 20,
     /* Records looked at for one watcher before the next one has its turn. */
     WATCH_TURN_RECORDS = 1000,
-    /* So many bytes handed over count as one more record looked at: large values take turns, too. */
+    /* So many bytes handed over count as one more record looked at: large values take turns, too.
+     */
     WATCH_BYTES_A_RECORD = 1024,
     /* Matches collected before they are handed over, revisions kept whole … */
     WATCH_WINDOW_MATCHES = 16384,

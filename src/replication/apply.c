@@ -59,8 +59,9 @@ static int apply_entry(struct raft_fsm *fsm, const struct raft_buffer *entry, vo
         return RAFT_CORRUPT;
     }
     if (header.index != raft_last_applied(&service->raft) + 1) {
-        service_fail(service, "the log has a hole: an entry does not stand where it was written, so "
-                              "a segment is missing. Restore the data directory from a backup");
+        service_fail(service,
+                     "the log has a hole: an entry does not stand where it was written, so "
+                     "a segment is missing. Restore the data directory from a backup");
         return RAFT_CORRUPT;
     }
     struct proposal *proposal = header.incarnation == service->incarnation
@@ -202,8 +203,8 @@ static void background_work(uv_idle_t *idle) {
 }
 
 void apply_background(struct service *service) {
-    bool has_work = watch_hub_has_work(state_machine_watches(service->machine)) ||
-                    can_reclaim(service);
+    bool has_work =
+        watch_hub_has_work(state_machine_watches(service->machine)) || can_reclaim(service);
     if (has_work && !service->idle_runs && !service->closing) {
         uv_idle_start(&service->idle, background_work);
         service->idle_runs = true;

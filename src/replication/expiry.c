@@ -19,8 +19,7 @@ enum {
     STALL_POLL_MS = 5
 };
 
-const uint32_t service_lateness_bounds_ms[11] = {1,   2,   5,    10,   20,  50,
-                                                 100, 200, 1000, 5000, 30000};
+const uint32_t service_lateness_bounds_ms[11] = {1, 2, 5, 10, 20, 50, 100, 200, 1000, 5000, 30000};
 
 static void expiry_timer_fired(uv_timer_t *timer) {
     struct service *service = timer->data;
@@ -67,7 +66,8 @@ struct checkpointed_renewal {
 };
 
 static void checkpoint_cleared(struct service_request *request, const struct outcome *outcome) {
-    struct checkpointed_renewal *cleared = list_entry(request, struct checkpointed_renewal, request);
+    struct checkpointed_renewal *cleared =
+        list_entry(request, struct checkpointed_renewal, request);
     cleared->renewal->done(cleared->renewal, outcome->status, cleared->ttl_ms);
     free(cleared);
 }

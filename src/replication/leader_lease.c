@@ -83,8 +83,8 @@ bool leader_lease_is_valid(const struct leader_lease *lease, uint64_t now_ms) {
 }
 
 void voter_promise_init(struct voter_promise *promise, uint32_t election_ms, uint64_t now_ms) {
-    *promise = (struct voter_promise){.election_ms = election_ms,
-                                      .until_ms = now_ms + election_ms + 1};
+    *promise =
+        (struct voter_promise){.election_ms = election_ms, .until_ms = now_ms + election_ms + 1};
 }
 
 void voter_promise_make(struct voter_promise *promise, const struct leader_word *ping,

@@ -28,7 +28,7 @@ struct leader_lease {
     bool self_votes;
     struct {
         uint64_t id;
-        uint64_t answered_ms; /* when the newest ping it answered was sent; 0: none */
+        uint64_t answered_ms;          /* when the newest ping it answered was sent; 0: none */
     } voters[LEADER_LEASE_VOTERS_MAX]; /* the others */
     size_t n_others;
 };

@@ -1,6 +1,6 @@
 /* When this node may serve: it leads, and an entry of its own term has been applied (safety
- * rule 5). Alone, it leads as soon as it has started; in company it must also hold the leader's lease
- * (cluster.c). */
+ * rule 5). Alone, it leads as soon as it has started; in company it must also hold the leader's
+ * lease (cluster.c). */
 #include "base/clock.h"
 #include "base/log.h"
 #include "replication/service_internal.h"

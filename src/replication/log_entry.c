@@ -56,7 +56,8 @@ enum status log_entry_decode(struct bytes entry, struct log_entry_header *out_he
     reader_init(&reader, entry);
     uint32_t magic = reader_get_u32(&reader);
     uint32_t body_size = reader_get_u32(&reader);
-    if (reader.failed || (magic & LOG_ENTRY_MAGIC_MASK) != LOG_ENTRY_MAGIC_ANY_VERSION || reader_left(&reader) < (size_t)body_size + sizeof(uint32_t)) {
+    if (reader.failed || (magic & LOG_ENTRY_MAGIC_MASK) != LOG_ENTRY_MAGIC_ANY_VERSION ||
+        reader_left(&reader) < (size_t)body_size + sizeof(uint32_t)) {
         return STATUS_CORRUPT;
     }
     struct reader tail;

@@ -21,12 +21,12 @@ enum { LOG_ENTRY_ALIGNMENT = 8 };
 enum { LOG_ENTRY_COMMANDS_SIZE_MAX = 256 * 1024 };
 
 struct log_entry_header {
-    uint64_t incarnation; /* a random number of the proposing process */
-    uint64_t sequence;    /* counts that process's entries, from 1 */
+    uint64_t incarnation;  /* a random number of the proposing process */
+    uint64_t sequence;     /* counts that process's entries, from 1 */
     uint64_t acknowledged; /* the newest sequence of that process applied when this was proposed */
-    uint64_t term;        /* in which it was proposed */
-    uint64_t index;       /* its place in the log: a log with a hole must not be taken for a whole */
-    int64_t wall_ms;      /* information only */
+    uint64_t term;         /* in which it was proposed */
+    uint64_t index;  /* its place in the log: a log with a hole must not be taken for a whole */
+    int64_t wall_ms; /* information only */
     uint64_t n_commands;
 };
 

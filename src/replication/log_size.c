@@ -19,8 +19,8 @@ enum {
 
 /* A large state is worth a longer log: writing it out again and again costs more. */
 static size_t log_bytes_max(const struct service *service) {
-    size_t max = service->options.log_bytes_max > 0 ? service->options.log_bytes_max
-                                                    : LOG_BYTES_MAX_DEFAULT;
+    size_t max =
+        service->options.log_bytes_max > 0 ? service->options.log_bytes_max : LOG_BYTES_MAX_DEFAULT;
     size_t half_snapshot = service->snapshot_bytes / 2;
     if (max < half_snapshot) {
         max = half_snapshot;

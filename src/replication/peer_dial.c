@@ -99,9 +99,8 @@ static void answered(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) 
         finish(dial, "the peer hung up");
         return;
     }
-    finish(dial, dial->answer == PEER_WELCOME
-                     ? NULL
-                     : peer_answer_text((enum peer_answer)dial->answer));
+    finish(dial,
+           dial->answer == PEER_WELCOME ? NULL : peer_answer_text((enum peer_answer)dial->answer));
 }
 
 static void hello_written(uv_write_t *write, int status) {
@@ -141,8 +140,7 @@ static void fail_now(uv_timer_t *timer) {
 
 struct peer_dial *peer_dial_start(uv_loop_t *loop, const char *address,
                                   const struct peer_hello *hello,
-                                  void (*done)(void *data, uv_stream_t *stream,
-                                               const char *reason),
+                                  void (*done)(void *data, uv_stream_t *stream, const char *reason),
                                   void *data) {
     struct peer_dial *dial = calloc(1, sizeof *dial);
     uv_tcp_t *tcp = calloc(1, sizeof *tcp);

@@ -17,8 +17,7 @@ enum { PEER_DIAL_TIMEOUT_MS = 2000 };
  * callee (a uv_tcp_t from malloc; uv_close it, then free it), or with NULL and a reason. */
 struct peer_dial *peer_dial_start(uv_loop_t *loop, const char *address,
                                   const struct peer_hello *hello,
-                                  void (*done)(void *data, uv_stream_t *stream,
-                                               const char *reason),
+                                  void (*done)(void *data, uv_stream_t *stream, const char *reason),
                                   void *data);
 /* Calls `done` with NULL before it returns. */
 void peer_dial_cancel(struct peer_dial *dial);

@@ -1,7 +1,7 @@
 /*
- * raft_uv's way to other nodes, through peers.h: our own handshake, TCP_NODELAY on every connection.
- * A node that is alone has nobody to reach and opens no port: whatever speaks to its peer port is
- * not a peer.
+ * raft_uv's way to other nodes, through peers.h: our own handshake, TCP_NODELAY on every
+ * connection. A node that is alone has nobody to reach and opens no port: whatever speaks to its
+ * peer port is not a peer.
  */
 #ifndef LEASED_REPLICATION_PEER_TRANSPORT_H
 #define LEASED_REPLICATION_PEER_TRANSPORT_H

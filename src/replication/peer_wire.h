@@ -15,7 +15,8 @@
 #include <stdint.h>
 
 enum { PEER_VERSION = 1, PEER_ADDRESS_SIZE_MAX = 256 };
-/* A frame carries at most one log entry's commands: a command of the largest size, and its batch. */
+/* A frame carries at most one log entry's commands: a command of the largest size, and its batch.
+ */
 enum { PEER_FRAME_SIZE_MAX = 4 * 1024 * 1024 };
 
 enum peer_purpose { PEER_FOR_RAFT = 1, PEER_FOR_LINK = 2 };

@@ -305,8 +305,7 @@ void peers_flush(struct peers *peers) {
 }
 
 struct peer_dial *peers_dial_raft(struct peers *peers, uint64_t id, const char *address,
-                                  void (*done)(void *data, uv_stream_t *stream,
-                                               const char *reason),
+                                  void (*done)(void *data, uv_stream_t *stream, const char *reason),
                                   void *data) {
     struct peer_hello hello = hello_to(peers, id, PEER_FOR_RAFT);
     return peer_dial_start(peers->loop, address, &hello, done, data);
@@ -477,8 +476,7 @@ static void listener_called(uv_stream_t *listener, int status) {
     peers->n_handles++;
     peers->n_strangers++;
     list_append(&peers->visitors, &visitor->in_visitors);
-    if (uv_accept(listener, (uv_stream_t *)tcp) != 0 ||
-        peers->n_strangers > PEER_STRANGERS_MAX ||
+    if (uv_accept(listener, (uv_stream_t *)tcp) != 0 || peers->n_strangers > PEER_STRANGERS_MAX ||
         uv_read_start((uv_stream_t *)tcp, visitor_give_room, visitor_read) != 0) {
         visitor_end(visitor);
         return;
@@ -501,8 +499,7 @@ static enum status listen_on(struct peers *peers, char *out_error, size_t error_
         rv = uv_listen((uv_stream_t *)&peers->listener, PEER_BACKLOG, listener_called);
     }
     if (rv != 0) {
-        snprintf(out_error, error_size, "cannot listen for peers on %s: %s", text,
-                 uv_strerror(rv));
+        snprintf(out_error, error_size, "cannot listen for peers on %s: %s", text, uv_strerror(rv));
         return STATUS_IO;
     }
     peers->is_listening = true;

@@ -52,8 +52,7 @@ bool peers_is_linked(const struct peers *peers, uint64_t id);
 
 /* Opens a connection for raft: see peer_dial.h, by which it can be cancelled. */
 struct peer_dial *peers_dial_raft(struct peers *peers, uint64_t id, const char *address,
-                                  void (*done)(void *data, uv_stream_t *stream,
-                                               const char *reason),
+                                  void (*done)(void *data, uv_stream_t *stream, const char *reason),
                                   void *data);
 
 /* Closes everything, then calls `closed`; the object is gone then. */

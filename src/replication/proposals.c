@@ -178,8 +178,8 @@ static bool commands_are_good(struct service *service, const struct peer_frame *
 }
 
 void proposals_of_peer(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
-    bool can_propose = service->barrier_term != 0 &&
-                       raft_state(&service->raft) == RAFT_LEADER && !service->is_transferring;
+    bool can_propose = service->barrier_term != 0 && raft_state(&service->raft) == RAFT_LEADER &&
+                       !service->is_transferring;
     if (!can_propose || !commands_are_good(service, frame)) {
         struct peer_frame refused = {.type = PEER_PROPOSE_REFUSED};
         refused.propose_refused.sequence = frame->propose.sequence;
@@ -196,8 +196,7 @@ void proposals_of_peer(struct service *service, uint64_t from_id, const struct p
     propose(service, proposal, header, frame->propose.commands);
 }
 
-static void fail_forwarded(struct service *service, struct proposal *proposal,
-                           enum status status) {
+static void fail_forwarded(struct service *service, struct proposal *proposal, enum status status) {
     proposal_fail(proposal, status);
     proposal_finish_forwarded(service, proposal);
 }
@@ -262,8 +261,8 @@ static void proposals_tell_refused(struct service *service) {
     }
 }
 
-/* What an earlier leader was asked to propose may or may not have been. Waiting for it would leave no
- * room in flight, not even for the first entry of our own term. */
+/* What an earlier leader was asked to propose may or may not have been. Waiting for it would leave
+ * no room in flight, not even for the first entry of our own term. */
 static void fail_forwarded_elsewhere(struct service *service, uint64_t leader_id) {
     for (struct list *node = service->in_flight.next, *next; node != &service->in_flight;
          node = next) {

@@ -7,12 +7,12 @@
  *  - An InstallSnapshot that arrives while a local snapshot is being written ends in an assertion:
  *    it is dropped (the leader repeats it).
  *  - A failed append or snapshot ends in an assertion without a word: it is reported first.
- *  - A voter that promised the leader not to vote (leader_lease.h) neither gives a vote nor asks for
- *    one: RequestVote messages of either direction are dropped while the promise stands.
+ *  - A voter that promised the leader not to vote (leader_lease.h) neither gives a vote nor asks
+ * for one: RequestVote messages of either direction are dropped while the promise stands.
  *  - A candidate that was told to take over marks its requests so for as long as it is one, also in
  *    later terms, when another leader may hold a lease: the mark stays on in the first term only.
- *  - A leader tells its followers what is committed only with the next entries or heartbeat, so what
- *    a follower waits to apply waits for that: raft_guard_announce() tells it at once.
+ *  - A leader tells its followers what is committed only with the next entries or heartbeat, so
+ * what a follower waits to apply waits for that: raft_guard_announce() tells it at once.
  *  - fsm.snapshot() runs on the loop: a snapshot is serialised in a worker thread, between
  *    libraft asking for it and raft_uv writing it.
  */
@@ -47,12 +47,12 @@ struct raft_guard {
     uint64_t self_id;
     const struct raft_guard_callbacks *callbacks;
     void *data;
-    bool closing;      /* errors are expected then */
-    bool is_storing;   /* a snapshot is being serialised or written */
+    bool closing;    /* errors are expected then */
+    bool is_storing; /* a snapshot is being serialised or written */
     bool is_serialising;
     size_t n_appends;            /* writes to the log under way */
     uint64_t append_progress_ms; /* when the first of them began, or the last one before ended */
-    uint64_t clamped;  /* how often each guard was needed */
+    uint64_t clamped;            /* how often each guard was needed */
     uint64_t dropped;
     uint64_t votes_dropped;
     raft_term transfer_term; /* the one term for which a leader told this node to stand; 0: none */
@@ -80,8 +80,7 @@ struct raft_guard {
 /* Interposes on an io that raft_uv_init() has filled. One guard a process: raft_io callbacks carry
  * no room for a second owner. */
 void raft_guard_install(struct raft_guard *guard, struct raft_io *io, uv_loop_t *loop,
-                        uint64_t self_id, const struct raft_guard_callbacks *callbacks,
-                        void *data);
+                        uint64_t self_id, const struct raft_guard_callbacks *callbacks, void *data);
 
 /* A received message, corrected; false when it must be dropped (its memory is freed then). */
 bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message);

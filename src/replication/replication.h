@@ -17,7 +17,7 @@
 struct replication_member {
     uint64_t id;
     const char *name;
-    const char *address; /* host:port for peers */
+    const char *address;          /* host:port for peers */
     const char *const *peer_urls; /* end with NULL */
 };
 

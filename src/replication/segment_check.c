@@ -55,8 +55,8 @@ static bool walk_batch(struct reader *reader, struct last_entry *last) {
     reader->position += (size_t)n * ENTRY_HEADER_SIZE;
     for (uint64_t i = 0; i < n; i++) {
         struct reader header;
-        reader_init(&header, bytes_of(reader->data + headers + i * ENTRY_HEADER_SIZE,
-                                      ENTRY_HEADER_SIZE));
+        reader_init(&header,
+                    bytes_of(reader->data + headers + i * ENTRY_HEADER_SIZE, ENTRY_HEADER_SIZE));
         (void)reader_get_u64(&header);
         uint32_t type = reader_get_u32(&header);
         uint32_t size = reader_get_u32(&header);
@@ -122,8 +122,8 @@ static enum status check_file(int directory, const char *name, size_t *out_damag
         status = STATUS_IO;
         goto close_file;
     }
-    status = segment_check_bytes(bytes_of(bytes, (size_t)info.st_size), out_damage,
-                                 out_first_index);
+    status =
+        segment_check_bytes(bytes_of(bytes, (size_t)info.st_size), out_damage, out_first_index);
     munmap(bytes, (size_t)info.st_size);
 close_file:
     close(fd);

@@ -18,8 +18,8 @@
 /* STATUS_CORRUPT with an explanation for a person, STATUS_IO. */
 enum status segment_check(const char *data_dir, char *out_error, size_t error_size);
 
-/* One open segment's bytes. STATUS_CORRUPT, with the offset of the damage. `out_first_index`: of its
- * first entry, 0 when it has none of ours. */
+/* One open segment's bytes. STATUS_CORRUPT, with the offset of the damage. `out_first_index`: of
+ * its first entry, 0 when it has none of ours. */
 enum status segment_check_bytes(struct bytes segment, size_t *out_damage,
                                 uint64_t *out_first_index);
 

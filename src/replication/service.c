@@ -180,8 +180,8 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
     }
     if (rv != 0 || service->failed) {
         /* The process ends now; a half-open raft cannot be closed safely. */
-        status = service->failed ? STATUS_CORRUPT
-                                 : explain(service, step, rv, out_error, error_size);
+        status =
+            service->failed ? STATUS_CORRUPT : explain(service, step, rv, out_error, error_size);
         return status;
     }
     service->io.errmsg[0] = '\0';
@@ -213,11 +213,10 @@ static void handle_closed(uv_handle_t *handle) {
 
 static void peers_closed(void *data) {
     struct service *service = data;
-    uv_handle_t *handles[] = {(uv_handle_t *)&service->prepare, (uv_handle_t *)&service->check,
-                              (uv_handle_t *)&service->idle,
-                              (uv_handle_t *)&service->expiry_timer,
-                              (uv_handle_t *)&service->ping_timer,
-                              (uv_handle_t *)&service->disk_timer};
+    uv_handle_t *handles[] = {
+        (uv_handle_t *)&service->prepare,    (uv_handle_t *)&service->check,
+        (uv_handle_t *)&service->idle,       (uv_handle_t *)&service->expiry_timer,
+        (uv_handle_t *)&service->ping_timer, (uv_handle_t *)&service->disk_timer};
     service->n_handles_open = sizeof handles / sizeof handles[0];
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], handle_closed);

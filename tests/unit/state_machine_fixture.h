@@ -116,12 +116,10 @@ static inline struct outcome expire(struct fixture *fixture, uint64_t term, cons
 static inline struct outcome checkpoint(struct fixture *fixture, uint64_t term, int64_t id,
                                         int64_t remaining_ms) {
     uint32_t epoch = epoch_of(fixture, id);
-    struct command command = {.type = COMMAND_LEASE_CHECKPOINT,
-                              .checkpoint = {.term = term,
-                                             .n = 1,
-                                             .ids = &id,
-                                             .epochs = &epoch,
-                                             .remaining_ms = &remaining_ms}};
+    struct command command = {
+        .type = COMMAND_LEASE_CHECKPOINT,
+        .checkpoint = {
+            .term = term, .n = 1, .ids = &id, .epochs = &epoch, .remaining_ms = &remaining_ms}};
     return fixture_apply(fixture, &command);
 }
 

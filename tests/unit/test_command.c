@@ -172,8 +172,9 @@ static void lists_of_ids_survive_the_log(void **state) {
     struct arena arena;
     arena_init(&arena);
     for (size_t n = 0; n <= sizeof ids / sizeof ids[0]; n++) {
-        struct command expire = {.type = COMMAND_LEASE_EXPIRE,
-                                 .expire = {.term = UINT64_MAX, .n = n, .ids = ids, .epochs = epochs}};
+        struct command expire = {
+            .type = COMMAND_LEASE_EXPIRE,
+            .expire = {.term = UINT64_MAX, .n = n, .ids = ids, .epochs = epochs}};
         struct command decoded = round_trip(&expire, &arena);
         assert_true(decoded.expire.term == UINT64_MAX);
         assert_int_equal(decoded.expire.n, n);

@@ -361,8 +361,8 @@ static bool model_is_safe(struct model *model) {
     }
     size_t n_free = 0;
     for (size_t i = 1; i < model->n_voters; i++) {
-        n_free += voter_promise_allows(&model->promises[i], MODEL_CANDIDATE,
-                                       model_clock_ms(model, i));
+        n_free +=
+            voter_promise_allows(&model->promises[i], MODEL_CANDIDATE, model_clock_ms(model, i));
     }
     model->n_valid++;
     model->n_free_while_valid += n_free > 0;

@@ -280,10 +280,10 @@ static struct peer_frame a_frame(size_t i) {
     case 12:
         return (struct peer_frame){.type = PEER_RELEASE, .release = {.term = 7, .sent_ms = 12345}};
     case 13:
-        return (struct peer_frame){.type = PEER_MEMBER,
-                                   .member = {.n_urls = 2,
-                                              .urls = {bytes_from_text("http://a:1"),
-                                                       bytes_from_text("http://b:2")}}};
+        return (struct peer_frame){
+            .type = PEER_MEMBER,
+            .member = {.n_urls = 2,
+                       .urls = {bytes_from_text("http://a:1"), bytes_from_text("http://b:2")}}};
     default:
         return (struct peer_frame){.type = PEER_READ};
     }

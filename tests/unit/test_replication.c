@@ -11,13 +11,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h> /* after what it needs */
 
 struct node {
     char dir[64];
@@ -179,8 +180,8 @@ static void what_was_acknowledged_is_there_after_a_restart(void **state) {
     node_close(&node);
     node_open(&node, 0);
     assert_int_equal(hash_of(&node), hash);
-    assert_int_equal(
-        lease_table_key_count(state_machine_leases(service_state(node.service)), 5), 50);
+    assert_int_equal(lease_table_key_count(state_machine_leases(service_state(node.service)), 5),
+                     50);
     struct command revoke = {.type = COMMAND_LEASE_REVOKE, .revoke.id = 5};
     assert_int_equal(run(&node, &revoke).revision, 102);
     node_close(&node);
@@ -450,14 +451,14 @@ static void heartbeat_after_polling(uv_check_t *check) {
     usleep(200 * 1000);
 }
 
-static void a_heartbeat_that_came_before_the_deadline_counts_wherever_the_process_stopped(
-    void **state) {
+static void
+a_heartbeat_that_came_before_the_deadline_counts_wherever_the_process_stopped(void **state) {
     (void)state;
     struct node node;
     node_make_dir(&node);
     node_open(&node, 0);
-    struct late_heartbeat heartbeat = {
-        .node = &node, .renewal = {.renewal = {.id = 3, .done = renewal_done}}};
+    struct late_heartbeat heartbeat = {.node = &node,
+                                       .renewal = {.renewal = {.id = 3, .done = renewal_done}}};
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     heartbeat.end = ends[1];

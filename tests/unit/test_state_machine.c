@@ -169,11 +169,10 @@ static void an_expiry_ends_only_the_lease_it_was_meant_for(void **state) {
     revoke(&fixture, 5);
     grant(&fixture, 5, 60000);
     put(&fixture, "k", "v", 5);
-    struct command longer = {.type = COMMAND_LEASE_SET_TTL,
-                             .set_ttl = {.id = 6, .ttl_ms = 60000}};
+    struct command longer = {.type = COMMAND_LEASE_SET_TTL, .set_ttl = {.id = 6, .ttl_ms = 60000}};
     fixture_apply(&fixture, &longer);
-    assert_int_equal(
-        expire_epochs(&fixture, fixture.context.term, ids, epochs, 2).expire.n_ended, 0);
+    assert_int_equal(expire_epochs(&fixture, fixture.context.term, ids, epochs, 2).expire.n_ended,
+                     0);
     assert_non_null(find(&fixture, "k"));
     assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 2);
     fixture_clear(&fixture);

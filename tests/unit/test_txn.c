@@ -193,8 +193,8 @@ static void ranges_that_would_gather_too_much_fail_the_whole(void **state) {
     struct key_store *keys = state_machine_keys(fixture.machine);
     struct lease_table *leases = state_machine_leases(fixture.machine);
     static struct operation operations[RANGES + 1];
-    operations[0] = (struct operation){
-        .type = OPERATION_PUT, .put = {.key = bytes_from_text("x"), .value = {0}}};
+    operations[0] = (struct operation){.type = OPERATION_PUT,
+                                       .put = {.key = bytes_from_text("x"), .value = {0}}};
     for (size_t i = 1; i <= RANGES; i++) {
         operations[i] = (struct operation){
             .type = OPERATION_RANGE,

@@ -312,8 +312,7 @@ void etcd_call_move_leader(struct grpc_call *call, uint64_t member_id) {
         return;
     }
     waiting->transfer.done = leader_moved;
-    enum status status =
-        service_move_leader(waiting->door->service, &waiting->transfer, member_id);
+    enum status status = service_move_leader(waiting->door->service, &waiting->transfer, member_id);
     if (status != STATUS_PENDING) {
         call_destroy(waiting);
         answer_moved(call, status);

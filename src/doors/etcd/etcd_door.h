@@ -17,11 +17,11 @@
 #define ETCD_VERSION "3.5.21"
 
 struct etcd_door_options {
-    uint64_t progress_interval_ms;     /* of progress notifications to quiet watches */
-    size_t watches_per_stream_max;     /* further ones are refused */
+    uint64_t progress_interval_ms;       /* of progress notifications to quiet watches */
+    size_t watches_per_stream_max;       /* further ones are refused */
     size_t progress_at_once_watches_max; /* a stream of more is told of its progress at a tick */
-    size_t watch_bytes_per_stream_max; /* of keys and range ends of all watches of a stream */
-    size_t renewals_per_stream_max;    /* waiting for an answer; the stream is ended above */
+    size_t watch_bytes_per_stream_max;   /* of keys and range ends of all watches of a stream */
+    size_t renewals_per_stream_max;      /* waiting for an answer; the stream is ended above */
     size_t snapshots_max; /* being sent at the same time; each holds a copy of the state */
     size_t fragment_size; /* watch answers are split above, when the client agrees */
 };
