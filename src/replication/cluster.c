@@ -277,7 +277,8 @@ void cluster_turn(struct service *service) {
     }
     proposals_turn(service, leader_id, now_ms);
     announce_commit(service);
-    if (service->lease.term != 0 && now_ms - service->ping_ms >= service->options.heartbeat_ms) {
+    if (service->lease.term != 0 &&
+        clock_elapsed_ms(now_ms, service->ping_ms) >= service->options.heartbeat_ms) {
         send_pings(service, now_ms);
     }
     peers_flush(service->peers);

@@ -224,7 +224,8 @@ void proposals_turn(struct service *service, uint64_t leader_id, uint64_t now_ms
          node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         next = node->next;
-        if (proposal->forwarded_to != 0 && now_ms - proposal->submitted_ms > PROPOSAL_TIMEOUT_MS) {
+        if (proposal->forwarded_to != 0 &&
+            clock_elapsed_ms(now_ms, proposal->submitted_ms) > PROPOSAL_TIMEOUT_MS) {
             fail_forwarded(service, proposal, STATUS_TIMED_OUT);
         }
     }
@@ -235,7 +236,7 @@ void proposals_turn(struct service *service, uint64_t leader_id, uint64_t now_ms
     } else if (service->open != NULL) {
         since_ms = service->open->submitted_ms;
     }
-    if (now_ms - since_ms > PROPOSAL_TIMEOUT_MS && leader_id == 0) {
+    if (clock_elapsed_ms(now_ms, since_ms) > PROPOSAL_TIMEOUT_MS && leader_id == 0) {
         proposals_fail_all(service, STATUS_NO_LEADER);
     }
 }

@@ -61,7 +61,7 @@ static void answer_read(struct service_read *read, enum status status) {
 /* An answer is lost when the leader has no link to us yet, or no room on it: the question is asked
  * once more, under the same number, so that a late answer counts too. */
 static bool is_answer_overdue(const struct service *service, uint64_t sent_ms, uint64_t now_ms) {
-    return now_ms - sent_ms >= service->options.election_ms;
+    return clock_elapsed_ms(now_ms, sent_ms) >= service->options.election_ms;
 }
 
 static bool ask_to_read(struct service *service, uint64_t leader_id, uint64_t token) {
@@ -82,7 +82,7 @@ static void reads_turn(struct service *service, uint64_t leader_id, uint64_t now
                 ? read_is_safe(service, read->asked_ms, now_ms)
                 : read->index != 0 && raft_last_applied(&service->raft) >= read->index) {
             answer_read(read, STATUS_OK);
-        } else if (now_ms - read->asked_ms > ASK_TIMEOUT_MS) {
+        } else if (clock_elapsed_ms(now_ms, read->asked_ms) > ASK_TIMEOUT_MS) {
             answer_read(read, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
         } else if (read->token == 0) {
             read->token = service->token + 1;
@@ -144,7 +144,7 @@ static void peer_reads_turn(struct service *service, uint64_t now_ms) {
             status = STATUS_NO_LEADER;
         } else if (read_is_safe(service, read->asked_ms, now_ms)) {
             status = STATUS_OK;
-        } else if (now_ms - read->asked_ms > ASK_TIMEOUT_MS) {
+        } else if (clock_elapsed_ms(now_ms, read->asked_ms) > ASK_TIMEOUT_MS) {
             status = STATUS_TIMED_OUT;
         }
         if (status == STATUS_PENDING) {
@@ -206,7 +206,7 @@ static void renewals_turn(struct service *service, uint64_t leader_id, uint64_t 
             if (status == STATUS_PENDING) {
                 continue; /* expiry.c has it now */
             }
-        } else if (now_ms - renewal->asked_ms > ASK_TIMEOUT_MS) {
+        } else if (clock_elapsed_ms(now_ms, renewal->asked_ms) > ASK_TIMEOUT_MS) {
             status = STATUS_NO_LEADER;
         }
         if (status == STATUS_PENDING) {

@@ -48,7 +48,7 @@ static void transfer(struct service *service, uint64_t to_id) {
 /* Raft is asked once the voters have had time to hear that they are free. */
 void transfer_turn(struct service *service, uint64_t now_ms) {
     if (!service->is_transferring || service->is_transfer_begun ||
-        now_ms - service->transfer_since_ms < RELEASE_MS) {
+        clock_elapsed_ms(now_ms, service->transfer_since_ms) < RELEASE_MS) {
         return;
     }
     service->is_transfer_begun = true;

@@ -163,6 +163,14 @@ static uint32_t hash_of(struct node *node) {
 
 /* --- Tests. --- */
 
+/* A question asked while a turn of the loop goes on is later than the turn's own time. */
+static void what_lies_ahead_is_not_overdue(void **state) {
+    (void)state;
+    assert_int_equal(clock_elapsed_ms(100, 40), 60);
+    assert_int_equal(clock_elapsed_ms(100, 100), 0);
+    assert_int_equal(clock_elapsed_ms(100, 101), 0);
+}
+
 static void what_was_acknowledged_is_there_after_a_restart(void **state) {
     (void)state;
     struct node node;
@@ -660,6 +668,7 @@ static void a_write_that_a_crash_cut_short_is_forgotten(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_lies_ahead_is_not_overdue),
         cmocka_unit_test(what_was_acknowledged_is_there_after_a_restart),
         cmocka_unit_test(one_turn_of_the_loop_makes_one_entry),
         cmocka_unit_test(every_request_is_answered_when_several_entries_are_on_their_way),
