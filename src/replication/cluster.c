@@ -208,7 +208,18 @@ static void on_raft_accepted(void *data, uint64_t id, const char *address, uv_st
     peer_transport_accept(&((struct service *)data)->transport, id, address, stream);
 }
 
+static bool is_member(void *data, uint64_t id) {
+    struct service *service = data;
+    for (size_t i = 0; i < service->options.n_members; i++) {
+        if (service->options.members[i].id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const struct peers_callbacks peers_callbacks = {.raft_accepted = on_raft_accepted,
+                                                       .is_member = is_member,
                                                        .frame = on_frame,
                                                        .link_opened = on_link_opened,
                                                        .link_lost = on_link_lost};

@@ -21,6 +21,8 @@ const char *peer_answer_text(enum peer_answer answer) {
         return "the peer is another member than the one wanted";
     case PEER_MALFORMED:
         return "the peer did not understand";
+    case PEER_NOT_A_MEMBER:
+        return "the caller is no member of the cluster";
     }
     return "the peer's answer makes no sense";
 }

@@ -35,7 +35,8 @@ enum peer_answer {
     PEER_OTHER_VERSION = 1,
     PEER_OTHER_CLUSTER = 2,
     PEER_OTHER_MEMBER = 3,
-    PEER_MALFORMED = 4
+    PEER_MALFORMED = 4,
+    PEER_NOT_A_MEMBER = 5
 };
 const char *peer_answer_text(enum peer_answer answer);
 

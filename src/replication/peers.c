@@ -383,6 +383,10 @@ static bool visitor_greet(struct peer_visitor *visitor) {
     struct peer_hello hello;
     enum peer_answer answer = peer_hello_decode(
         bytes_of(received.data, size), peers->options.cluster_id, peers->options.self_id, &hello);
+    if (answer == PEER_WELCOME && (hello.from_id == peers->options.self_id ||
+                                   !peers->callbacks->is_member(peers->data, hello.from_id))) {
+        answer = PEER_NOT_A_MEMBER;
+    }
     if (answer != PEER_WELCOME) {
         log_warning("peer refused", LOG_TEXT("address", hello.address),
                     LOG_TEXT("reason", peer_answer_text(answer)));

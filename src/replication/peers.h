@@ -27,6 +27,8 @@ struct peers_options {
 struct peers_callbacks {
     /* A member opened a connection for raft's messages. The stream now belongs to the callee. */
     void (*raft_accepted)(void *data, uint64_t id, const char *address, uv_stream_t *stream);
+    /* Whether this id is a member's today. Who is none gets no connection to us. */
+    bool (*is_member)(void *data, uint64_t id);
     /* A frame from a member; borrowed for the call. */
     void (*frame)(void *data, uint64_t from_id, const struct peer_frame *frame);
     /* Our link to a member is open. NULL: nobody cares. */

@@ -110,14 +110,20 @@ static inline void on_frame(void *data, uint64_t from_id, const struct peer_fram
     node->n_proposes++;
 }
 
+static inline bool is_member(void *data, uint64_t id) {
+    return id == A || id == B;
+}
+
 static inline void on_link_lost(void *data, uint64_t id) {
     struct node *node = data;
     node->n_lost++;
     node->lost_id = id;
 }
 
-static const struct peers_callbacks callbacks = {
-    .raft_accepted = on_raft_accepted, .frame = on_frame, .link_lost = on_link_lost};
+static const struct peers_callbacks callbacks = {.raft_accepted = on_raft_accepted,
+                                                 .is_member = is_member,
+                                                 .frame = on_frame,
+                                                 .link_lost = on_link_lost};
 
 static inline void on_closed(void *data) {
     struct node *node = data;

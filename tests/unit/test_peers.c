@@ -247,6 +247,20 @@ static void who_belongs_elsewhere_is_told_so(void **state) {
     }
 }
 
+static void who_is_no_member_is_told_so(void **state) {
+    static const enum peer_purpose purposes[] = {PEER_FOR_LINK, PEER_FOR_RAFT};
+    static const uint64_t ids[] = {99, B}; /* a stranger, and one who takes our own name */
+    for (size_t i = 0; i < 4; i++) {
+        struct dialled dialled = {0};
+        struct peer_hello hello = a_hello(ids[i / 2], B, purposes[i % 2]);
+        peer_dial_start(&loop, b.address, &hello, on_dialled, &dialled);
+        WAIT_UNTIL(dialled.n == 1);
+        assert_null(dialled.stream);
+        assert_string_equal(dialled.reason, peer_answer_text(PEER_NOT_A_MEMBER));
+        assert_null(b.raft);
+    }
+}
+
 static void a_node_of_another_cluster_gets_no_link(void **state) {
     struct node other = {.id = A, .port = free_port()};
     struct peers_options options = {
@@ -419,6 +433,7 @@ int main(void) {
         PEERS_TEST(a_connection_for_raft_is_handed_over),
         PEERS_TEST(raft_may_not_speak_before_it_is_welcome),
         PEERS_TEST(who_belongs_elsewhere_is_told_so),
+        PEERS_TEST(who_is_no_member_is_told_so),
         PEERS_TEST(a_node_of_another_cluster_gets_no_link),
         PEERS_TEST(a_hello_may_come_byte_by_byte),
         PEERS_TEST(who_says_nothing_is_dropped_in_the_end),
