@@ -149,7 +149,7 @@ static void apply_disk_failed(void *data, const char *what, int status) {
     struct service *service = data;
     char reason[RAFT_ERRMSG_BUF_SIZE + 128];
     snprintf(reason, sizeof reason, "%s failed: %s%s%s", what, raft_strerror(status),
-             service->io.errmsg[0] != '\0' ? ": " : "", service->io.errmsg);
+             service->guard.io.errmsg[0] != '\0' ? ": " : "", service->guard.io.errmsg);
     service_fail(service, reason);
 }
 

@@ -84,8 +84,8 @@ static void disk_watch_tick(uv_timer_t *timer) {
         return;
     }
     /* With other nodes it may be a word about a connection. */
-    if (service->io.errmsg[0] != '\0' && cluster_is_alone(service)) {
-        service_fail(service, service->io.errmsg);
+    if (service->guard.io.errmsg[0] != '\0' && cluster_is_alone(service)) {
+        service_fail(service, service->guard.io.errmsg);
         return;
     }
     log_warning("the disk is slow", LOG_NUMBER("oldest write waits ms", wait_ms));

@@ -1,13 +1,16 @@
 #include "replication/raft_guard.h"
 
 #include "base/clock.h"
+#include "base/list.h"
 
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-/* raft_io's own data pointer belongs to raft, and its callbacks get nothing else. */
-static struct raft_guard *installed;
+/* raft_io's own data pointer belongs to raft. */
+static struct raft_guard *guard_of(struct raft_io *io) {
+    return list_entry(io, struct raft_guard, io);
+}
 
 bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
     if (message->type == RAFT_APPEND_ENTRIES) {
@@ -44,7 +47,7 @@ struct raft_guard_dropped_send {
 
 static int guard_send(struct raft_io *io, struct raft_io_send *request,
                       const struct raft_message *message, raft_io_send_cb done) {
-    struct raft_guard *guard = installed;
+    struct raft_guard *guard = guard_of(io);
     if (message->type != RAFT_REQUEST_VOTE || guard->callbacks->may_vote == NULL) {
         return guard->send(io, request, message, done);
     }
@@ -76,8 +79,9 @@ void raft_guard_turn(struct raft_guard *guard) {
 }
 
 static void guard_recv(struct raft_io *io, struct raft_message *message) {
-    if (raft_guard_admit(installed, message)) {
-        installed->recv(io, message);
+    struct raft_guard *guard = guard_of(io);
+    if (raft_guard_admit(guard, message)) {
+        guard->recv(io, message);
     }
 }
 
@@ -98,46 +102,82 @@ void raft_guard_announce(struct raft_guard *guard, const struct raft_guard_commi
     message.append_entries.prev_log_index = commit->index;
     message.append_entries.prev_log_term = commit->term;
     message.append_entries.leader_commit = commit->index;
-    if (guard->send(guard->io, request, &message, announced) != 0) {
+    if (guard->send(&guard->io, request, &message, announced) != 0) {
         free(request);
     }
 }
 
 static int guard_start(struct raft_io *io, unsigned tick_ms, raft_io_tick_cb tick,
                        raft_io_recv_cb recv) {
-    installed->recv = recv;
-    return installed->start(io, tick_ms, tick, guard_recv);
+    struct raft_guard *guard = guard_of(io);
+    guard->recv = recv;
+    return guard->start(io, tick_ms, tick, guard_recv);
 }
 
-static void guard_append_done(struct raft_io_append *append, int status) {
-    installed->n_appends--;
-    installed->append_progress_ms = clock_boottime_ms();
-    if (status != 0 && !installed->closing) {
-        installed->callbacks->failed(installed->data, "writing the log", status);
-        return;
+static void guard_failed(struct raft_guard *guard, const char *what, int status) {
+    if (status != 0 && !guard->closing) {
+        guard->callbacks->failed(guard->data, what, status);
     }
-    installed->append_done(append, status);
 }
 
-static int guard_append(struct raft_io *io, struct raft_io_append *append,
+static int guard_set_term(struct raft_io *io, raft_term term) {
+    struct raft_guard *guard = guard_of(io);
+    int rv = guard->set_term(io, term);
+    guard_failed(guard, "writing the term", rv);
+    return rv;
+}
+
+static int guard_set_vote(struct raft_io *io, raft_id id) {
+    struct raft_guard *guard = guard_of(io);
+    int rv = guard->set_vote(io, id);
+    guard_failed(guard, "writing the vote", rv);
+    return rv;
+}
+
+/* One write to the log: raft's request, behind one of our own. */
+struct guard_append {
+    struct raft_io_append own;
+    struct raft_guard *guard;
+    struct raft_io_append *append;
+    raft_io_append_cb done;
+};
+
+static void guard_append_done(struct raft_io_append *own, int status) {
+    struct guard_append *append = list_entry(own, struct guard_append, own);
+    struct raft_guard *guard = append->guard;
+    struct raft_io_append *request = append->append;
+    raft_io_append_cb done = append->done;
+    free(append);
+    guard->n_appends--;
+    guard->append_progress_ms = clock_boottime_ms();
+    guard_failed(guard, "writing the log", status);
+    if (status == 0 || guard->closing) {
+        done(request, status);
+    }
+}
+
+static int guard_append(struct raft_io *io, struct raft_io_append *request,
                         const struct raft_entry *entries, unsigned n, raft_io_append_cb done) {
-    /* One place for it is enough: libraft 0.22 has one callback for all appends. Were that to
-     * change, a write would be reported to the wrong owner. */
-    assert(installed->append_done == NULL || installed->append_done == done);
-    installed->append_done = done;
-    if (installed->n_appends++ == 0) {
-        installed->append_progress_ms = clock_boottime_ms();
+    struct raft_guard *guard = guard_of(io);
+    struct guard_append *append = malloc(sizeof *append);
+    if (append == NULL) {
+        abort();
     }
-    int rv = installed->append(io, append, entries, n, guard_append_done);
-    installed->n_appends -= rv != 0;
-    if (rv != 0 && !installed->closing) {
-        installed->callbacks->failed(installed->data, "writing the log", rv);
+    *append = (struct guard_append){.guard = guard, .append = request, .done = done};
+    if (guard->n_appends++ == 0) {
+        guard->append_progress_ms = clock_boottime_ms();
+    }
+    int rv = guard->append(io, &append->own, entries, n, guard_append_done);
+    if (rv != 0) {
+        free(append);
+        guard->n_appends--;
+        guard_failed(guard, "writing the log", rv);
     }
     return rv;
 }
 
-static void guard_put_done(struct raft_io_snapshot_put *put, int status) {
-    struct raft_guard *guard = installed;
+static void guard_put_done(struct raft_io_snapshot_put *own, int status) {
+    struct raft_guard *guard = list_entry(own, struct raft_guard, own_put);
     guard->is_storing = false;
     if (status != 0 && !guard->closing) {
         guard->callbacks->failed(guard->data, "writing a snapshot", status);
@@ -147,7 +187,7 @@ static void guard_put_done(struct raft_io_snapshot_put *put, int status) {
     if (status == 0) {
         guard->callbacks->stored(guard->data);
     }
-    guard->put_done(put, status);
+    guard->put_done(guard->put, status);
 }
 
 static void guard_serialise(uv_work_t *work) {
@@ -168,10 +208,10 @@ static void guard_serialised(uv_work_t *work, int status) {
     assert(guard->snapshot->n_bufs == 1);
     guard->snapshot->bufs[0] = guard->bytes;
     guard->callbacks->serialised(guard->data, guard->bytes.len);
-    int rv = guard->snapshot_put(guard->io, guard->trailing, guard->put, guard->snapshot,
+    int rv = guard->snapshot_put(&guard->io, guard->trailing, &guard->own_put, guard->snapshot,
                                  guard_put_done);
     if (rv != 0) {
-        guard_put_done(guard->put, rv);
+        guard_put_done(&guard->own_put, rv);
     }
     guard->callbacks->handed_over(guard->data);
 }
@@ -179,18 +219,18 @@ static void guard_serialised(uv_work_t *work, int status) {
 static int guard_snapshot_put(struct raft_io *io, unsigned trailing,
                               struct raft_io_snapshot_put *put,
                               const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb done) {
-    struct raft_guard *guard = installed;
+    struct raft_guard *guard = guard_of(io);
     assert(!guard->is_storing);
+    guard->put = put;
     guard->put_done = done;
     guard->is_storing = true;
     /* A snapshot that came from the leader is bytes already. */
     if (trailing == 0) {
-        int rv = guard->snapshot_put(io, trailing, put, snapshot, guard_put_done);
+        int rv = guard->snapshot_put(io, trailing, &guard->own_put, snapshot, guard_put_done);
         guard->is_storing = rv == 0;
         return rv;
     }
     guard->trailing = trailing;
-    guard->put = put;
     guard->snapshot = snapshot;
     guard->work.data = guard;
     guard->is_serialising = true;
@@ -199,21 +239,23 @@ static int guard_snapshot_put(struct raft_io *io, unsigned trailing,
     return 0;
 }
 
-void raft_guard_install(struct raft_guard *guard, struct raft_io *io, uv_loop_t *loop,
-                        uint64_t self_id, const struct raft_guard_callbacks *callbacks,
-                        void *data) {
-    *guard = (struct raft_guard){.io = io,
-                                 .loop = loop,
-                                 .callbacks = callbacks,
-                                 .data = data,
-                                 .self_id = self_id,
-                                 .start = io->start,
-                                 .send = io->send,
-                                 .append = io->append,
-                                 .snapshot_put = io->snapshot_put};
-    installed = guard;
+void raft_guard_install(struct raft_guard *guard, uv_loop_t *loop, uint64_t self_id,
+                        const struct raft_guard_callbacks *callbacks, void *data) {
+    struct raft_io *io = &guard->io;
+    guard->loop = loop;
+    guard->callbacks = callbacks;
+    guard->data = data;
+    guard->self_id = self_id;
+    guard->start = io->start;
+    guard->send = io->send;
+    guard->append = io->append;
+    guard->snapshot_put = io->snapshot_put;
+    guard->set_term = io->set_term;
+    guard->set_vote = io->set_vote;
     io->start = guard_start;
     io->send = guard_send;
     io->append = guard_append;
     io->snapshot_put = guard_snapshot_put;
+    io->set_term = guard_set_term;
+    io->set_vote = guard_set_vote;
 }

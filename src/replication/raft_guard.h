@@ -7,6 +7,9 @@
  *  - An InstallSnapshot that arrives while a local snapshot is being written ends in an assertion:
  *    it is dropped (the leader repeats it).
  *  - A failed append or snapshot ends in an assertion without a word: it is reported first.
+ *  - A term or a vote that could not be written ends in an assertion, or, in a libraft built
+ * without them, is taken for written when it is asked for again: a restarted node could vote twice.
+ * It is reported.
  *  - A voter that promised the leader not to vote (leader_lease.h) neither gives a vote nor asks
  * for one: RequestVote messages of either direction are dropped while the promise stands.
  *  - A candidate that was told to take over marks its requests so for as long as it is one, also in
@@ -42,7 +45,7 @@ struct raft_guard_callbacks {
 };
 
 struct raft_guard {
-    struct raft_io *io;
+    struct raft_io io; /* what raft and raft_uv are given: the guard is found from it */
     uv_loop_t *loop;
     uint64_t self_id;
     const struct raft_guard_callbacks *callbacks;
@@ -65,22 +68,23 @@ struct raft_guard {
                   raft_io_append_cb);
     int (*snapshot_put)(struct raft_io *, unsigned, struct raft_io_snapshot_put *,
                         const struct raft_snapshot *, raft_io_snapshot_put_cb);
+    int (*set_term)(struct raft_io *, raft_term);
+    int (*set_vote)(struct raft_io *, raft_id);
     raft_io_recv_cb recv;
-    raft_io_append_cb append_done;
-    raft_io_snapshot_put_cb put_done;
     /* The snapshot on its way. */
     uv_work_t work;
     unsigned trailing;
+    struct raft_io_snapshot_put own_put; /* what raft_uv is given instead of raft's */
     struct raft_io_snapshot_put *put;
+    raft_io_snapshot_put_cb put_done;
     const struct raft_snapshot *snapshot;
     struct raft_buffer bytes;
     int serialise_status;
 };
 
-/* Interposes on an io that raft_uv_init() has filled. One guard a process: raft_io callbacks carry
- * no room for a second owner. */
-void raft_guard_install(struct raft_guard *guard, struct raft_io *io, uv_loop_t *loop,
-                        uint64_t self_id, const struct raft_guard_callbacks *callbacks, void *data);
+/* Interposes on guard->io, which raft_uv_init() has filled. */
+void raft_guard_install(struct raft_guard *guard, uv_loop_t *loop, uint64_t self_id,
+                        const struct raft_guard_callbacks *callbacks, void *data);
 
 /* A received message, corrected; false when it must be dropped (its memory is freed then). */
 bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message);

@@ -78,7 +78,7 @@ static enum status explain(struct service *service, const char *step, int rv, ch
                            size_t error_size) {
     const char *detail = raft_errmsg(&service->raft);
     if (detail == NULL || detail[0] == '\0') {
-        detail = service->io.errmsg[0] != '\0' ? service->io.errmsg : raft_strerror(rv);
+        detail = service->guard.io.errmsg[0] != '\0' ? service->guard.io.errmsg : raft_strerror(rv);
     }
     const char *advice =
         rv == RAFT_CORRUPT
@@ -146,7 +146,7 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
     proposals_init(service);
     apply_init(service);
 
-    service->io.version = 2;
+    service->guard.io.version = 2;
     enum status status = segment_check(service->options.data_dir, out_error, error_size);
     if (status == STATUS_OK) {
         status = store_check(service->options.data_dir, out_error, error_size);
@@ -159,15 +159,16 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
     }
     peer_transport_init(&service->transport, service->peers);
     const char *step = "opening the log";
-    int rv = raft_uv_init(&service->io, loop, service->options.data_dir, &service->transport.raft);
+    int rv =
+        raft_uv_init(&service->guard.io, loop, service->options.data_dir, &service->transport.raft);
     if (rv == 0) {
-        raft_uv_set_auto_recovery(&service->io, false);
-        raft_uv_set_disk_retry(&service->io, DISK_RETRY_MS);
-        raft_uv_set_connect_retry_delay(&service->io, CONNECT_RETRY_MS);
-        raft_guard_install(&service->guard, &service->io, loop, service->options.member_id,
+        raft_uv_set_auto_recovery(&service->guard.io, false);
+        raft_uv_set_disk_retry(&service->guard.io, DISK_RETRY_MS);
+        raft_uv_set_connect_retry_delay(&service->guard.io, CONNECT_RETRY_MS);
+        raft_guard_install(&service->guard, loop, service->options.member_id,
                            &service_guard_callbacks, service);
-        rv = raft_init(&service->raft, &service->io, &service->fsm, service->options.member_id,
-                       service->options.peer_address);
+        rv = raft_init(&service->raft, &service->guard.io, &service->fsm,
+                       service->options.member_id, service->options.peer_address);
     }
     if (rv == 0) {
         configure(service);
@@ -184,7 +185,7 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
             service->failed ? STATUS_CORRUPT : explain(service, step, rv, out_error, error_size);
         return status;
     }
-    service->io.errmsg[0] = '\0';
+    service->guard.io.errmsg[0] = '\0';
     expiry_init(service);
     disk_watch_init(service);
     start_turns(service);
@@ -206,7 +207,7 @@ static void handle_closed(uv_handle_t *handle) {
     cluster_clear(service);
     arena_clear(&service->arena);
     state_machine_destroy(service->machine);
-    raft_uv_close(&service->io);
+    raft_uv_close(&service->guard.io);
     free(service);
     closed(data);
 }

@@ -71,7 +71,6 @@ struct service {
     uv_loop_t *loop;
     struct replication_options options;
     struct raft raft;
-    struct raft_io io;
     struct peer_transport transport;
     struct raft_fsm fsm;
     struct raft_guard guard;

@@ -14,14 +14,17 @@
 enum { APPENDS_MAX = 8, TRAILING = 100, SELF = 1, OTHER = 2 };
 
 static struct fake {
-    struct raft_io io;
     uv_loop_t loop;
     struct raft_guard guard;
+    struct raft_io *io;   /* the guard's */
     raft_io_recv_cb recv; /* what the guard gave to start() */
     size_t n_appends;
     struct raft_io_append *appends[APPENDS_MAX];
     raft_io_append_cb append_cbs[APPENDS_MAX];
     int append_rv;
+    int set_rv; /* of terms and votes */
+    raft_term term;
+    raft_id vote;
     struct raft_io_snapshot_put *put;
     raft_io_snapshot_put_cb put_cb;
     unsigned put_trailing;
@@ -36,8 +39,10 @@ static struct fake {
     /* What reached raft above, and the service beside. */
     unsigned n_received;
     unsigned n_append_done;
+    struct raft_io_append *append_done_request;
     int append_done_status;
     unsigned n_put_done;
+    struct raft_io_snapshot_put *put_done_request;
     int put_done_status;
     unsigned n_stored_before_put_done;
     unsigned n_serialised;
@@ -94,6 +99,16 @@ static int fake_snapshot_put(struct raft_io *io, unsigned trailing,
     return fake.put_rv;
 }
 
+static int fake_set_term(struct raft_io *io, raft_term term) {
+    fake.term = term;
+    return fake.set_rv;
+}
+
+static int fake_set_vote(struct raft_io *io, raft_id id) {
+    fake.vote = id;
+    return fake.set_rv;
+}
+
 /* raft above. */
 static void raft_tick(struct raft_io *io) {
 }
@@ -107,10 +122,12 @@ static void raft_send_done(struct raft_io_send *request, int status) {
 }
 static void raft_append_done(struct raft_io_append *append, int status) {
     fake.n_append_done++;
+    fake.append_done_request = append;
     fake.append_done_status = status;
 }
 static void raft_put_done(struct raft_io_snapshot_put *put, int status) {
     fake.n_put_done++;
+    fake.put_done_request = put;
     fake.put_done_status = status;
     fake.n_stored_before_put_done = fake.n_stored;
 }
@@ -163,12 +180,15 @@ static const struct raft_guard_callbacks voter_callbacks = {.serialise = seriali
 static int set_up_with(const struct raft_guard_callbacks *with) {
     fake = (struct fake){0};
     assert_int_equal(uv_loop_init(&fake.loop), 0);
-    fake.io.start = fake_start;
-    fake.io.send = fake_send;
-    fake.io.append = fake_append;
-    fake.io.snapshot_put = fake_snapshot_put;
-    raft_guard_install(&fake.guard, &fake.io, &fake.loop, SELF, with, &fake);
-    assert_int_equal(fake.io.start(&fake.io, 50, raft_tick, raft_recv), 0);
+    fake.io = &fake.guard.io;
+    fake.io->start = fake_start;
+    fake.io->send = fake_send;
+    fake.io->append = fake_append;
+    fake.io->snapshot_put = fake_snapshot_put;
+    fake.io->set_term = fake_set_term;
+    fake.io->set_vote = fake_set_vote;
+    raft_guard_install(&fake.guard, &fake.loop, SELF, with, &fake);
+    assert_int_equal(fake.io->start(fake.io, 50, raft_tick, raft_recv), 0);
     return 0;
 }
 
@@ -222,11 +242,11 @@ static void a_commit_index_within_the_entries_is_left_alone(void **state) {
 
 static void messages_reach_raft_through_the_guard(void **state) {
     struct raft_message message = append_entries(1, 1, 50);
-    fake.recv(&fake.io, &message);
+    fake.recv(fake.io, &message);
     assert_int_equal(fake.n_received, 1);
     assert_int_equal(message.append_entries.leader_commit, 2);
     struct raft_message vote = {.type = RAFT_REQUEST_VOTE};
-    fake.recv(&fake.io, &vote);
+    fake.recv(fake.io, &vote);
     assert_int_equal(fake.n_received, 2);
 }
 
@@ -249,23 +269,23 @@ static void a_snapshot_is_dropped_while_one_is_being_stored(void **state) {
     struct raft_io_snapshot_put put = {0};
     struct raft_snapshot snapshot = {0};
     struct raft_message message = install_snapshot();
-    fake.recv(&fake.io, &message);
+    fake.recv(fake.io, &message);
     assert_int_equal(fake.n_received, 1);
     release(&message);
 
-    assert_int_equal(fake.io.snapshot_put(&fake.io, 0, &put, &snapshot, raft_put_done), 0);
+    assert_int_equal(fake.io->snapshot_put(fake.io, 0, &put, &snapshot, raft_put_done), 0);
     message = install_snapshot();
-    fake.recv(&fake.io, &message);
+    fake.recv(fake.io, &message);
     assert_int_equal(fake.n_received, 1);
     assert_int_equal(fake.guard.dropped, 1);
     /* Anything else goes through meanwhile. */
     struct raft_message append = append_entries(1, 0, 1);
-    fake.recv(&fake.io, &append);
+    fake.recv(fake.io, &append);
     assert_int_equal(fake.n_received, 2);
 
-    fake.put_cb(&put, 0);
+    fake.put_cb(fake.put, 0);
     message = install_snapshot();
-    fake.recv(&fake.io, &message);
+    fake.recv(fake.io, &message);
     assert_int_equal(fake.n_received, 3);
     assert_int_equal(fake.guard.dropped, 1);
     release(&message);
@@ -289,16 +309,16 @@ static struct raft_message timeout_now(raft_term term) {
 
 static void nobody_is_voted_for_while_a_promise_stands(void **state) {
     struct raft_message vote = request_vote(5, false);
-    fake.recv(&fake.io, &vote);
+    fake.recv(fake.io, &vote);
     assert_int_equal(fake.n_received, 0);
     assert_int_equal(fake.asked_candidate, OTHER);
     assert_int_equal(fake.guard.votes_dropped, 1);
     vote.request_vote.pre_vote = true;
-    fake.recv(&fake.io, &vote);
+    fake.recv(fake.io, &vote);
     assert_int_equal(fake.n_received, 0);
     assert_int_equal(fake.guard.votes_dropped, 2);
     fake.may_vote = true;
-    fake.recv(&fake.io, &vote);
+    fake.recv(fake.io, &vote);
     assert_int_equal(fake.n_received, 1);
     assert_int_equal(fake.guard.votes_dropped, 2);
 }
@@ -309,9 +329,9 @@ static void a_promise_holds_nothing_up_but_votes(void **state) {
     struct raft_io_send request = {0};
     for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct raft_message message = {.type = (unsigned short)types[i], .server_id = OTHER};
-        fake.recv(&fake.io, &message);
+        fake.recv(fake.io, &message);
         assert_int_equal(fake.n_received, i + 1);
-        assert_int_equal(fake.io.send(&fake.io, &request, &message, raft_send_done), 0);
+        assert_int_equal(fake.io->send(fake.io, &request, &message, raft_send_done), 0);
         assert_int_equal(fake.n_sent, i + 1);
     }
     assert_int_equal(fake.n_asked, 0);
@@ -320,12 +340,12 @@ static void a_promise_holds_nothing_up_but_votes(void **state) {
 static void nobody_is_asked_for_a_vote_while_a_promise_stands(void **state) {
     struct raft_io_send request = {0};
     struct raft_message vote = request_vote(5, false);
-    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.io->send(fake.io, &request, &vote, raft_send_done), 0);
     assert_int_equal(fake.asked_candidate, SELF);
     assert_int_equal(fake.n_sent, 0);
     assert_int_equal(fake.guard.votes_dropped, 1);
     fake.may_vote = true;
-    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.io->send(fake.io, &request, &vote, raft_send_done), 0);
     assert_int_equal(fake.n_sent, 1);
     assert_ptr_equal(fake.sent_request, &request);
     assert_ptr_equal(fake.sent_cb, raft_send_done);
@@ -336,7 +356,7 @@ static void a_dropped_send_ends_later_and_once(void **state) {
     struct raft_io_send requests[3] = {0};
     struct raft_message vote = request_vote(5, false);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(fake.io.send(&fake.io, &requests[i], &vote, raft_send_done), 0);
+        assert_int_equal(fake.io->send(fake.io, &requests[i], &vote, raft_send_done), 0);
     }
     /* Never from inside: raft still uses the request. */
     assert_int_equal(fake.n_send_done, 0);
@@ -353,14 +373,14 @@ static void send_again(struct raft_io_send *request, int status) {
     struct raft_message vote = request_vote(6, false);
     raft_send_done(request, status);
     if (request != &again_request) {
-        assert_int_equal(fake.io.send(&fake.io, &again_request, &vote, send_again), 0);
+        assert_int_equal(fake.io->send(fake.io, &again_request, &vote, send_again), 0);
     }
 }
 
 static void a_dropped_send_may_be_answered_by_another(void **state) {
     struct raft_io_send request = {0};
     struct raft_message vote = request_vote(5, false);
-    assert_int_equal(fake.io.send(&fake.io, &request, &vote, send_again), 0);
+    assert_int_equal(fake.io->send(fake.io, &request, &vote, send_again), 0);
     raft_guard_turn(&fake.guard);
     raft_guard_turn(&fake.guard);
     assert_int_equal(fake.n_send_done, 2);
@@ -371,10 +391,10 @@ static void who_was_told_to_lead_may_ask(void **state) {
     struct raft_io_send request = {0};
     struct raft_message told = timeout_now(4);
     struct raft_message vote = request_vote(5, true);
-    fake.recv(&fake.io, &told);
+    fake.recv(fake.io, &told);
     fake.may_vote = true;
     assert_int_equal(fake.n_received, 1);
-    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.io->send(fake.io, &request, &vote, raft_send_done), 0);
     assert_int_equal(fake.n_sent, 1);
     assert_true(fake.sent.request_vote.disrupt_leader);
 }
@@ -382,7 +402,7 @@ static void who_was_told_to_lead_may_ask(void **state) {
 /* The mark on the request may be of a transfer that failed long ago. */
 static void the_mark_of_a_transfer_frees_nobody(void **state) {
     struct raft_message vote = request_vote(5, true);
-    fake.recv(&fake.io, &vote);
+    fake.recv(fake.io, &vote);
     assert_int_equal(fake.n_received, 0);
 }
 
@@ -391,17 +411,17 @@ static void the_mark_of_a_transfer_frees_nobody(void **state) {
 static void a_transfer_is_good_for_one_term(void **state) {
     struct raft_io_send request = {0};
     struct raft_message told = timeout_now(4);
-    fake.recv(&fake.io, &told);
+    fake.recv(fake.io, &told);
     fake.may_vote = true;
     struct raft_message vote = request_vote(6, true);
-    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.io->send(fake.io, &request, &vote, raft_send_done), 0);
     assert_int_equal(fake.n_sent, 1);
     assert_false(fake.sent.request_vote.disrupt_leader);
     assert_int_equal(fake.sent.request_vote.term, 6);
     /* And a promise made meanwhile is kept. */
     fake.may_vote = false;
     vote = request_vote(7, true);
-    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.io->send(fake.io, &request, &vote, raft_send_done), 0);
     assert_int_equal(fake.n_sent, 1);
     assert_int_equal(fake.guard.votes_dropped, 1);
     raft_guard_turn(&fake.guard);
@@ -411,10 +431,10 @@ static void without_anybody_to_ask_votes_pass(void **state) {
     struct raft_io_send request = {0};
     struct raft_message vote = request_vote(5, false);
     struct raft_message told = timeout_now(5);
-    fake.recv(&fake.io, &vote);
-    fake.recv(&fake.io, &told);
+    fake.recv(fake.io, &vote);
+    fake.recv(fake.io, &told);
     assert_int_equal(fake.n_received, 2);
-    assert_int_equal(fake.io.send(&fake.io, &request, &vote, raft_send_done), 0);
+    assert_int_equal(fake.io->send(fake.io, &request, &vote, raft_send_done), 0);
     assert_int_equal(fake.n_sent, 1);
 }
 
@@ -456,13 +476,13 @@ static void an_announcement_that_fails_leaves_nothing_behind(void **state) {
 static void appends_are_reported_to_raft_in_the_order_they_end(void **state) {
     struct raft_io_append appends[3] = {0};
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(fake.io.append(&fake.io, &appends[i], NULL, 0, raft_append_done), 0);
+        assert_int_equal(fake.io->append(fake.io, &appends[i], NULL, 0, raft_append_done), 0);
     }
     assert_int_equal(fake.n_append_done, 0);
     for (size_t i = 0; i < 3; i++) {
-        assert_ptr_equal(fake.appends[i], &appends[i]);
-        fake.append_cbs[i](&appends[i], 0);
+        fake.append_cbs[i](fake.appends[i], 0);
         assert_int_equal(fake.n_append_done, i + 1);
+        assert_ptr_equal(fake.append_done_request, &appends[i]);
     }
     assert_int_equal(fake.append_done_status, 0);
     assert_int_equal(fake.n_failed, 0);
@@ -470,8 +490,8 @@ static void appends_are_reported_to_raft_in_the_order_they_end(void **state) {
 
 static void a_failed_append_is_told_to_us_and_not_to_raft(void **state) {
     struct raft_io_append append = {0};
-    assert_int_equal(fake.io.append(&fake.io, &append, NULL, 0, raft_append_done), 0);
-    fake.append_cbs[0](&append, RAFT_NOSPACE);
+    assert_int_equal(fake.io->append(fake.io, &append, NULL, 0, raft_append_done), 0);
+    fake.append_cbs[0](fake.appends[0], RAFT_NOSPACE);
     assert_int_equal(fake.n_failed, 1);
     assert_int_equal(fake.failed_status, RAFT_NOSPACE);
     assert_string_equal(fake.failed_what, "writing the log");
@@ -481,7 +501,7 @@ static void a_failed_append_is_told_to_us_and_not_to_raft(void **state) {
 static void an_append_that_cannot_start_is_told_to_both(void **state) {
     struct raft_io_append append = {0};
     fake.append_rv = RAFT_IOERR;
-    assert_int_equal(fake.io.append(&fake.io, &append, NULL, 0, raft_append_done), RAFT_IOERR);
+    assert_int_equal(fake.io->append(fake.io, &append, NULL, 0, raft_append_done), RAFT_IOERR);
     assert_int_equal(fake.n_failed, 1);
     assert_int_equal(fake.failed_status, RAFT_IOERR);
     assert_int_equal(fake.n_append_done, 0);
@@ -489,15 +509,34 @@ static void an_append_that_cannot_start_is_told_to_both(void **state) {
 
 static void while_closing_failures_go_to_raft_alone(void **state) {
     struct raft_io_append append = {0};
-    assert_int_equal(fake.io.append(&fake.io, &append, NULL, 0, raft_append_done), 0);
+    assert_int_equal(fake.io->append(fake.io, &append, NULL, 0, raft_append_done), 0);
     fake.guard.closing = true;
-    fake.append_cbs[0](&append, RAFT_CANCELED);
+    fake.append_cbs[0](fake.appends[0], RAFT_CANCELED);
     assert_int_equal(fake.n_failed, 0);
     assert_int_equal(fake.n_append_done, 1);
     assert_int_equal(fake.append_done_status, RAFT_CANCELED);
     fake.append_rv = RAFT_CANCELED;
-    assert_int_equal(fake.io.append(&fake.io, &append, NULL, 0, raft_append_done), RAFT_CANCELED);
+    assert_int_equal(fake.io->append(fake.io, &append, NULL, 0, raft_append_done), RAFT_CANCELED);
     assert_int_equal(fake.n_failed, 0);
+}
+
+/* Without assertions libraft takes a vote that could not be written for written when the same
+ * candidate asks again. */
+static void a_term_or_vote_that_cannot_be_written_is_told_to_us(void **state) {
+    assert_int_equal(fake.io->set_term(fake.io, 7), 0);
+    assert_int_equal(fake.io->set_vote(fake.io, OTHER), 0);
+    assert_int_equal(fake.term, 7);
+    assert_int_equal(fake.vote, OTHER);
+    assert_int_equal(fake.n_failed, 0);
+    fake.set_rv = RAFT_IOERR;
+    assert_int_equal(fake.io->set_vote(fake.io, OTHER), RAFT_IOERR);
+    assert_int_equal(fake.n_failed, 1);
+    assert_string_equal(fake.failed_what, "writing the vote");
+    fake.set_rv = RAFT_NOSPACE;
+    assert_int_equal(fake.io->set_term(fake.io, 8), RAFT_NOSPACE);
+    assert_int_equal(fake.n_failed, 2);
+    assert_int_equal(fake.failed_status, RAFT_NOSPACE);
+    assert_string_equal(fake.failed_what, "writing the term");
 }
 
 /* --- Snapshots. --- */
@@ -510,7 +549,7 @@ static void take_local_snapshot(void) {
     local_bytes = (struct raft_buffer){0};
     local_snapshot = (struct raft_snapshot){.bufs = &local_bytes, .n_bufs = 1};
     assert_int_equal(
-        fake.io.snapshot_put(&fake.io, TRAILING, &local_put, &local_snapshot, raft_put_done), 0);
+        fake.io->snapshot_put(fake.io, TRAILING, &local_put, &local_snapshot, raft_put_done), 0);
     assert_true(fake.guard.is_storing);
     assert_true(fake.guard.is_serialising);
     assert_null(fake.put);
@@ -520,7 +559,7 @@ static void take_local_snapshot(void) {
 
 static void a_local_snapshot_is_serialised_before_it_is_written(void **state) {
     take_local_snapshot();
-    assert_ptr_equal(fake.put, &local_put);
+    assert_non_null(fake.put);
     assert_int_equal(fake.put_trailing, TRAILING);
     assert_int_equal(fake.put_snapshot->bufs[0].len, 5);
     assert_memory_equal(fake.put_snapshot->bufs[0].base, "state", 5);
@@ -529,9 +568,10 @@ static void a_local_snapshot_is_serialised_before_it_is_written(void **state) {
     assert_int_equal(fake.n_handed_over, 1);
     assert_int_equal(fake.n_stored, 0);
     assert_true(fake.guard.is_storing);
-    fake.put_cb(&local_put, 0);
+    fake.put_cb(fake.put, 0);
     assert_false(fake.guard.is_storing);
     assert_int_equal(fake.n_put_done, 1);
+    assert_ptr_equal(fake.put_done_request, &local_put);
     assert_int_equal(fake.n_stored, 1);
     assert_int_equal(fake.n_failed, 0);
     raft_free(local_bytes.base);
@@ -540,7 +580,7 @@ static void a_local_snapshot_is_serialised_before_it_is_written(void **state) {
 static void a_stored_snapshot_is_told_to_us_before_raft(void **state) {
     /* raft looks at once whether the next one is due, by the size of the log that we count. */
     take_local_snapshot();
-    fake.put_cb(&local_put, 0);
+    fake.put_cb(fake.put, 0);
     assert_int_equal(fake.n_put_done, 1);
     assert_int_equal(fake.n_stored_before_put_done, 1);
     raft_free(local_bytes.base);
@@ -549,11 +589,11 @@ static void a_stored_snapshot_is_told_to_us_before_raft(void **state) {
 static void a_snapshot_from_the_leader_is_written_at_once(void **state) {
     struct raft_io_snapshot_put put = {0};
     struct raft_snapshot snapshot = {0};
-    assert_int_equal(fake.io.snapshot_put(&fake.io, 0, &put, &snapshot, raft_put_done), 0);
-    assert_ptr_equal(fake.put, &put);
+    assert_int_equal(fake.io->snapshot_put(fake.io, 0, &put, &snapshot, raft_put_done), 0);
     assert_int_equal(fake.n_serialised, 0);
-    fake.put_cb(&put, 0);
+    fake.put_cb(fake.put, 0);
     assert_int_equal(fake.n_put_done, 1);
+    assert_ptr_equal(fake.put_done_request, &put);
     assert_int_equal(fake.n_stored, 1);
 }
 
@@ -561,14 +601,14 @@ static void a_leaders_snapshot_that_cannot_start_leaves_nothing_behind(void **st
     struct raft_io_snapshot_put put = {0};
     struct raft_snapshot snapshot = {0};
     fake.put_rv = RAFT_NOMEM;
-    assert_int_equal(fake.io.snapshot_put(&fake.io, 0, &put, &snapshot, raft_put_done), RAFT_NOMEM);
+    assert_int_equal(fake.io->snapshot_put(fake.io, 0, &put, &snapshot, raft_put_done), RAFT_NOMEM);
     assert_false(fake.guard.is_storing);
     assert_int_equal(fake.n_put_done, 0);
 }
 
 static void a_snapshot_that_cannot_be_written_is_told_to_us(void **state) {
     take_local_snapshot();
-    fake.put_cb(&local_put, RAFT_NOSPACE);
+    fake.put_cb(fake.put, RAFT_NOSPACE);
     assert_int_equal(fake.n_failed, 1);
     assert_int_equal(fake.failed_status, RAFT_NOSPACE);
     assert_string_equal(fake.failed_what, "writing a snapshot");
@@ -598,7 +638,7 @@ static void a_failure_to_serialise_is_told_to_us(void **state) {
 static void while_closing_a_canceled_snapshot_goes_to_raft_alone(void **state) {
     take_local_snapshot();
     fake.guard.closing = true;
-    fake.put_cb(&local_put, RAFT_CANCELED);
+    fake.put_cb(fake.put, RAFT_CANCELED);
     assert_int_equal(fake.n_failed, 0);
     assert_int_equal(fake.n_put_done, 1);
     assert_int_equal(fake.put_done_status, RAFT_CANCELED);
@@ -630,6 +670,7 @@ int main(void) {
         GUARD_TEST(a_failed_append_is_told_to_us_and_not_to_raft),
         GUARD_TEST(an_append_that_cannot_start_is_told_to_both),
         GUARD_TEST(while_closing_failures_go_to_raft_alone),
+        GUARD_TEST(a_term_or_vote_that_cannot_be_written_is_told_to_us),
         GUARD_TEST(a_local_snapshot_is_serialised_before_it_is_written),
         GUARD_TEST(a_stored_snapshot_is_told_to_us_before_raft),
         GUARD_TEST(a_snapshot_from_the_leader_is_written_at_once),
