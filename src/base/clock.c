@@ -10,9 +10,13 @@ static struct timespec clock_read(clockid_t clock) {
     return now;
 }
 
-uint64_t clock_boottime_us(void) {
+uint64_t clock_boottime_ns(void) {
     struct timespec now = clock_read(CLOCK_BOOTTIME);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t clock_boottime_us(void) {
+    return clock_boottime_ns() / 1000;
 }
 
 uint64_t clock_boottime_ms(void) {

@@ -9,6 +9,7 @@
 
 uint64_t clock_boottime_ms(void);
 uint64_t clock_boottime_us(void);
+uint64_t clock_boottime_ns(void);
 int64_t clock_wall_ms(void);
 /* What the calling thread has spent working. */
 uint64_t clock_thread_ms(void);

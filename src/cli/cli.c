@@ -16,11 +16,13 @@ static const struct cli_command *const commands[] = {
     &cli_command_status,
     &cli_command_grant,
     &cli_command_ls,
+    &cli_command_bench,
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
 static const struct option_entry global_options[] = {
     {"--endpoint", 'e', "HOST:PORT", "the server; several with commas (" ENDPOINT_DEFAULT ")"},
+    {"--endpoints", 0, "HOST:PORT,...", "the same, as etcdctl calls it"},
     {"--timeout", 't', "TIME", "how long to wait for one answer (5s)"},
     {"--json", 0, NULL, "print JSON"},
     {"--help", 'h', NULL, "print this text"},
@@ -52,6 +54,10 @@ static void print_command_help(const struct cli_command *command, FILE *out) {
     fprintf(out, "usage: lease %s %s\n\n%s\n", command->name, command->usage, command->help);
     if (command->more != NULL) {
         fprintf(out, "\n%s", command->more);
+    }
+    if (command->print_more != NULL) {
+        fputc('\n', out);
+        command->print_more(out);
     }
     fputs("\noptions:\n", out);
     if (command->options != NULL) {
@@ -170,6 +176,9 @@ void cli_disconnect(struct cli *cli, struct lease_client *client) {
 
 static const char *endpoints_text(const struct arguments *arguments) {
     const char *text = arguments_value(arguments, "--endpoint");
+    if (text == NULL) {
+        text = arguments_value(arguments, "--endpoints");
+    }
     if (text == NULL) {
         text = getenv("LEASED_ENDPOINT");
     }

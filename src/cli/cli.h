@@ -29,9 +29,10 @@ struct cli {
 
 struct cli_command {
     const char *name;
-    const char *usage; /* what follows the name */
-    const char *help;  /* one line */
-    const char *more;  /* for `lease NAME --help`; NULL: nothing */
+    const char *usage;             /* what follows the name */
+    const char *help;              /* one line */
+    const char *more;              /* for `lease NAME --help`; NULL: nothing */
+    void (*print_more)(FILE *out); /* the same where text is made; may be NULL */
     const struct option_entry *options;
     size_t words_min; /* without the name itself */
     size_t words_max;
@@ -41,6 +42,7 @@ struct cli_command {
 extern const struct cli_command cli_command_status;
 extern const struct cli_command cli_command_grant;
 extern const struct cli_command cli_command_ls;
+extern const struct cli_command cli_command_bench;
 
 int cli_main(int argc, char **argv);
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -16,19 +17,37 @@ void progress_init(struct progress *progress, const char *what) {
     };
 }
 
-void progress_update(struct progress *progress, size_t done, size_t total) {
+static bool is_due(struct progress *progress) {
     if (!progress->is_terminal) {
-        return;
+        return false;
     }
     uint64_t now = clock_boottime_ms();
     if (now < progress->next_ms) {
-        return;
+        return false;
     }
     progress->next_ms = now + INTERVAL_MS;
     progress->is_shown = true;
-    unsigned percent = total > 0 ? (unsigned)(done * 100 / total) : 0;
-    fprintf(stderr, "\r%zu of %zu %s (%u %%)\033[K", done, total, progress->what, percent);
-    fflush(stderr);
+    return true;
+}
+
+void progress_update(struct progress *progress, size_t done, size_t total) {
+    if (is_due(progress)) {
+        unsigned percent = total > 0 ? (unsigned)(done * 100 / total) : 0;
+        fprintf(stderr, "\r%zu of %zu %s (%u %%)\033[K", done, total, progress->what, percent);
+        fflush(stderr);
+    }
+}
+
+void progress_text(struct progress *progress, const char *format, ...) {
+    if (is_due(progress)) {
+        va_list list;
+        fputc('\r', stderr);
+        va_start(list, format);
+        vfprintf(stderr, format, list);
+        va_end(list);
+        fputs("\033[K", stderr);
+        fflush(stderr);
+    }
 }
 
 void progress_end(struct progress *progress) {

@@ -19,6 +19,9 @@ struct progress {
 void progress_init(struct progress *progress, const char *what);
 /* Cheap enough to be called for each item. */
 void progress_update(struct progress *progress, size_t done, size_t total);
+/* The same for work that has its own words. */
+void progress_text(struct progress *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Takes the line away. */
 void progress_end(struct progress *progress);
 

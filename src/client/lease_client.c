@@ -127,6 +127,7 @@ static void on_unary_end(struct grpc_client_call *call, enum grpc_code code, con
     X(put, "/etcdserverpb.KV/Put", put)                                                            \
     X(range, "/etcdserverpb.KV/Range", range)                                                      \
     X(delete_range, "/etcdserverpb.KV/DeleteRange", delete_range)                                  \
+    X(txn, "/etcdserverpb.KV/Txn", txn)                                                            \
     X(status, "/etcdserverpb.Maintenance/Status", status)                                          \
     X(member_list, "/etcdserverpb.Cluster/MemberList", member_list)
 
@@ -205,6 +206,11 @@ bool lease_client_delete_range(struct lease_client *client,
                                const Etcdserverpb__DeleteRangeRequest *request,
                                lease_answer_callback *callback, void *context) {
     return call_unary(client, &method_delete_range, &request->base, callback, context);
+}
+
+bool lease_client_txn(struct lease_client *client, const Etcdserverpb__TxnRequest *request,
+                      lease_answer_callback *callback, void *context) {
+    return call_unary(client, &method_txn, &request->base, callback, context);
 }
 
 bool lease_client_status(struct lease_client *client, lease_answer_callback *callback,

@@ -37,6 +37,7 @@ struct lease_answer {
         const Etcdserverpb__PutResponse *put;
         const Etcdserverpb__RangeResponse *range;
         const Etcdserverpb__DeleteRangeResponse *delete_range;
+        const Etcdserverpb__TxnResponse *txn;
         const Etcdserverpb__StatusResponse *status;
         const Etcdserverpb__MemberListResponse *member_list;
     };
@@ -55,12 +56,14 @@ bool lease_client_leases(struct lease_client *client, lease_answer_callback *cal
                          void *context);
 bool lease_client_put(struct lease_client *client, struct bytes key, struct bytes value,
                       int64_t lease, lease_answer_callback *callback, void *context);
-/* The options of these two are many: the caller fills in the message. */
+/* The options of these are many: the caller fills in the message. */
 bool lease_client_range(struct lease_client *client, const Etcdserverpb__RangeRequest *request,
                         lease_answer_callback *callback, void *context);
 bool lease_client_delete_range(struct lease_client *client,
                                const Etcdserverpb__DeleteRangeRequest *request,
                                lease_answer_callback *callback, void *context);
+bool lease_client_txn(struct lease_client *client, const Etcdserverpb__TxnRequest *request,
+                      lease_answer_callback *callback, void *context);
 bool lease_client_status(struct lease_client *client, lease_answer_callback *callback,
                          void *context);
 bool lease_client_member_list(struct lease_client *client, lease_answer_callback *callback,

@@ -1,4 +1,4 @@
-#include "tools/load/histogram.h"
+#include "cli/histogram.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,35 +16,35 @@ static int empty(void **state) {
 }
 
 static void an_empty_one_gives_zero(void **state) {
-    assert_int_equal(histogram_per_mille(&histogram, 500), 0);
-    assert_int_equal(histogram_per_mille(&histogram, 1000), 0);
+    assert_int_equal(histogram_quantile(&histogram, 500000), 0);
+    assert_int_equal(histogram_quantile(&histogram, 1000000), 0);
 }
 
 static void one_number_is_every_percentile(void **state) {
     histogram_add(&histogram, 123456789);
-    assert_int_equal(histogram_per_mille(&histogram, 0), 123456789);
-    assert_int_equal(histogram_per_mille(&histogram, 500), 123456789);
-    assert_int_equal(histogram_per_mille(&histogram, 1000), 123456789);
+    assert_int_equal(histogram_quantile(&histogram, 0), 123456789);
+    assert_int_equal(histogram_quantile(&histogram, 500000), 123456789);
+    assert_int_equal(histogram_quantile(&histogram, 1000000), 123456789);
     assert_int_equal(histogram.min, 123456789);
 }
 
-static void percentiles_are_within_a_sixty_fourth(void **state) {
+static void quantiles_are_within_one_percent(void **state) {
     for (uint64_t i = 1; i <= 100000; i++) {
         histogram_add(&histogram, i * 10);
     }
     for (unsigned per_mille = 1; per_mille <= 1000; per_mille++) {
         uint64_t exact = (uint64_t)per_mille * 1000;
-        uint64_t found = histogram_per_mille(&histogram, per_mille);
+        uint64_t found = histogram_quantile(&histogram, per_mille * 1000);
         assert_true(found >= exact);
-        assert_true(found - exact <= exact / 64);
+        assert_true(found - exact <= exact / 128);
     }
 }
 
 static void the_largest_numbers_have_a_bucket(void **state) {
     histogram_add(&histogram, 0);
     histogram_add(&histogram, UINT64_MAX);
-    assert_int_equal(histogram_per_mille(&histogram, 500), 0);
-    assert_true(histogram_per_mille(&histogram, 1000) == UINT64_MAX);
+    assert_int_equal(histogram_quantile(&histogram, 500000), 0);
+    assert_true(histogram_quantile(&histogram, 1000000) == UINT64_MAX);
 }
 
 static void sums_are_as_if_added_one_by_one(void **state) {
@@ -57,7 +57,7 @@ static void sums_are_as_if_added_one_by_one(void **state) {
     assert_int_equal(histogram.count, 3);
     assert_int_equal(histogram.min, 10);
     assert_int_equal(histogram.max, 90);
-    assert_int_equal(histogram_per_mille(&histogram, 500), 50);
+    assert_int_equal(histogram_quantile(&histogram, 500000), 50);
     free(other);
 }
 
@@ -65,7 +65,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(an_empty_one_gives_zero, empty),
         cmocka_unit_test_setup(one_number_is_every_percentile, empty),
-        cmocka_unit_test_setup(percentiles_are_within_a_sixty_fourth, empty),
+        cmocka_unit_test_setup(quantiles_are_within_one_percent, empty),
         cmocka_unit_test_setup(the_largest_numbers_have_a_bucket, empty),
         cmocka_unit_test_setup(sums_are_as_if_added_one_by_one, empty),
     };

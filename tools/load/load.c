@@ -203,8 +203,8 @@ void load_report(struct load *load, json_t *result, const char *format, ...) {
 }
 
 const char *load_latency(const struct histogram *histogram_us, json_t *result, char room[128]) {
-    double p50 = (double)histogram_per_mille(histogram_us, 500) / 1000.0;
-    double p99 = (double)histogram_per_mille(histogram_us, 990) / 1000.0;
+    double p50 = (double)histogram_quantile(histogram_us, 500000) / 1000.0;
+    double p99 = (double)histogram_quantile(histogram_us, 990000) / 1000.0;
     double max = (double)histogram_us->max / 1000.0;
     json_object_set_new(result, "p50_ms", json_real(p50));
     json_object_set_new(result, "p99_ms", json_real(p99));

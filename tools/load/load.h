@@ -9,7 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/endpoint.h"
 #include "client/lease_client.h"
-#include "tools/load/histogram.h"
+#include "cli/histogram.h"
 #include "tools/load/usage.h"
 
 #include <jansson.h>

@@ -1,11 +1,11 @@
-#include "tools/load/histogram.h"
+#include "cli/histogram.h"
 
 #include <assert.h>
 #include <stddef.h>
 
 #define PARTS (UINT64_C(1) << HISTOGRAM_PART_BITS)
 
-/* Numbers below 64 have a bucket each; above, the leading bit and the six that follow it tell. */
+/* Small numbers have a bucket each; above, the leading bit and those that follow it tell. */
 static size_t bucket_of(uint64_t number) {
     if (number < PARTS) {
         return (size_t)number;
@@ -31,6 +31,7 @@ void histogram_add(struct histogram *histogram, uint64_t number) {
         histogram->max = number;
     }
     histogram->count++;
+    histogram->sum += number;
     histogram->buckets[bucket_of(number)]++;
 }
 
@@ -45,17 +46,25 @@ void histogram_add_all(struct histogram *to, const struct histogram *from) {
         to->max = from->max;
     }
     to->count += from->count;
+    to->sum += from->sum;
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         to->buckets[i] += from->buckets[i];
     }
 }
 
-uint64_t histogram_per_mille(const struct histogram *histogram, unsigned per_mille) {
-    assert(per_mille <= 1000);
+/* How many of `count` make up that share, rounded up; in two parts, so that no count overflows. */
+static uint64_t rank_of(uint64_t count, unsigned per_million) {
+    uint64_t whole = count / HISTOGRAM_PER_MILLION_MAX * per_million;
+    uint64_t rest = count % HISTOGRAM_PER_MILLION_MAX * per_million;
+    return whole + (rest + HISTOGRAM_PER_MILLION_MAX - 1) / HISTOGRAM_PER_MILLION_MAX;
+}
+
+uint64_t histogram_quantile(const struct histogram *histogram, unsigned per_million) {
+    assert(per_million <= HISTOGRAM_PER_MILLION_MAX);
     if (histogram->count == 0) {
         return 0;
     }
-    uint64_t rank = (histogram->count * per_mille + 999) / 1000;
+    uint64_t rank = rank_of(histogram->count, per_million);
     uint64_t seen = 0;
     size_t bucket = 0;
     while (bucket + 1 < HISTOGRAM_BUCKETS) {
@@ -67,4 +76,8 @@ uint64_t histogram_per_mille(const struct histogram *histogram, unsigned per_mil
     }
     uint64_t highest = highest_of(bucket);
     return highest < histogram->max ? highest : histogram->max;
+}
+
+double histogram_mean(const struct histogram *histogram) {
+    return histogram->count > 0 ? (double)histogram->sum / (double)histogram->count : 0.0;
 }
