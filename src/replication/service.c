@@ -1,6 +1,7 @@
 /* The service's life: open, one turn of the loop, close; and what it tells about itself. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "replication/raft_calls.h"
 #include "replication/segment_check.h"
 #include "replication/service_internal.h"
 #include "replication/store_check.h"
@@ -163,6 +164,7 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
         raft_uv_init(&service->guard.io, loop, service->options.data_dir, &service->transport.raft);
     if (rv == 0) {
         raft_uv_set_auto_recovery(&service->guard.io, false);
+        raft_calls_install(&service->guard.io);
         raft_uv_set_disk_retry(&service->guard.io, DISK_RETRY_MS);
         raft_uv_set_connect_retry_delay(&service->guard.io, CONNECT_RETRY_MS);
         raft_guard_install(&service->guard, loop, service->options.member_id,

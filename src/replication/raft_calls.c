@@ -1,0 +1,107 @@
+#include "replication/raft_calls.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <raft/uv.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    ZEROS_SIZE = 256 * 1024,
+    BLOCK_SIZE = 4096, /* what direct I/O wants buffers aligned to */
+    ENDER_STACK_SIZE = 64 * 1024
+};
+
+void raft_calls_install(struct raft_io *io) {
+    raft_uv_set_segment_size(io, RAFT_CALLS_SEGMENT_SIZE);
+}
+
+/* --- A segment that is written already. --- */
+
+/* Never written to, so it costs no memory: every page is the kernel's own page of zeros. */
+static const uint8_t zeros[ZEROS_SIZE] __attribute__((aligned(BLOCK_SIZE)));
+
+static int write_zeros(int fd, off_t offset, off_t size) {
+    for (off_t end = offset + size; offset < end;) {
+        size_t part = end - offset < ZEROS_SIZE ? (size_t)(end - offset) : ZEROS_SIZE;
+        ssize_t written = pwrite(fd, zeros, part, offset);
+        if (written < 0 && errno != EINTR) {
+            return errno;
+        }
+        offset += written > 0 ? written : 0;
+    }
+    return fdatasync(fd) == 0 ? 0 : errno;
+}
+
+int raft_calls_allocate(int fd, off_t offset, off_t size) {
+    int error = posix_fallocate64(fd, offset, size);
+    if (error != 0 || size != RAFT_CALLS_SEGMENT_SIZE) {
+        return error;
+    }
+    /* Past the page cache: raft_uv writes there later, and what is cached would be in its way. */
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) {
+        return 0; /* a file system that cannot: nothing is gained there either */
+    }
+    error = write_zeros(fd, offset, size);
+    if (fcntl(fd, F_SETFL, flags) != 0 && error == 0) {
+        error = errno;
+    }
+    return error == EINVAL ? 0 : error;
+}
+
+/* --- A context that is ended elsewhere. --- */
+
+typedef long system_call(long number, long a, long b, long c, long d, long e, long f);
+
+static system_call *library_call(void) {
+    /* Several threads may look it up at once; they find the same. */
+    static system_call *found;
+    system_call *call = __atomic_load_n(&found, __ATOMIC_RELAXED);
+    if (call == NULL) {
+        call = (system_call *)dlsym(RTLD_NEXT, "syscall");
+        if (call == NULL) {
+            abort();
+        }
+        __atomic_store_n(&found, call, __ATOMIC_RELAXED);
+    }
+    return call;
+}
+
+static void *end_context(void *context) {
+    library_call()(SYS_io_destroy, (long)context, 0, 0, 0, 0, 0);
+    return NULL;
+}
+
+/* False: no thread could be had. */
+static bool end_context_elsewhere(long context) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    if (pthread_attr_init(&attributes) != 0) {
+        return false;
+    }
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, ENDER_STACK_SIZE);
+    /* Signals are for the loop's thread. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool is_started = pthread_create(&thread, &attributes, end_context, (void *)context) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return is_started;
+}
+
+long raft_calls_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    if (number == SYS_io_destroy && end_context_elsewhere(a)) {
+        return 0;
+    }
+    return library_call()(number, a, b, c, d, e, f);
+}
