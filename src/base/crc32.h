@@ -8,4 +8,7 @@
 /* Continues from `crc`, which is 0 at the start. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t size);
 
+/* The same without the help of the processor; for tests. */
+uint32_t crc32c_portable(uint32_t crc, const void *data, size_t size);
+
 #endif
