@@ -17,13 +17,13 @@ enum {
     TRAILING_BYTES = 8 * 1024 * 1024
 };
 
-/* A large state is worth a longer log: writing it out again and again costs more. */
+/* A large state is worth a longer log: as much log as state means that, however much is written, a
+ * byte of snapshot is written for about each byte of log. */
 static size_t log_bytes_max(const struct service *service) {
     size_t max =
         service->options.log_bytes_max > 0 ? service->options.log_bytes_max : LOG_BYTES_MAX_DEFAULT;
-    size_t half_snapshot = service->snapshot_bytes / 2;
-    if (max < half_snapshot) {
-        max = half_snapshot;
+    if (max < service->snapshot_bytes) {
+        max = service->snapshot_bytes;
     }
     return max < LOG_BYTES_MAX_CEILING ? max : LOG_BYTES_MAX_CEILING;
 }
