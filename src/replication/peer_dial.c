@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,17 @@ int peer_address_resolve(const char *address, struct sockaddr_storage *out_addre
     memcpy(out_address, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
     return 0;
+}
+
+/* The dialler is the one who sends. When nobody acknowledges, TCP tries again after ever longer
+ * pauses and would find out that the way is open only long after it is. */
+static void prepare(uv_tcp_t *tcp) {
+    uv_os_fd_t fd;
+    unsigned silence_ms = PEER_SILENCE_MS_MAX;
+    uv_tcp_nodelay(tcp, 1);
+    if (uv_fileno((uv_handle_t *)tcp, &fd) == 0) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
+    }
 }
 
 static void release(struct peer_dial *dial) {
@@ -124,7 +136,7 @@ static void connected(uv_connect_t *connect, int status) {
         finish(dial, uv_strerror(status));
         return;
     }
-    uv_tcp_nodelay(dial->tcp, 1);
+    prepare(dial->tcp);
     uv_buf_t buffer = uv_buf_init((char *)dial->hello.data, (unsigned)dial->hello.size);
     dial->write.data = dial;
     uv_stream_t *stream = (uv_stream_t *)dial->tcp;

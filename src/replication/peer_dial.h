@@ -11,7 +11,11 @@
 
 struct peer_dial;
 
-enum { PEER_DIAL_TIMEOUT_MS = 2000 };
+enum {
+    PEER_DIAL_TIMEOUT_MS = 2000,
+    /* A connection ends when what was sent stays unacknowledged for so long. */
+    PEER_SILENCE_MS_MAX = 2000
+};
 
 /* `done` is called exactly once, never from inside: with a connected stream that belongs to the
  * callee (a uv_tcp_t from malloc; uv_close it, then free it), or with NULL and a reason. */

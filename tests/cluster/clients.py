@@ -13,6 +13,7 @@ import grpc
 from etcd3 import etcdrpc
 
 from harness.ops import created_is, delete_op, end_of, put_op
+from harness.watch_messages import EVENT_DELETE
 
 CALL_SECONDS = 2.0
 PAUSE_SECONDS = 0.01
@@ -111,26 +112,44 @@ class Locker(Client):
             self.tokens.append(answer.header.revision)
 
 
+class Granter(Client):
+    """Grants leases that last; notes (id, when it was asked for, when it was granted)."""
+
+    TTL_SECONDS = 3600
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.granted = []
+
+    def work(self):
+        request = etcdrpc.LeaseGrantRequest(TTL=self.TTL_SECONDS)
+        asked_at = time.monotonic()
+        answer = self.rpc.lease.LeaseGrant(request, timeout=CALL_SECONDS)
+        self.granted.append((answer.ID, asked_at, time.monotonic()))
+
+
 class Holder(Client):
     """Holds a key with a lease of its own, and renews it three times a TTL."""
 
     TTL_SECONDS = 3
+    RENEW_SECONDS_MAX = 1.0
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, ttl_s=TTL_SECONDS):
         super().__init__(*arguments)
         self.renewals = 0
+        self.ttl_s = ttl_s
         self.key = b"/held/" + self.client_name.encode()
-        self.lease = self.rpc.grant(self.TTL_SECONDS).ID
+        self.lease = self.rpc.grant(ttl_s).ID
         self.rpc.put(self.key, b"mine", lease=self.lease)
         self.created = self.rpc.range(self.key).kvs[0].create_revision
 
     def work(self):
         requests = iter([etcdrpc.LeaseKeepAliveRequest(ID=self.lease)])
-        for answer in self.rpc.lease.LeaseKeepAlive(requests, timeout=self.TTL_SECONDS / 3):
+        for answer in self.rpc.lease.LeaseKeepAlive(requests, timeout=self.RENEW_SECONDS_MAX):
             if answer.TTL == 0:
                 raise AssertionError(f"lease {self.lease:x} of {self.client_name} is gone")
             self.renewals += 1
-        self.done.wait(self.TTL_SECONDS / 3)
+        self.done.wait(self.ttl_s / 3)
 
     def check_held(self, rpc):
         kvs = rpc.range(self.key).kvs
@@ -139,15 +158,56 @@ class Holder(Client):
         assert kvs[0].lease == self.lease
 
 
+class Abandoned:
+    """Leases with a key each that nobody renews, and a watch on every node for their ends. Use as a
+    context manager around the trouble, then check()."""
+
+    PREFIX = b"/abandoned/"
+
+    def __init__(self, cluster, ttls_s):
+        self._streams = [cluster.rpc(node).watch() for node in cluster.answering()]
+        for stream in self._streams:
+            stream.create(self.PREFIX, end_of(self.PREFIX))
+        self._sent = {}
+        for number, ttl_s in enumerate(ttls_s):
+            rpc = cluster.rpc(cluster.answering()[number % len(self._streams)])
+            key = self.PREFIX + b"%d" % number
+            sent_at = time.monotonic()
+            rpc.put(key, b"", lease=rpc.grant(ttl_s).ID)
+            self._sent[key] = (sent_at, ttl_s)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for stream in self._streams:
+            stream.close()
+
+    def check(self, timeout_s):
+        """Waits for the last end, on every node; answers how long after its TTL each lease ended."""
+        ends = {}
+        for stream in self._streams:
+            mine, deadline = set(), time.monotonic() + timeout_s
+            while len(mine) < len(self._sent):
+                for event in stream.receive(max(0.01, deadline - time.monotonic())).events:
+                    if event.type == EVENT_DELETE:
+                        mine.add(event.kv.key)
+                        ends[event.kv.key] = min(ends.get(event.kv.key, stream.received_at),
+                                                 stream.received_at)  # fmt: skip
+        late = [ends[key] - sent_at - ttl_s for key, (sent_at, ttl_s) in self._sent.items()]
+        assert min(late) >= 0, f"a lease ended {-min(late):.3f} s before its time"
+        return late
+
+
 class Load:
     """Writers, a locker and holders through some of the nodes. Use as a context manager: at the end
     all are stopped, and what they saw wrong fails the test."""
 
-    def __init__(self, cluster, nodes=None, writers=3, holders=3):
+    def __init__(self, cluster, nodes=None, writers=3, holders=3, ttl_s=Holder.TTL_SECONDS):
         nodes = list(range(len(cluster))) if nodes is None else nodes
         self.writers = [Writer(cluster, nodes, f"writer{n}") for n in range(writers)]
         self.locker = Locker(cluster, nodes, "locker")
-        self.holders = [Holder(cluster, nodes, f"holder{n}") for n in range(holders)]
+        self.holders = [Holder(cluster, nodes, f"holder{n}", ttl_s=ttl_s) for n in range(holders)]
         self.clients = [*self.writers, self.locker, *self.holders]
 
     def __enter__(self):
@@ -195,3 +255,15 @@ class Load:
             own = [revision for _, revision, _ in writer.acknowledged]
             assert own == sorted(own), "revisions went back"
         return len(entries)
+
+    def check_all(self, cluster):
+        """After all nodes are back and all clients have stopped."""
+        # First what does not last: nobody renews any longer.
+        for node in cluster.answering():
+            for holder in self.holders:
+                holder.check_held(cluster.rpc(node))
+        for node in cluster.answering():
+            self.check_kept(cluster.rpc(node))
+        assert all(holder.renewals > 0 for holder in self.holders)
+        assert len(self.locker.tokens) > 0
+        cluster.wait_equal()

@@ -17,17 +17,6 @@ FAILOVER_SECONDS_MAX = either(10.0, 1.0)
 HANDOVER_SECONDS_MAX = either(5.0, 1.0)
 
 
-def check_all(cluster, load):
-    """After all nodes are back and all clients have stopped."""
-    for node in cluster.answering():
-        load.check_kept(cluster.rpc(node))
-        for holder in load.holders:
-            holder.check_held(cluster.rpc(node))
-    assert all(holder.renewals > 0 for holder in load.holders)
-    assert len(load.locker.tokens) > 0
-    cluster.wait_equal()
-
-
 @pytest.mark.seconds_max(120 + 10 * KILLS)
 def test_nothing_is_lost_when_the_leader_is_killed():
     gaps = []
@@ -43,7 +32,7 @@ def test_nothing_is_lost_when_the_leader_is_killed():
                 time.sleep(AWAY_SECONDS)
                 cluster.restart(leader)
             time.sleep(WORK_SECONDS)
-        check_all(cluster, load)
+        load.check_all(cluster)
         report(
             "leader killed", kills=KILLS, acknowledged=len(load.acknowledged()),
             failures=load.failures(), renewals=sum(holder.renewals for holder in load.holders),
@@ -73,7 +62,7 @@ def test_a_leader_that_is_asked_to_go_hands_over():
                        next_write_ms=round(gaps[-1] * 1000))  # fmt: skip
                 assert led - begun < HANDOVER_SECONDS_MAX
                 cluster.restart(leader)
-        check_all(cluster, load)
+        load.check_all(cluster)
 
 
 @pytest.mark.seconds_max(120 + 10 * STORMS)

@@ -34,11 +34,19 @@ _CRASH = re.compile(r"Assertion .* failed|AddressSanitizer|runtime error:|Segmen
 class Cluster:
     """Use as a context manager, or call start() and close()."""
 
-    def __init__(self, size=3, extra_flags=(), timing_flags=TIMING_FLAGS, kind=KIND_LEASED):
+    def __init__(
+        self, size=3, extra_flags=(), timing_flags=TIMING_FLAGS, kind=KIND_LEASED, network=None
+    ):  # fmt: skip
         self.servers = [
             Server(kind, name=f"n{index}", extra_flags=[*timing_flags, *extra_flags])
             for index in range(size)
         ]
+        self.network = network
+        if network is not None:
+            for index, server in enumerate(self.servers):
+                server.host = network.address(index)
+                server.command_prefix = network.command_in(index)
+                server.extra_flags.append("--allow-insecure")
         members = ",".join(f"{server.name}={server.peer_url}" for server in self.servers)
         for server in self.servers:
             server.initial_cluster = members
@@ -163,10 +171,10 @@ class Cluster:
             etcdrpc.StatusRequest(), timeout=STATUS_SECONDS, wait_for_ready=True
         )
 
-    def _agreed_leader(self):
-        """Who leads, if all that answer agree; else None."""
+    def _agreed_leader(self, among):
+        """Who leads, if all of these agree; else None."""
         try:
-            statuses = {index: self.status(index) for index in self.answering()}
+            statuses = {index: self.status(index) for index in among or self.answering()}
         except grpc.RpcError:
             return None
         if len({(status.leader, status.raftTerm) for status in statuses.values()}) != 1:
@@ -176,10 +184,10 @@ class Cluster:
                 return index
         return None
 
-    def leader(self, timeout_s=LEADER_SECONDS):
-        """The index of the node that all who answer take for the leader."""
+    def leader(self, timeout_s=LEADER_SECONDS, among=None):
+        """The index of the node that all who answer, or all of some, take for the leader."""
         found = wait_for(
-            lambda: [index] if (index := self._agreed_leader()) is not None else None,
+            lambda: [index] if (index := self._agreed_leader(among)) is not None else None,
             timeout_s, "a leader all agree on",
         )  # fmt: skip
         return found[0]

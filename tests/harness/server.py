@@ -1,6 +1,6 @@
 """One etcd or leased, started with the very same flags; cluster.py makes several into one.
 
-Ports and data directory are chosen anew for each server and stay its own over
+It listens on loopback, or, with another `host` and a `command_prefix`, wherever network.py put it. Ports and data directory are chosen anew for each server and stay its own over
 restart(). Ready means: /health answered that it is healthy.
 """
 import http.client
@@ -40,6 +40,8 @@ class Server:
         self.data_dir = os.path.join(self.home, "data")
         self.log_path = os.path.join(self.home, f"{kind}-{next(_names)}.log")
         self.client_port, self.peer_port = free_ports(2)
+        self.host = "127.0.0.1"
+        self.command_prefix = []
         self.initial_cluster = None  # itself alone
         self.token = "conformance"
         _servers.append(self)
@@ -48,7 +50,7 @@ class Server:
 
     @property
     def endpoint(self):
-        return f"127.0.0.1:{self.client_port}"
+        return f"{self.host}:{self.client_port}"
 
     @property
     def client_url(self):
@@ -56,7 +58,7 @@ class Server:
 
     @property
     def peer_url(self):
-        return f"http://127.0.0.1:{self.peer_port}"
+        return f"http://{self.host}:{self.peer_port}"
 
     def flags(self):
         """etcd's own flags; both kinds get exactly these."""
@@ -94,7 +96,7 @@ class Server:
         """Starts the process and waits for nothing."""
         assert self.process is None or not self.process.is_running()
         self.process = Process(
-            [binary_of(self.kind)] + [str(flag) for flag in self.flags()],
+            [*self.command_prefix, binary_of(self.kind)] + [str(flag) for flag in self.flags()],
             self.log_path,
             env={**clean_environment(), **self.env},
             cwd=self.home,
@@ -119,7 +121,7 @@ class Server:
         def listening():
             assert self.is_running(), self.log_tail()
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-                return probe.connect_ex(("127.0.0.1", self.client_port)) == 0
+                return probe.connect_ex((self.host, self.client_port)) == 0
 
         wait_for(listening, timeout_s, f"{self.kind} listening")
 
@@ -199,7 +201,7 @@ class Server:
 
     def http_get(self, path, timeout_s=2.0):
         """(status, body) of a plain GET on the client port."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.client_port, timeout=timeout_s)
+        connection = http.client.HTTPConnection(self.host, self.client_port, timeout=timeout_s)
         try:
             connection.request("GET", path)
             response = connection.getresponse()

@@ -1,5 +1,7 @@
 #include "peers_fixture.h"
 
+#include <netinet/tcp.h>
+
 static struct peer_dial *dial(const char *address, struct dialled *out_dialled) {
     struct peer_hello hello = a_hello(A, B, PEER_FOR_LINK);
     *out_dialled = (struct dialled){0};
@@ -121,12 +123,26 @@ static void a_peer_that_never_answers_is_given_up(void **state) {
     close(listener);
 }
 
+static void a_connection_that_nobody_acknowledges_ends_soon(void **state) {
+    struct dialled dialled;
+    dial(b.address, &dialled);
+    WAIT_UNTIL(dialled.n == 1);
+    uv_os_fd_t fd;
+    unsigned silence_ms = 0;
+    socklen_t size = sizeof silence_ms;
+    assert_int_equal(uv_fileno((uv_handle_t *)dialled.stream, &fd), 0);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, &size), 0);
+    assert_int_equal(silence_ms, PEER_SILENCE_MS_MAX);
+    close_stream(dialled.stream);
+}
+
 #define PEERS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         PEERS_TEST(a_dial_can_be_cancelled_at_every_stage),
         PEERS_TEST(cancelled_at_any_turn_a_dial_ends_once),
+        PEERS_TEST(a_connection_that_nobody_acknowledges_ends_soon),
         PEERS_TEST(what_cannot_be_reached_is_told),
         PEERS_TEST(a_peer_that_hangs_up_or_answers_nonsense_is_told),
         PEERS_TEST(a_peer_that_never_answers_is_given_up),
