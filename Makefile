@@ -24,7 +24,6 @@ test: ## every test, the last line is the count
 	@BUILD=$(BUILD) tools/run-tests
 
 accept: build ## what was promised of one node, line by line, with figures
-	@ninja -C $(BUILD) lease-load
 	@LEASED=$(CURDIR)/$(BUILD)/leased tools/accept $(LINES)
 
 asan: ## the Meson tests under AddressSanitizer and UBSan, in build-asan

@@ -179,15 +179,28 @@ struct bench_tally *bench_tally_add(struct bench *bench, const char *name) {
     return tally;
 }
 
-static void read_server(struct bench *bench, struct process_usage *out_usage) {
-    size_t n_read = process_usage_read_all(bench->pids, bench->n_pids, out_usage);
-    if (n_read == 0 && bench->n_pids > 0) {
-        bench_die("--server-pid %d: no such process, or it may not be read", (int)bench->pids[0]);
+void bench_record(struct bench *bench, struct bench_tally *tally, uint64_t due_ns,
+                  uint64_t now_ns) {
+    if (bench->begin_ns == 0) {
+        return; /* warm-up */
+    }
+    if (bench->is_measuring) {
+        tally->count++;
+    }
+    bool was_due_within =
+        due_ns >= bench->begin_ns && (bench->end_ns == 0 || due_ns < bench->end_ns);
+    if (was_due_within) {
+        histogram_add(tally->latency_ns, now_ns - due_ns);
     }
 }
 
 void bench_measure_begin(struct bench *bench) {
-    read_server(bench, &bench->server_begin);
+    for (size_t i = 0; i < bench->n_pids; i++) {
+        if (!process_usage_read(bench->pids[i], &bench->servers_begin[i])) {
+            bench_die("--server-pid %d: no such process, or it may not be read",
+                      (int)bench->pids[i]);
+        }
+    }
     bench->own_cpu_begin_seconds = process_usage_own_cpu_seconds();
     bench->begin_ns = clock_boottime_ns();
     bench->is_measuring = true;
@@ -196,8 +209,28 @@ void bench_measure_begin(struct bench *bench) {
 void bench_measure_end(struct bench *bench) {
     bench->end_ns = clock_boottime_ns();
     bench->own_cpu_seconds = process_usage_own_cpu_seconds() - bench->own_cpu_begin_seconds;
-    read_server(bench, &bench->server_end);
     bench->is_measuring = false;
+    for (size_t i = 0; i < bench->n_pids; i++) {
+        struct process_usage usage;
+        /* One that was killed meanwhile cannot be asked what it used. */
+        if (process_usage_read(bench->pids[i], &usage)) {
+            bench->server_begin.cpu_seconds += bench->servers_begin[i].cpu_seconds;
+            bench->server_begin.rss_bytes += bench->servers_begin[i].rss_bytes;
+            bench->server_end.cpu_seconds += usage.cpu_seconds;
+            bench->server_end.rss_bytes += usage.rss_bytes;
+        }
+    }
+}
+
+uint64_t bench_server_rss_bytes(const struct bench *bench) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < bench->n_pids; i++) {
+        struct process_usage usage;
+        if (process_usage_read(bench->pids[i], &usage)) {
+            sum += usage.rss_bytes;
+        }
+    }
+    return sum;
 }
 
 double bench_seconds(const struct bench *bench) {

@@ -33,14 +33,25 @@ struct bench_workload {
     const char *takes[BENCH_TAKES_MAX];
     int64_t clients_default;
     int64_t connections_default;
+    bool connects_itself; /* bench->connections stays empty */
+    bool needs_pid;
     void (*run)(struct bench *bench);
 };
 
 extern const struct bench_workload bench_grant;
+extern const struct bench_workload bench_fill_workload;
 extern const struct bench_workload bench_keepalive;
 extern const struct bench_workload bench_put;
 extern const struct bench_workload bench_range;
 extern const struct bench_workload bench_txn;
+extern const struct bench_workload bench_watch;
+extern const struct bench_workload bench_lock;
+extern const struct bench_workload bench_mixed;
+extern const struct bench_workload bench_expire;
+extern const struct bench_workload bench_lateness;
+extern const struct bench_workload bench_memory;
+extern const struct bench_workload bench_failover;
+extern const struct bench_workload bench_connections;
 
 /* What was counted and timed of one kind of operation, within the window. */
 struct bench_tally {
@@ -77,7 +88,8 @@ struct bench {
     bool is_measuring;
     uint64_t begin_ns;
     uint64_t end_ns; /* 0 before its end */
-    struct process_usage server_begin;
+    struct process_usage servers_begin[PROCESS_USAGE_PIDS_MAX];
+    struct process_usage server_begin; /* the sum of those that lived to the end */
     struct process_usage server_end;
     double own_cpu_begin_seconds;
     double own_cpu_seconds;
@@ -116,9 +128,15 @@ struct bytes bench_value(struct bench *bench, size_t size_default);
 
 struct bench_tally *bench_tally_add(struct bench *bench, const char *name);
 
+/* An operation that was due at `due_ns` was answered now: it counts for the rate when the window is
+ * open, and its time belongs to the window in which it was due. */
+void bench_record(struct bench *bench, struct bench_tally *tally, uint64_t due_ns, uint64_t now_ns);
+
 /* Opens and closes the window in which server and tool are measured. */
 void bench_measure_begin(struct bench *bench);
 void bench_measure_end(struct bench *bench);
+/* The servers' resident memory now. */
+uint64_t bench_server_rss_bytes(const struct bench *bench);
 double bench_seconds(const struct bench *bench);
 
 /* Run the loop: until `done` gives true (false: the time was up first), and for a time. */

@@ -90,31 +90,15 @@ static uint64_t take_due(struct bench_driver *driver) {
     return due_ns;
 }
 
-/* An operation belongs to the window in which it was due; one that is answered within it counts for
- * the rate, whenever it was due. */
-static void count(struct bench_client *client, uint64_t now_ns) {
-    struct bench_driver *driver = client->driver;
-    struct bench *bench = driver->bench;
-    driver->done++;
-    if (driver->phase == PHASE_WARM_UP) {
-        return;
-    }
-    if (driver->phase == PHASE_WINDOW) {
-        client->tally->count++;
-    }
-    bool was_due_within =
-        client->due_ns >= bench->begin_ns && (bench->end_ns == 0 || client->due_ns < bench->end_ns);
-    if (was_due_within) {
-        histogram_add(client->tally->latency_ns, now_ns - client->due_ns);
-    }
-}
-
 void bench_driver_done(struct bench_client *client) {
     struct bench_driver *driver = client->driver;
     uint64_t now_ns = clock_boottime_ns();
     assert(driver->n_busy > 0);
     driver->n_busy--;
-    count(client, now_ns);
+    driver->done++;
+    if (client->tally != NULL) {
+        bench_record(driver->bench, client->tally, client->due_ns, now_ns);
+    }
     if (driver->phase == PHASE_DRAIN) {
         if (driver->n_busy == 0) {
             uv_stop(&driver->bench->cli->loop);

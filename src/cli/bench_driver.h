@@ -17,7 +17,8 @@ struct bench_driver;
 struct bench_client {
     struct bench_driver *driver;
     struct lease_client *connection;
-    struct bench_tally *tally; /* where its operations count; may be changed before each start */
+    struct bench_tally *tally; /* where its operations count; the workload may change it, also to
+                                  NULL when it records them itself */
     size_t index;
     uint64_t due_ns; /* of the operation under way */
     void *context;   /* the workload's */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "cli/progress.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -108,6 +109,12 @@ static void start_next(struct worker *worker) {
         put_next(worker);
         return;
     }
+    if (fill->is_granted) {
+        worker->lease = fill->first_id + (int64_t)worker->index;
+        worker->keys_left = fill->n_keys;
+        put_next(worker);
+        return;
+    }
     worker->sent_ns = clock_boottime_ns();
     worker->ttl_seconds = ttl_of(worker);
     int64_t id = fill->first_id != 0 ? fill->first_id + (int64_t)worker->index : 0;
@@ -122,7 +129,8 @@ void bench_fill_run(struct bench_fill *fill) {
                               .total = fill->n_leases > 0 ? fill->n_leases : fill->n_keys};
     size_t n_workers = bench->n_connections * DEPTH;
     struct worker *workers = bench_allocate(n_workers, sizeof *workers);
-    progress_init(&filling.progress, fill->n_leases > 0 ? "leases granted" : "keys written");
+    progress_init(&filling.progress,
+                  fill->n_leases > 0 && !fill->is_granted ? "leases granted" : "keys written");
     for (size_t i = 0; i < n_workers; i++) {
         workers[i].filling = &filling;
         workers[i].connection = bench->connections[i % bench->n_connections];
@@ -133,6 +141,14 @@ void bench_fill_run(struct bench_fill *fill) {
     }
     progress_end(&filling.progress);
     free(workers);
+}
+
+void bench_fill_attach(struct bench_fill *fill, uint64_t n_keys) {
+    assert(fill->first_id != 0);
+    assert(fill->n_keys == 0);
+    fill->is_granted = true;
+    fill->n_keys = n_keys;
+    bench_fill_run(fill);
 }
 
 int64_t bench_fill_first_id(void) {

@@ -23,11 +23,15 @@ struct bench_fill {
     uint64_t *earliest_ns; /* NULL, or when each may end at the earliest: sent + TTL */
 
     /* Found. */
+    bool is_granted;    /* attach only */
     uint64_t latest_ns; /* the largest of answered + TTL: by then every lease is due */
 };
 
 /* Key i of lease l is bench_key(l * n_keys + i). Uses bench->connections. */
 void bench_fill_run(struct bench_fill *fill);
+
+/* Afterwards: attaches this many keys to each of the leases, which must have had none. */
+void bench_fill_attach(struct bench_fill *fill, uint64_t n_keys);
 
 /* An id to count up from, unlike that of any other run. */
 int64_t bench_fill_first_id(void);

@@ -1,5 +1,11 @@
-/* `lease bench grant`: leases without keys. They stay on the server until their TTL ends. */
+/*
+ * `lease bench grant`: leases without keys, as fast as they are answered or at a rate; and `fill`,
+ * a fixed number of them. They stay on the server until their TTL ends.
+ */
 #include "cli/bench_driver.h"
+#include "cli/bench_fill.h"
+
+#include <inttypes.h>
 
 static int64_t ttl_seconds;
 
@@ -29,4 +35,33 @@ const struct bench_workload bench_grant = {
     .clients_default = 100,
     .connections_default = 4,
     .run = run,
+};
+
+/* ---- fill ---------------------------------------------------------------------------------------
+ */
+
+static void run_fill(struct bench *bench) {
+    struct bench_fill fill = {
+        .bench = bench,
+        .n_leases = (uint64_t)bench_option(bench, "--leases", 10000, 1, BENCH_COUNT_MAX),
+        .n_keys = (uint64_t)bench_option(bench, "--keys-per-lease", 0, 0, 1000000),
+        .value = bench_value(bench, 16),
+        .ttl_seconds = bench_option(bench, "--ttl", 600, 1, INT32_MAX),
+    };
+    bench_measure_begin(bench);
+    bench_fill_run(&fill);
+    bench_measure_end(bench);
+    bench_fact(bench, "leases", json_integer((json_int_t)fill.n_leases), "granted",
+               "%" PRIu64 " leases with %" PRIu64 " keys each, %.0f leases/s", fill.n_leases,
+               fill.n_keys, (double)fill.n_leases / bench_seconds(bench));
+    bench_fact(bench, "keys_per_lease", json_integer((json_int_t)fill.n_keys), NULL, "%s", "");
+}
+
+const struct bench_workload bench_fill_workload = {
+    .name = "fill",
+    .help = "grant a number of leases and leave them: a server to look at",
+    .takes = {"--leases", "--keys-per-lease", "--value-size", "--ttl"},
+    .clients_default = 1,
+    .connections_default = 4,
+    .run = run_fill,
 };

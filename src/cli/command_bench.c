@@ -14,7 +14,9 @@
 #define RATE_MAX 1e8
 
 static const struct bench_workload *const workloads[] = {
-    &bench_grant, &bench_keepalive, &bench_put, &bench_range, &bench_txn,
+    &bench_grant,  &bench_keepalive, &bench_put,         &bench_range,         &bench_txn,
+    &bench_watch,  &bench_lock,      &bench_mixed,       &bench_expire,        &bench_lateness,
+    &bench_memory, &bench_failover,  &bench_connections, &bench_fill_workload,
 };
 #define N_WORKLOADS (sizeof workloads / sizeof workloads[0])
 
@@ -34,6 +36,11 @@ static const struct option_entry options[] = {
     {"--keys", 0, "N", "different keys (10000)"},
     {"--value-size", 0, "BYTES", "of each value"},
     {"--serializable", 0, NULL, "range: from the node's own memory, perhaps stale"},
+    {"--locks", 0, "N", "how many locks are contended for (1)"},
+    {"--settle", 0, "TIME", "how long memory may settle before it is read (5s)"},
+    {"--stagger", 0, "TIME", "start one lease every so often (500ms)"},
+    {"--give-up", 0, "TIME", "how long to wait for the end (120s; failover 30s)"},
+    {"--kill", 0, "COMMAND", "what kills a node, instead of SIGKILL to the leader's process"},
     {NULL, 0, NULL, NULL},
 };
 /* The first of the table are for all. */
@@ -104,6 +111,9 @@ static void take_options(struct bench *bench) {
         bench_usage(bench, "--server-pid %s: process ids with commas, at most %d, are needed", pids,
                     PROCESS_USAGE_PIDS_MAX);
     }
+    if (workload->needs_pid && bench->n_pids == 0) {
+        bench_usage(bench, "--server-pid is needed");
+    }
 }
 
 /* Thousands of connections are ordinary here. */
@@ -140,13 +150,15 @@ static enum cli_exit run(struct cli *cli) {
     raise_file_limit();
     size_t n_connections = (size_t)bench_option(
         &bench, "--connections", bench.workload->connections_default, 1, BENCH_CONNECTIONS_MAX);
-    bench_connect_all(&bench, n_connections);
+    if (!bench.workload->connects_itself) {
+        bench_connect_all(&bench, n_connections);
+    }
     bench.workload->run(&bench);
     bench_report(&bench);
     if (bench.plot != NULL) {
         plot(&bench);
     }
-    for (size_t i = 0; i < bench.n_connections; i++) {
+    for (size_t i = 0; bench.connections != NULL && i < bench.n_connections; i++) {
         lease_client_destroy(bench.connections[i]);
     }
     for (size_t i = 0; i < bench.n_tallies; i++) {

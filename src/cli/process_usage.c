@@ -38,21 +38,6 @@ bool process_usage_read(pid_t pid, struct process_usage *out_usage) {
     return true;
 }
 
-size_t process_usage_read_all(const pid_t *pids, size_t n_pids, struct process_usage *out_usage) {
-    struct process_usage sum = {0};
-    size_t n_read = 0;
-    for (size_t i = 0; i < n_pids; i++) {
-        struct process_usage one;
-        if (process_usage_read(pids[i], &one)) {
-            sum.cpu_seconds += one.cpu_seconds;
-            sum.rss_bytes += one.rss_bytes;
-            n_read++;
-        }
-    }
-    *out_usage = sum;
-    return n_read;
-}
-
 double process_usage_own_cpu_seconds(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

@@ -16,9 +16,6 @@ struct process_usage {
 
 /* False: there is no such process, or it may not be read. */
 bool process_usage_read(pid_t pid, struct process_usage *out_usage);
-/* The sum of several; those that are gone count nothing. Gives how many were read. */
-size_t process_usage_read_all(const pid_t *pids, size_t n_pids, struct process_usage *out_usage);
-
 double process_usage_own_cpu_seconds(void);
 
 /* "12,34" to pids. False: not of that form, or more than PROCESS_USAGE_PIDS_MAX. */

@@ -19,7 +19,7 @@ from crash_watcher import Watcher
 
 from harness import KIND_LEASED, Server, wait_for
 from harness.acceptance import ACCEPTANCE, either, report
-from harness.kinds import load_tool
+from harness.kinds import lease_tool
 from harness.rpc import Rpc
 
 ROUNDS = int(os.environ.get("LEASED_CRASH_ROUNDS", either(8, 200)))
@@ -150,7 +150,8 @@ def first_answer_seconds(server):
 def test_a_hundred_thousand_leases_are_back_at_once():
     with Server(KIND_LEASED) as server:
         subprocess.run(
-            [load_tool(), "grants", str(RESTART_LEASES), "--keys", "--endpoint", server.endpoint],
+            [lease_tool(), "bench", "fill", "--leases", str(RESTART_LEASES),
+             "--keys-per-lease", "1", "--endpoint", server.endpoint],
             check=True, timeout=60, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         seconds = []

@@ -19,7 +19,7 @@ from harness.http2_frames import (
     CONTINUATION, HEADERS, PREFACE, Connection, Ended, Reset, call, frame,
     headers, ping, rst_stream, settings, window_update,
 )  # fmt: skip
-from harness.kinds import load_tool
+from harness.kinds import lease_tool
 from harness.rpc import Rpc
 from harness.watch_messages import WatchRequest
 
@@ -344,8 +344,8 @@ def many_files():
 def test_idle_connections_cost_little_and_hold_nobody_up(many_files, server):
     before = server.rss_bytes()
     load = subprocess.Popen(
-        [load_tool(), "idle-connections", str(IDLE_CONNECTIONS), "--seconds", "8",
-         "--endpoint", server.endpoint], stdout=subprocess.PIPE, text=True,
+        [lease_tool(), "bench", "connections", "--connections", str(IDLE_CONNECTIONS),
+         "--duration", "8s", "--endpoint", server.endpoint], stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         wait_for(

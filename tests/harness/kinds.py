@@ -37,11 +37,11 @@ def binary_of(kind):
     return path
 
 
-def load_tool():
-    """Path of lease-load, which is built beside leased."""
-    path = pathlib.Path(binary_of(KIND_LEASED)).with_name("lease-load")
+def lease_tool():
+    """Path of lease, which is built beside leased."""
+    path = pathlib.Path(binary_of(KIND_LEASED)).with_name("lease")
     if not os.access(path, os.X_OK):
-        raise FileNotFoundError(f"no executable {path}: run `ninja -C {path.parent} lease-load`")
+        raise FileNotFoundError(f"no executable {path}: run `ninja -C {path.parent} lease`")
     return str(path)
 
 

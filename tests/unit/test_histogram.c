@@ -40,6 +40,41 @@ static void quantiles_are_within_one_percent(void **state) {
     }
 }
 
+static void every_number_is_within_one_percent_of_its_bucket(void **state) {
+    /* Around each power of two, where the width of the buckets changes. */
+    for (unsigned shift = 0; shift < 63; shift++) {
+        for (int64_t offset = -3; offset <= 3; offset++) {
+            uint64_t number = (UINT64_C(1) << shift) + (uint64_t)offset;
+            if (number > INT64_MAX) {
+                continue; /* below zero */
+            }
+            histogram = (struct histogram){0};
+            histogram_add(&histogram, number);
+            histogram_add(&histogram, UINT64_MAX); /* so that the largest does not cap it */
+            uint64_t found = histogram_quantile(&histogram, 500000);
+            assert_true(found >= number);
+            assert_true((double)(found - number) <= 0.01 * (double)number);
+        }
+    }
+}
+
+static void far_quantiles_are_told_apart(void **state) {
+    for (uint64_t i = 1; i <= 1000000; i++) {
+        histogram_add(&histogram, i <= 999000 ? 1 : i <= 999990 ? 1000 : 100000);
+    }
+    assert_int_equal(histogram_quantile(&histogram, 999000), 1);
+    assert_in_range(histogram_quantile(&histogram, 999001), 1000, 1008);
+    assert_in_range(histogram_quantile(&histogram, 999990), 1000, 1008);
+    assert_int_equal(histogram_quantile(&histogram, 999991), 100000);
+}
+
+static void the_mean_is_exact(void **state) {
+    assert_true(histogram_mean(&histogram) == 0.0);
+    histogram_add(&histogram, 1000001);
+    histogram_add(&histogram, 2000003);
+    assert_true(histogram_mean(&histogram) == 1500002.0);
+}
+
 static void the_largest_numbers_have_a_bucket(void **state) {
     histogram_add(&histogram, 0);
     histogram_add(&histogram, UINT64_MAX);
@@ -66,6 +101,9 @@ int main(void) {
         cmocka_unit_test_setup(an_empty_one_gives_zero, empty),
         cmocka_unit_test_setup(one_number_is_every_percentile, empty),
         cmocka_unit_test_setup(quantiles_are_within_one_percent, empty),
+        cmocka_unit_test_setup(every_number_is_within_one_percent_of_its_bucket, empty),
+        cmocka_unit_test_setup(far_quantiles_are_told_apart, empty),
+        cmocka_unit_test_setup(the_mean_is_exact, empty),
         cmocka_unit_test_setup(the_largest_numbers_have_a_bucket, empty),
         cmocka_unit_test_setup(sums_are_as_if_added_one_by_one, empty),
     };
