@@ -319,6 +319,7 @@ void command_encode(struct buffer *buffer, const struct command *command) {
         buffer_put_u8(buffer, (uint8_t)command->alarm.alarm);
         return;
     case COMMAND_BARRIER:
+        buffer_put_varint(buffer, command->barrier.term);
         return;
     }
     assert(!"command type");
@@ -378,6 +379,7 @@ enum status command_decode(struct reader *reader, struct arena *arena,
         }
         break;
     case COMMAND_BARRIER:
+        command.barrier.term = reader_get_varint(reader);
         break;
     default:
         reader->failed = true;

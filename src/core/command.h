@@ -24,7 +24,7 @@ enum command_type {
     COMMAND_LEASE_CHECKPOINT = 8,
     COMMAND_LEASE_SET_TTL = 9,
     COMMAND_ALARM = 10,
-    COMMAND_BARRIER = 11 /* changes nothing: the first entry of a term, or a round trip */
+    COMMAND_BARRIER = 11 /* the first entry of a term: checkpoints every lease */
 };
 
 /* Checked by whoever proposes. */
@@ -67,6 +67,9 @@ struct command {
             int64_t id;
             int64_t ttl_ms;
         } set_ttl;
+        struct {
+            uint64_t term; /* of no effect in any other */
+        } barrier;
         struct {
             bool activate;
             uint64_t member_id;

@@ -175,11 +175,14 @@ static void write_slot(struct lease_pages *pages, uint32_t handle,
                        const struct lease_facts *facts) {
     struct lease_facts_page *page = own_page(pages, handle);
     unsigned slot = handle % LEASE_PAGE_SLOTS;
-    page->slots[slot] =
-        (struct lease_fact){.id = facts->id, .ttl_ms = facts->ttl_ms, .epoch = facts->epoch};
+    bool is_noted_full = facts->checkpoint_ms != 0 && facts->checkpoint_ms == facts->ttl_ms;
+    page->slots[slot] = (struct lease_fact){.id = facts->id,
+                                            .ttl_ms = facts->ttl_ms,
+                                            .epoch = facts->epoch,
+                                            .is_noted_full = is_noted_full};
     set_rare(pages, page, slot,
              &(struct lease_rare){.parent_id = facts->parent_id,
-                                  .checkpoint_ms = facts->checkpoint_ms,
+                                  .checkpoint_ms = is_noted_full ? 0 : facts->checkpoint_ms,
                                   .class = facts->class});
 }
 
@@ -243,6 +246,9 @@ bool lease_facts_page_get(const struct lease_facts_page *page, unsigned slot,
         out_facts->parent_id = page->rare[slot].parent_id;
         out_facts->checkpoint_ms = page->rare[slot].checkpoint_ms;
         out_facts->class = page->rare[slot].class;
+    }
+    if (fact->is_noted_full) {
+        out_facts->checkpoint_ms = fact->ttl_ms;
     }
     return true;
 }

@@ -25,6 +25,7 @@ struct lease_fact {
     int64_t id; /* 0: the slot is free */
     int64_t ttl_ms;
     uint32_t epoch;
+    bool is_noted_full; /* its checkpoint is its TTL: every lease has that when a term begins */
 };
 
 /* What most leases have none of. */
@@ -47,6 +48,8 @@ struct lease_local {
     struct record *first_key;
     uint32_t next; /* in the chain of the index, or of the free slots of the page */
     bool is_expiring;
+    bool is_being_noted; /* a checkpoint of it is on its way */
+    uint8_t stage;       /* what its timer is armed for: see lease_deadlines.c */
 };
 
 /* Links of lease_family.h. */

@@ -26,6 +26,7 @@ void lease_table_destroy(struct lease_table *table) {
         return;
     }
     timing_wheel_destroy(table->wheel);
+    lease_checkpoints_clear(table);
     lease_index_clear(&table->index);
     lease_pages_clear(&table->pages);
     free(table->ended);
@@ -38,7 +39,7 @@ size_t lease_table_count(const struct lease_table *table) {
 
 size_t lease_table_bytes(const struct lease_table *table) {
     return sizeof *table + LEASE_ENDED_MAX * sizeof table->ended[0] + table->pages.bytes +
-           lease_index_bytes(&table->index);
+           lease_index_bytes(&table->index) + table->overdue.capacity * sizeof(int64_t);
 }
 
 static uint32_t find(const struct lease_table *table, int64_t id) {
@@ -148,25 +149,14 @@ enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t t
     facts.checkpoint_ms = 0;
     facts.epoch = ++table->epoch;
     lease_pages_set(&table->pages, handle, &facts);
-    lease_pages_local(&table->pages, handle)->is_expiring = false;
+    /* An expiry or a checkpoint on its way was for another epoch. */
+    struct lease_local *lease = lease_pages_local(&table->pages, handle);
+    lease->is_expiring = false;
+    lease->is_being_noted = false;
+    if (table->wheel == NULL) {
+        lease->timer.due_ms = 0;
+    }
     lease_deadlines_start(table, handle, ttl_ms, now_ms);
-    return STATUS_OK;
-}
-
-enum status lease_table_checkpoint(struct lease_table *table, int64_t id, int64_t remaining_ms) {
-    if (remaining_ms < 0) {
-        return STATUS_INVALID;
-    }
-    uint32_t handle = find(table, id);
-    if (handle == LEASE_NONE) {
-        return STATUS_LEASE_NOT_FOUND;
-    }
-    struct lease_facts facts;
-    lease_pages_get(&table->pages, handle, &facts);
-    if (facts.checkpoint_ms != remaining_ms) {
-        facts.checkpoint_ms = remaining_ms;
-        lease_pages_set(&table->pages, handle, &facts);
-    }
     return STATUS_OK;
 }
 

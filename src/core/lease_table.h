@@ -66,9 +66,12 @@ enum status lease_table_end(struct lease_table *table, int64_t id, enum lease_en
  * lease was taken for expiry: that was for another epoch. */
 enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t ttl_ms,
                                 uint64_t now_ms);
-/* Notes the remaining time of a lease for the next leader; 0 clears it.
- * STATUS_LEASE_NOT_FOUND. */
-enum status lease_table_checkpoint(struct lease_table *table, int64_t id, int64_t remaining_ms);
+/* Notes the remaining time of a lease for the next leader, counted from now_ms on this node's own
+ * clock; 0 clears it. STATUS_LEASE_NOT_FOUND. */
+enum status lease_table_checkpoint(struct lease_table *table, int64_t id, int64_t remaining_ms,
+                                   uint64_t now_ms);
+/* A term begins: every lease that has no checkpoint gets one of its full TTL. */
+void lease_table_checkpoint_all(struct lease_table *table, uint64_t now_ms);
 
 /* Ties a live record to the lease it names, or unties it. Constant time. Attaching to a missing
  * lease: STATUS_LEASE_NOT_FOUND. A record with lease_id 0 is left alone. */
@@ -101,8 +104,8 @@ size_t lease_table_ended(const struct lease_table *table, struct lease_ended *ou
 
 /* --- Deadlines, on the leader only. --- */
 
-/* Starts to count: every lease gets its full TTL from now_ms, or its checkpoint when it has one
- * (checkpoint never makes it longer). */
+/* Starts to count: every lease gets its full TTL from now_ms, or what is left of its checkpoint when
+ * it has one (a checkpoint never makes it longer). */
 void lease_table_lead(struct lease_table *table, uint64_t now_ms);
 void lease_table_follow(struct lease_table *table);
 bool lease_table_is_leading(const struct lease_table *table);
@@ -110,8 +113,8 @@ bool lease_table_is_leading(const struct lease_table *table);
 /* Counts a lease anew from now_ms. STATUS_LEASE_NOT_FOUND; STATUS_NO_LEADER when not leading;
  * STATUS_PENDING when its expiry has been taken for proposal already (lease_table_take_expired):
  * wait for its end.
- * `out_ttl_ms`: the full TTL. `out_checkpointed`: true when a checkpoint stands that must be
- * cleared through the log before the renewal is acknowledged. */
+ * `out_ttl_ms`: the full TTL. `out_checkpointed`: true when a checkpoint stands, or is on its way,
+ * that must be cleared through the log before the renewal is acknowledged. */
 enum status lease_table_renew(struct lease_table *table, int64_t id, uint64_t now_ms,
                               int64_t *out_ttl_ms, bool *out_checkpointed);
 
@@ -121,14 +124,30 @@ enum status lease_table_remaining(const struct lease_table *table, int64_t id, u
                                   int64_t *out_remaining_ms);
 
 /* Takes at most `capacity` leases whose deadline has passed, marks them as expiring, and writes
- * their ids in ascending order. Returns how many; `capacity` means that there may be more, and so
- * does lease_table_next_ms() <= now_ms afterwards (the work of one call is bounded). Never early.
+ * their ids in ascending order. Returns how many. The work of one call is bounded: there may be more
+ * when lease_table_next_ms() <= now_ms afterwards. Never early.
  * A lease that was taken is not given out again unless lease_table_untake() is called. */
 size_t lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
                                 size_t capacity);
 /* The proposal failed: the lease is due again at once (or, if its TTL was changed meanwhile, when
  * that is over). Harmless when it is gone. */
 void lease_table_untake(struct lease_table *table, int64_t id);
+
+/* Leases that have not been renewed for half of their TTL, then for three quarters and seven
+ * eighths: the next leader must learn of it, or it would give them their full TTL. Found by
+ * lease_table_take_expired(); a new leader finds those whose checkpoint it has counted down. */
+struct lease_overdue {
+    int64_t id;
+    int64_t remaining_ms;
+    uint32_t epoch;
+};
+bool lease_table_has_overdue(const struct lease_table *table);
+/* Takes at most `capacity`, with ids in ascending order. Until lease_table_noted() is called, a
+ * renewal of one of them says that it is checkpointed. */
+size_t lease_table_take_overdue(struct lease_table *table, uint64_t now_ms,
+                                struct lease_overdue *out_overdue, size_t capacity);
+/* Its checkpoint was applied, or will never be. */
+void lease_table_noted(struct lease_table *table, int64_t id, uint32_t epoch);
 
 /* A time at which to call lease_table_take_expired() again: not later than the next deadline, but
  * perhaps earlier. UINT64_MAX: none. */

@@ -15,16 +15,34 @@ struct lease_table {
     struct lease_ended *ended;
     uint64_t n_ended;
     uint32_t epoch; /* the newest given */
+    /* Leases to be checkpointed, oldest first; some may be gone or renewed by now. */
+    struct {
+        int64_t *ids;
+        size_t begin;
+        size_t end;
+        size_t capacity;
+    } overdue;
 };
 
 /* --- lease_deadlines.c --- */
 
-/* Counts a lease from now_ms for at most its TTL; nothing happens while not leading. */
+/* The moment after which a time of `ttl_ms`, counted from now_ms, is over for certain. */
+uint64_t lease_deadline(uint64_t now_ms, int64_t ttl_ms);
+/* Counts a lease from now_ms for its TTL; nothing happens while not leading. */
 void lease_deadlines_start(struct lease_table *table, uint32_t handle, int64_t ttl_ms,
                            uint64_t now_ms);
+/* When the lease is due: on the leader, or as counted from its checkpoint. 0: not known. */
+uint64_t lease_deadlines_due_ms(const struct lease_table *table, uint32_t handle);
 /* The lease ends. */
 void lease_deadlines_stop(struct lease_table *table, uint32_t handle);
 void lease_deadlines_validate(const struct lease_table *table);
+
+/* --- lease_checkpoints.c --- */
+
+/* The lease has been without renewal for so long that the next leader should know. */
+void lease_checkpoints_add(struct lease_table *table, int64_t id);
+/* Forgets what was added. */
+void lease_checkpoints_clear(struct lease_table *table);
 
 /* --- lease_table.c --- */
 

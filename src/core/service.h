@@ -77,7 +77,7 @@ enum status service_move_leader(struct service *service, struct service_transfer
 
 /* The state, for reading in this turn (after a service_read, when it must be linearizable). */
 struct state_machine *service_state(struct service *service);
-/* The time that deadlines run on. */
+/* Monotonic time. */
 uint64_t service_now_ms(struct service *service);
 
 /* A whole snapshot made off the loop. */
@@ -111,6 +111,7 @@ struct service_info {
     uint64_t commands;   /* in those entries */
     uint64_t renewals;   /* since the start */
     uint64_t expired;    /* leases, since the start */
+    uint64_t checkpoints; /* of leases that were not renewed in time, since the start */
     /* How late leases expired, from deadline to applied; upper bounds in
      * service_lateness_bounds_ms, the last bucket is open. */
     uint64_t lateness_buckets[12];

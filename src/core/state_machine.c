@@ -108,7 +108,7 @@ static void apply_checkpoint(struct state_machine *machine, const struct command
     for (size_t i = 0; i < command->checkpoint.n; i++) {
         if (lease_is_meant(machine, command->checkpoint.ids[i], command->checkpoint.epochs[i])) {
             (void)lease_table_checkpoint(machine->leases, command->checkpoint.ids[i],
-                                         command->checkpoint.remaining_ms[i]);
+                                         command->checkpoint.remaining_ms[i], context->now_ms);
         }
     }
 }
@@ -235,6 +235,9 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         outcome.status = apply_alarm(machine, command);
         break;
     case COMMAND_BARRIER:
+        if (command->barrier.term == context->term) {
+            lease_table_checkpoint_all(machine->leases, context->now_ms);
+        }
         break;
     }
     outcome.revision = key_store_revision(machine->keys);

@@ -43,6 +43,7 @@ static void send_pings(struct service *service, uint64_t now_ms) {
     struct peer_frame ping = {.type = PEER_PING};
     ping.ping.term = service->lease.term;
     ping.ping.sent_ms = now_ms;
+    ping.ping.is_authority = cluster_is_authority(service, now_ms);
     for (size_t i = 0; i < service->lease.n_others; i++) {
         (void)peers_send(service->peers, service->lease.voters[i].id, &ping);
     }
@@ -58,7 +59,12 @@ static void on_ping(struct service *service, uint64_t from_id, const struct peer
     }
     struct leader_word word = {from_id, frame->ping.term, frame->ping.sent_ms};
     voter_promise_make(&service->promise, &word, clock_boottime_ms());
-    struct peer_frame pong = {.type = PEER_PONG, .pong = frame->ping};
+    if (frame->ping.is_authority) {
+        expiry_leader_seen(service, clock_boottime_ms());
+    }
+    struct peer_frame pong = {.type = PEER_PONG};
+    pong.pong.term = frame->ping.term;
+    pong.pong.sent_ms = frame->ping.sent_ms;
     (void)peers_send(service->peers, from_id, &pong);
 }
 
@@ -276,12 +282,10 @@ void cluster_turn(struct service *service) {
         service->last_leader_id = leader_id;
         questions_ask_again(service);
     }
-    /* While there was no quorum nobody could renew, so nothing ran out (safety rule 9). */
-    bool is_authority = cluster_is_authority(service, now_ms);
-    if (is_authority && !service->was_authority) {
-        lease_table_lead(state_machine_leases(service->machine), now_ms);
+    service->was_authority = cluster_is_authority(service, now_ms);
+    if (service->was_authority && !cluster_is_alone(service)) {
+        expiry_leader_seen(service, now_ms);
     }
-    service->was_authority = is_authority;
     questions_turn(service, leader_id, now_ms);
     if (cluster_is_alone(service)) {
         return;

@@ -76,7 +76,7 @@ static uint64_t oldest_wait_ms(const struct service *service, uint64_t now_ms) {
 
 static void disk_watch_tick(uv_timer_t *timer) {
     struct service *service = timer->data;
-    if (service->failed || service->disk_probing || service->is_stalled) {
+    if (service->failed || service->disk_probing || service->is_held) {
         return;
     }
     uint64_t wait_ms = oldest_wait_ms(service, clock_boottime_ms());

@@ -10,9 +10,12 @@
 enum {
     /* A turn that took this much longer than the longest sleep is a stall. */
     STALL_MS = 250,
-    /* After a stall clients whose connections broke get this long to come back, or as long as the
-     * stall was. */
-    STALL_HOLD_MS_MAX = 1000,
+    /* After a stall or an election clients whose connections broke get this long to come back, or
+     * as long as it took. */
+    HOLD_MS_MAX = 1000,
+    /* While no leader is seen, leases run out for so many election timeouts more: an election is
+     * over by then. */
+    PATIENCE_ELECTIONS = 3,
     /* CLOCK_BOOTTIME runs on while the machine sleeps and libuv's timers do not: look this often
      * at least. */
     SLEEP_MS_MAX = 1000,
@@ -27,11 +30,18 @@ static void expiry_timer_fired(uv_timer_t *timer) {
     service->expiry_timer_ms = UINT64_MAX;
 }
 
+void expiry_init_clock(struct service *service) {
+    uint64_t patience_ms = cluster_is_alone(service)
+                               ? UINT64_MAX
+                               : (uint64_t)service->options.election_ms * PATIENCE_ELECTIONS;
+    lease_clock_init(&service->lease_clock, patience_ms, clock_boottime_ms());
+}
+
 void expiry_init(struct service *service) {
     list_init(&service->waiting_renewals);
     service->turn_ms = clock_boottime_ms();
     service->turn_work_ms = clock_thread_ms();
-    service->polled_ms = service->turn_ms;
+    service->polled_ms = expiry_now_ms(service);
     service->expiry_timer_ms = UINT64_MAX;
     uv_timer_init(service->loop, &service->expiry_timer);
     service->expiry_timer.data = service;
@@ -50,6 +60,26 @@ void expiry_clear(struct service *service) {
     }
 }
 
+uint64_t expiry_now_ms(const struct service *service) {
+    return lease_clock_read(&service->lease_clock, clock_boottime_ms());
+}
+
+static void hold(struct service *service, uint64_t now_ms, uint64_t away_ms) {
+    uint64_t until_ms = now_ms + (away_ms < HOLD_MS_MAX ? away_ms : HOLD_MS_MAX);
+    if (!service->is_held || until_ms > service->hold_until_ms) {
+        service->hold_until_ms = until_ms;
+    }
+    service->is_held = true;
+}
+
+void expiry_leader_seen(struct service *service, uint64_t now_ms) {
+    uint64_t unseen_ms = lease_clock_leader_seen(&service->lease_clock, now_ms);
+    /* Nobody could renew meanwhile. */
+    if (unseen_ms >= service->options.election_ms) {
+        hold(service, now_ms, unseen_ms);
+    }
+}
+
 static uint32_t epoch_of(const struct lease_table *leases, int64_t id) {
     struct lease_facts facts = {0};
     (void)lease_table_find(leases, id, &facts);
@@ -58,55 +88,22 @@ static uint32_t epoch_of(const struct lease_table *leases, int64_t id) {
 
 /* --- Renewals. --- */
 
-/* A renewal that must clear a checkpoint through the log before it is answered. */
-struct checkpointed_renewal {
-    struct service_request request;
-    struct service_renewal *renewal;
-    int64_t ttl_ms;
-};
-
-static void checkpoint_cleared(struct service_request *request, const struct outcome *outcome) {
-    struct checkpointed_renewal *cleared =
-        list_entry(request, struct checkpointed_renewal, request);
-    cleared->renewal->done(cleared->renewal, outcome->status, cleared->ttl_ms);
-    free(cleared);
-}
-
-static void clear_checkpoint(struct service *service, struct service_renewal *renewal,
-                             int64_t ttl_ms) {
-    struct checkpointed_renewal *cleared = malloc(sizeof *cleared);
-    if (cleared == NULL) {
-        abort();
-    }
-    *cleared = (struct checkpointed_renewal){.renewal = renewal, .ttl_ms = ttl_ms};
-    cleared->request.done = checkpoint_cleared;
-    int64_t none = 0;
-    uint32_t epoch = epoch_of(state_machine_leases(service->machine), renewal->id);
-    struct command command = {.type = COMMAND_LEASE_CHECKPOINT};
-    command.checkpoint.term = raft_current_term(&service->raft);
-    command.checkpoint.n = 1;
-    command.checkpoint.ids = &renewal->id;
-    command.checkpoint.epochs = &epoch;
-    command.checkpoint.remaining_ms = &none;
-    service_submit(service, &cleared->request, &command);
-}
-
 enum status expiry_answer(struct service *service, struct service_renewal *renewal,
                           int64_t *out_ttl_ms) {
     struct lease_table *leases = state_machine_leases(service->machine);
-    uint64_t now_ms = service_now_ms(service);
+    uint64_t now_ms = expiry_now_ms(service);
     if (renewal->only_ask) {
         return lease_table_remaining(leases, renewal->id, now_ms, out_ttl_ms);
     }
     bool checkpointed = false;
     enum status status = lease_table_renew(leases, renewal->id, now_ms + ANSWER_MARGIN_MS,
                                            out_ttl_ms, &checkpointed);
+    if (status == STATUS_OK && checkpointed) {
+        checkpoints_clear(service, renewal, epoch_of(leases, renewal->id));
+        return STATUS_PENDING;
+    }
     if (status == STATUS_OK) {
         service->counters.renewals++;
-        if (checkpointed) {
-            clear_checkpoint(service, renewal, *out_ttl_ms);
-            return STATUS_PENDING;
-        }
     } else if (status == STATUS_PENDING) {
         list_append(&service->waiting_renewals, &renewal->link);
     }
@@ -167,7 +164,7 @@ static void answer_waiting_renewals(struct service *service) {
 /* --- Expiry. --- */
 
 static void count_lateness(struct service *service, const struct expiry_batch *batch) {
-    uint64_t now_ms = clock_boottime_ms();
+    uint64_t now_ms = expiry_now_ms(service);
     for (size_t i = 0; i < batch->n; i++) {
         uint64_t late_ms = batch->due_ms[i] < now_ms ? now_ms - batch->due_ms[i] : 0;
         size_t bucket = 0;
@@ -216,7 +213,7 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
         }
         batch->n = lease_table_take_expired(leases, now_ms, batch->ids, EXPIRY_BATCH_MAX);
         if (batch->n == 0) {
-            return;
+            return; /* what is due nevertheless comes in the next turn */
         }
         for (size_t i = 0; i < batch->n; i++) {
             batch->due_ms[i] = lease_table_due_ms(leases, batch->ids[i]);
@@ -249,14 +246,12 @@ static bool expiry_is_held(struct service *service, uint64_t now_ms) {
     service->turn_ms = now_ms;
     if (away_ms > sleep_ms_max + STALL_MS) {
         log_warning("stalled", LOG_NUMBER("ms", away_ms));
-        uint64_t hold_ms = away_ms < STALL_HOLD_MS_MAX ? away_ms : STALL_HOLD_MS_MAX;
-        service->hold_until_ms = now_ms + hold_ms;
-        service->is_stalled = true;
+        hold(service, now_ms, away_ms);
         if (service->options.begin_catch_up != NULL) {
             service->options.begin_catch_up(service->options.data);
         }
     }
-    if (!service->is_stalled) {
+    if (!service->is_held) {
         return false;
     }
     bool caught_up = service->options.is_caught_up == NULL ||
@@ -264,7 +259,7 @@ static bool expiry_is_held(struct service *service, uint64_t now_ms) {
     if (!caught_up || now_ms < service->hold_until_ms) {
         return true;
     }
-    service->is_stalled = false;
+    service->is_held = false;
     return false;
 }
 
@@ -278,12 +273,15 @@ void expiry_run(struct service *service) {
         cluster_is_authority(service, now_ms)) {
         /* The process may have been stopped since the sockets were read, for too short a time to be
          * noticed: only what was due before they were read is over for certain. */
-        expiry_propose(service, now_ms < service->polled_ms ? now_ms : service->polled_ms);
+        uint64_t lease_now_ms = expiry_now_ms(service);
+        expiry_propose(service,
+                       lease_now_ms < service->polled_ms ? lease_now_ms : service->polled_ms);
+        checkpoints_note(service, lease_now_ms);
     }
 }
 
 void expiry_arm(struct service *service) {
-    service->polled_ms = clock_boottime_ms();
+    service->polled_ms = expiry_now_ms(service);
     if (!service->serving || service->closing || service->failed) {
         return;
     }
@@ -293,7 +291,7 @@ void expiry_arm(struct service *service) {
         /* Nothing to wait for, or the end of a batch will bring us back. */
         return;
     }
-    if (service->is_stalled && next_ms < now_ms + STALL_POLL_MS) {
+    if (service->is_held && next_ms < now_ms + STALL_POLL_MS) {
         next_ms = now_ms + STALL_POLL_MS;
     }
     uint64_t sleep_ms = next_ms > now_ms ? next_ms - now_ms : 0;

@@ -171,7 +171,8 @@ static bool commands_are_good(struct service *service, const struct peer_frame *
     for (uint64_t i = 0; i < frame->propose.n_commands && is_good; i++) {
         struct command command;
         is_good = command_decode(&reader, &service->arena, &command) == STATUS_OK &&
-                  command.type != COMMAND_LEASE_EXPIRE && command.type != COMMAND_LEASE_CHECKPOINT;
+                  command.type != COMMAND_LEASE_EXPIRE &&
+                  command.type != COMMAND_LEASE_CHECKPOINT && command.type != COMMAND_BARRIER;
         arena_reset(&service->arena);
     }
     return is_good && reader_left(&reader) == 0;

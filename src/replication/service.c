@@ -50,6 +50,7 @@ static void before_polling(uv_prepare_t *prepare) {
         return;
     }
     leadership_poll(service);
+    checkpoints_flush(service);
     proposals_flush(service);
     cluster_turn(service);
     apply_background(service);
@@ -158,6 +159,7 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
     if (status != STATUS_OK) {
         return status;
     }
+    expiry_init_clock(service);
     peer_transport_init(&service->transport, service->peers);
     const char *step = "opening the log";
     int rv =
@@ -257,6 +259,7 @@ void replication_close(struct service *service, void (*closed)(void *data), void
     disk_watch_stop(service);
     uv_timer_stop(&service->expiry_timer);
     uv_idle_stop(&service->idle);
+    checkpoints_flush(service);
     proposals_fail_all(service, STATUS_STOPPED);
     questions_fail(service, STATUS_STOPPED);
     expiry_fail_renewals(service, STATUS_STOPPED);

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "core/service.h"
 #include "replication/leader_lease.h"
+#include "replication/lease_clock.h"
 #include "replication/peer_transport.h"
 #include "replication/peers.h"
 #include "replication/raft_guard.h"
@@ -129,11 +130,17 @@ struct service {
     struct list waiting_renewals;
     uint64_t turn_ms;       /* when the loop last came round */
     uint64_t turn_work_ms;  /* what this thread had worked until then */
-    uint64_t polled_ms;     /* what came before this has been read when polling is over */
-    uint64_t hold_until_ms; /* after a stall nothing expires before this */
-    bool is_stalled;
+    uint64_t polled_ms;     /* what came before this has been read when polling is over: the lease
+                             * clock's time */
+    uint64_t hold_until_ms; /* after a stall or an election nothing expires before this */
+    bool is_held;           /* see there */
     uv_timer_t expiry_timer;
     uint64_t expiry_timer_ms; /* when it fires; UINT64_MAX: not running */
+    struct lease_clock lease_clock;
+
+    /* checkpoints.c */
+    bool is_noting;                    /* a batch is on its way */
+    struct checkpoint_batch *clearing; /* gathering; NULL: none */
 
     /* apply.c */
     struct arena arena;
@@ -229,12 +236,18 @@ bool transfer_on_stop(struct service *service);
 bool transfer_is_late(const struct service *service);
 
 /* expiry.c */
+/* Before anything is applied. */
+void expiry_init_clock(struct service *service);
 void expiry_init(struct service *service);
 void expiry_clear(struct service *service);
 /* After polling: ends what is due, unless sockets must be read first. */
 void expiry_run(struct service *service);
 /* Before polling: sets the timer for the next deadline. */
 void expiry_arm(struct service *service);
+/* The time that leases run out on. */
+uint64_t expiry_now_ms(const struct service *service);
+/* There is a leader that may answer from memory. */
+void expiry_leader_seen(struct service *service, uint64_t now_ms);
 /* service_renew() or service_time_left(), as the question says. */
 enum status service_ask(struct service *service, struct service_renewal *renewal,
                         int64_t *out_ttl_ms);
@@ -242,6 +255,14 @@ enum status service_ask(struct service *service, struct service_renewal *renewal
 enum status expiry_answer(struct service *service, struct service_renewal *renewal,
                           int64_t *out_ttl_ms);
 void expiry_fail_renewals(struct service *service, enum status status);
+
+/* checkpoints.c */
+/* After looking at deadlines: proposes what the next leader must know. */
+void checkpoints_note(struct service *service, uint64_t lease_now_ms);
+/* The renewal is answered when the checkpoint of its lease is gone. */
+void checkpoints_clear(struct service *service, struct service_renewal *renewal, uint32_t epoch);
+/* Before polling: proposes what this turn has gathered. */
+void checkpoints_flush(struct service *service);
 
 /* apply.c */
 void apply_init(struct service *service);

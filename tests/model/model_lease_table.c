@@ -15,8 +15,10 @@ enum { LEASES = 1500, RECORDS = 400, VIEWS = 4, STEPS = 30000, ROUNDS = 20, BATC
 struct lease {
     bool exists;
     struct lease_facts facts;
-    uint64_t due_ms; /* 0: never */
+    uint64_t due_ms;         /* 0: never */
+    uint64_t counted_due_ms; /* while not leading, from its checkpoint; 0: none */
     bool is_expiring;
+    bool is_being_noted;
 };
 
 struct view {
@@ -139,6 +141,20 @@ static void end_lease(size_t index, enum lease_end reason) {
     model->count--;
 }
 
+/* What a checkpoint does: while not leading, it is counted from now. */
+static void note(struct lease *lease, int64_t remaining_ms) {
+    if (remaining_ms > lease->facts.ttl_ms) {
+        remaining_ms = lease->facts.ttl_ms;
+    }
+    uint64_t due_ms = model->now_ms + 1 + (uint64_t)remaining_ms;
+    if (remaining_ms == 0 || lease->facts.ttl_ms == LEASE_TTL_FOREVER) {
+        lease->counted_due_ms = 0;
+    } else if (!model->is_leading && (lease->counted_due_ms == 0 || due_ms < lease->counted_due_ms)) {
+        lease->counted_due_ms = due_ms;
+    }
+    lease->facts.checkpoint_ms = remaining_ms;
+}
+
 static void do_change(void) {
     size_t index = random_below(LEASES);
     struct lease *lease = &model->leases[index];
@@ -148,12 +164,26 @@ static void do_change(void) {
         assert(lease_table_set_ttl(model->table, id_of(index), ttl_ms, model->now_ms) == expected);
         lease->facts.ttl_ms = ttl_ms;
         lease->facts.checkpoint_ms = 0;
+        lease->counted_due_ms = 0;
         lease->is_expiring = false;
+        lease->is_being_noted = false;
         count_from_now(lease, ttl_ms);
     } else {
         int64_t remaining_ms = random_one_in(2) ? 0 : 1 + (int64_t)random_below(1000);
-        assert(lease_table_checkpoint(model->table, id_of(index), remaining_ms) == expected);
-        lease->facts.checkpoint_ms = remaining_ms;
+        assert(lease_table_checkpoint(model->table, id_of(index), remaining_ms, model->now_ms) ==
+               expected);
+        note(lease, remaining_ms);
+    }
+}
+
+static void do_begin_term(void) {
+    lease_table_checkpoint_all(model->table, model->now_ms);
+    for (size_t i = 0; i < LEASES; i++) {
+        struct lease *lease = &model->leases[i];
+        if (lease->exists && lease->facts.checkpoint_ms == 0 &&
+            lease->facts.ttl_ms != LEASE_TTL_FOREVER) {
+            note(lease, lease->facts.ttl_ms);
+        }
     }
 }
 
@@ -185,7 +215,7 @@ static void do_renew(void) {
                              &is_checkpointed) == expected);
     if (expected == STATUS_OK) {
         assert(ttl_ms == lease->facts.ttl_ms);
-        assert(is_checkpointed == (lease->facts.checkpoint_ms != 0));
+        assert(is_checkpointed == (lease->facts.checkpoint_ms != 0 || lease->is_being_noted));
         count_from_now(lease, ttl_ms);
     }
 }
@@ -193,6 +223,29 @@ static void do_renew(void) {
 static bool is_due(const struct lease *lease) {
     return lease->exists && !lease->is_expiring && lease->due_ms != 0 &&
            lease->due_ms <= model->now_ms;
+}
+
+/* Leases to be checkpointed have passed a half of their time, or some of their checkpoint. */
+static void take_overdue(void) {
+    struct lease_overdue overdue[BATCH];
+    size_t n = lease_table_take_overdue(model->table, model->now_ms, overdue, BATCH);
+    for (size_t i = 0; i < n; i++) {
+        struct lease *lease = &model->leases[index_of(overdue[i].id)];
+        assert(i == 0 || overdue[i - 1].id < overdue[i].id);
+        assert(model->is_leading);
+        assert(lease->exists);
+        assert(!lease->is_expiring);
+        assert(!lease->is_being_noted);
+        int64_t before_ms = lease->facts.checkpoint_ms;
+        assert(overdue[i].remaining_ms > 0);
+        assert(before_ms != 0 ? overdue[i].remaining_ms < before_ms
+                              : overdue[i].remaining_ms <= lease->facts.ttl_ms / 2);
+        assert(model->now_ms + (uint64_t)overdue[i].remaining_ms <= lease->due_ms);
+        lease->is_being_noted = random_one_in(2);
+        if (!lease->is_being_noted) {
+            lease_table_noted(model->table, overdue[i].id, overdue[i].epoch);
+        }
+    }
 }
 
 static void do_expire(void) {
@@ -215,7 +268,8 @@ static void do_expire(void) {
                 end_lease(index_of(ids[i]), LEASE_END_EXPIRED);
             }
         }
-    } while (n == BATCH);
+    } while (n == BATCH || lease_table_next_ms(model->table) <= model->now_ms);
+    take_overdue();
     for (size_t i = 0; model->is_leading && i < LEASES; i++) {
         assert(!is_due(&model->leases[i]));
     }
@@ -228,6 +282,7 @@ static void do_expire(void) {
 }
 
 static void do_lead_or_follow(void) {
+    bool was_leading = model->is_leading;
     if (model->is_leading && random_one_in(2)) {
         lease_table_follow(model->table);
         model->is_leading = false;
@@ -237,13 +292,21 @@ static void do_lead_or_follow(void) {
     }
     for (size_t i = 0; i < LEASES; i++) {
         struct lease *lease = &model->leases[i];
-        int64_t ttl_ms = lease->facts.ttl_ms;
-        if (lease->facts.checkpoint_ms != 0 && lease->facts.checkpoint_ms < ttl_ms &&
-            ttl_ms != LEASE_TTL_FOREVER) {
-            ttl_ms = lease->facts.checkpoint_ms;
-        }
         lease->is_expiring = false;
-        count_from_now(lease, ttl_ms);
+        lease->is_being_noted = false;
+        if (was_leading) {
+            lease->counted_due_ms = lease->facts.checkpoint_ms != 0 ? lease->due_ms : 0;
+        }
+        if (!model->is_leading) {
+            continue;
+        }
+        bool is_noted =
+            lease->facts.checkpoint_ms != 0 && lease->facts.ttl_ms != LEASE_TTL_FOREVER;
+        count_from_now(lease, is_noted ? lease->facts.checkpoint_ms : lease->facts.ttl_ms);
+        if (is_noted && lease->counted_due_ms != 0 && lease->counted_due_ms < lease->due_ms) {
+            lease->due_ms = lease->counted_due_ms;
+        }
+        lease->counted_due_ms = 0;
     }
 }
 
@@ -318,6 +381,9 @@ static void do_restore(void) {
         }
     }
     model->is_leading = false;
+    for (size_t i = 0; i < LEASES; i++) {
+        model->leases[i].counted_due_ms = 0;
+    }
     do_lead_or_follow();
 }
 
@@ -396,7 +462,9 @@ static void step(void) {
         do_expire();
     } else if (choice < 995) {
         do_view();
-    } else if (choice < 998) {
+    } else if (choice < 997) {
+        do_begin_term();
+    } else if (choice < 999) {
         do_lead_or_follow();
     } else {
         do_restore();

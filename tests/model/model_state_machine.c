@@ -446,6 +446,7 @@ static void step_set_ttl(void) {
     if (lease != NULL) {
         lease->facts.ttl_ms = ttl_ms;
         lease->facts.checkpoint_ms = 0;
+        lease->counted_due_ms = 0;
         ref_count_from_now(&model.ref, lease, ttl_ms);
     }
     finish(&outcome);
@@ -472,7 +473,21 @@ static void step_checkpoint(void) {
     for (size_t i = 0; i < 2; i++) {
         struct ref_lease *lease = ref_lease(&model.ref, ids[i]);
         if (lease != NULL && is_ours) {
-            lease->facts.checkpoint_ms = remaining_ms[i];
+            ref_note(&model.ref, lease, remaining_ms[i]);
+        }
+    }
+    finish(&outcome);
+}
+
+static void step_begin_term(void) {
+    bool is_ours = !random_one_in(4);
+    struct command command = {.type = COMMAND_BARRIER,
+                              .barrier = {.term = model.context.term - !is_ours}};
+    struct outcome outcome = apply(&command);
+    for (size_t i = 0; i < model.ref.n_leases && is_ours; i++) {
+        struct ref_lease *lease = &model.ref.leases[i];
+        if (lease->facts.checkpoint_ms == 0 && lease->facts.ttl_ms != LEASE_TTL_FOREVER) {
+            ref_note(&model.ref, lease, lease->facts.ttl_ms);
         }
     }
     finish(&outcome);
@@ -573,20 +588,13 @@ static void step_late_expiry(void) {
 static void lead(void) {
     lease_table_lead(state_machine_leases(model.machine), model.ref.now_ms);
     model.context.term++;
-    model.ref.is_leading = true;
-    for (size_t i = 0; i < model.ref.n_leases; i++) {
-        struct ref_lease *lease = &model.ref.leases[i];
-        int64_t checkpoint_ms = lease->facts.checkpoint_ms;
-        bool is_shorter = checkpoint_ms > 0 && checkpoint_ms < lease->facts.ttl_ms &&
-                          lease->facts.ttl_ms != LEASE_TTL_FOREVER;
-        ref_count_from_now(&model.ref, lease, is_shorter ? checkpoint_ms : lease->facts.ttl_ms);
-    }
+    ref_lead(&model.ref);
 }
 
 static void step_leader(void) {
     if (model.ref.is_leading) {
         lease_table_follow(state_machine_leases(model.machine));
-        model.ref.is_leading = false;
+        ref_follow(&model.ref);
     } else {
         lead();
     }
@@ -649,6 +657,9 @@ static void step_snapshot(void) {
     } else if (random_one_in(3)) {
         CHECK(state_machine_restore(model.machine, bytes) == STATUS_OK);
         model.ref.is_leading = false;
+        for (size_t i = 0; i < model.ref.n_leases; i++) {
+            model.ref.leases[i].counted_due_ms = 0;
+        }
         if (random_one_in(2)) {
             lead();
         }
@@ -725,7 +736,7 @@ static const struct {
 } steps[] = {
     {300, step_put},       {100, step_delete}, {200, step_txn},     {120, step_range},
     {15, step_compact},    {90, step_grant},   {30, step_revoke},   {20, step_set_ttl},
-    {20, step_checkpoint}, {80, step_advance}, {40, step_renew},    {10, step_late_expiry},
+    {20, step_checkpoint}, {5, step_begin_term}, {80, step_advance}, {40, step_renew},    {10, step_late_expiry},
     {5, step_leader},      {80, step_watch},   {10, step_snapshot}, {30, step_reclaim},
 };
 

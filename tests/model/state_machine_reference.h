@@ -23,7 +23,8 @@ struct ref_event {
 
 struct ref_lease {
     struct lease_facts facts;
-    uint64_t due_ms; /* when leading; 0: never */
+    uint64_t due_ms;         /* when leading; 0: never */
+    uint64_t counted_due_ms; /* when not leading, from its checkpoint; 0: none */
 };
 
 struct reference {
@@ -333,6 +334,41 @@ static inline bool ref_has_duplicates(const struct txn_request *txn) {
 static inline void ref_count_from_now(struct reference *ref, struct ref_lease *lease,
                                       int64_t ttl_ms) {
     lease->due_ms = ttl_ms == LEASE_TTL_FOREVER ? 0 : ref->now_ms + 1 + (uint64_t)ttl_ms;
+}
+
+/* What a checkpoint does: while not leading, it is counted from now. */
+static inline void ref_note(struct reference *ref, struct ref_lease *lease, int64_t remaining_ms) {
+    int64_t ttl_ms = lease->facts.ttl_ms;
+    lease->facts.checkpoint_ms = remaining_ms < ttl_ms ? remaining_ms : ttl_ms;
+    uint64_t due_ms = ref->now_ms + 1 + (uint64_t)lease->facts.checkpoint_ms;
+    if (remaining_ms == 0 || ttl_ms == LEASE_TTL_FOREVER) {
+        lease->counted_due_ms = 0;
+    } else if (!ref->is_leading && (lease->counted_due_ms == 0 || due_ms < lease->counted_due_ms)) {
+        lease->counted_due_ms = due_ms;
+    }
+}
+
+static inline void ref_lead(struct reference *ref) {
+    ref->is_leading = true;
+    for (size_t i = 0; i < ref->n_leases; i++) {
+        struct ref_lease *lease = &ref->leases[i];
+        bool is_noted =
+            lease->facts.checkpoint_ms != 0 && lease->facts.ttl_ms != LEASE_TTL_FOREVER;
+        ref_count_from_now(ref, lease,
+                           is_noted ? lease->facts.checkpoint_ms : lease->facts.ttl_ms);
+        if (is_noted && lease->counted_due_ms != 0 && lease->counted_due_ms < lease->due_ms) {
+            lease->due_ms = lease->counted_due_ms;
+        }
+        lease->counted_due_ms = 0;
+    }
+}
+
+static inline void ref_follow(struct reference *ref) {
+    ref->is_leading = false;
+    for (size_t i = 0; i < ref->n_leases; i++) {
+        struct ref_lease *lease = &ref->leases[i];
+        lease->counted_due_ms = lease->facts.checkpoint_ms != 0 ? lease->due_ms : 0;
+    }
 }
 
 static inline enum status ref_grant(struct reference *ref, const struct lease_facts *facts) {

@@ -318,7 +318,7 @@ static void a_changed_ttl_counts_from_the_change(void **state) {
     int64_t remaining_ms;
     lease_table_lead(table, 0);
     grant(table, 1, 5000, 0);
-    lease_table_checkpoint(table, 1, 77);
+    lease_table_checkpoint(table, 1, 77, 0);
     assert_int_equal(lease_table_set_ttl(table, 1, 100, 1000), STATUS_OK);
     struct lease_facts facts;
     assert_true(lease_table_find(table, 1, &facts));
@@ -372,22 +372,138 @@ static void a_new_leader_gives_the_full_ttl_unless_a_checkpoint_says_less(void *
     grant(table, 2, 1000, 0);
     grant(table, 3, 1000, 0);
     grant(table, 4, LEASE_TTL_FOREVER, 0);
-    assert_int_equal(lease_table_checkpoint(table, 2, 400), STATUS_OK);
-    assert_int_equal(lease_table_checkpoint(table, 3, 5000), STATUS_OK);
-    assert_int_equal(lease_table_checkpoint(table, 4, 5), STATUS_OK);
-    assert_int_equal(lease_table_checkpoint(table, 9, 1), STATUS_LEASE_NOT_FOUND);
-    assert_int_equal(lease_table_checkpoint(table, 1, -1), STATUS_INVALID);
+    assert_int_equal(lease_table_checkpoint(table, 2, 400, 50000), STATUS_OK);
+    assert_int_equal(lease_table_checkpoint(table, 3, 5000, 50000), STATUS_OK);
+    assert_int_equal(lease_table_checkpoint(table, 4, 5, 0), STATUS_OK);
+    assert_int_equal(lease_table_checkpoint(table, 9, 1, 0), STATUS_LEASE_NOT_FOUND);
+    assert_int_equal(lease_table_checkpoint(table, 1, -1, 0), STATUS_INVALID);
     lease_table_lead(table, 50000);
     assert_int_equal(take(table, 50400, ids), 0);
     assert_int_equal(take(table, 50401, ids), 1);
     assert_int_equal(ids[0], 2);
     assert_int_equal(lease_table_renew(table, 3, 50401, &ttl_ms, &checkpointed), STATUS_OK);
     assert_true(checkpointed);
-    assert_int_equal(lease_table_checkpoint(table, 3, 0), STATUS_OK);
+    assert_int_equal(lease_table_checkpoint(table, 3, 0, 0), STATUS_OK);
     assert_int_equal(lease_table_renew(table, 3, 50401, &ttl_ms, &checkpointed), STATUS_OK);
     assert_false(checkpointed);
     assert_int_equal(take(table, 51001, ids), 1);
     assert_int_equal(ids[0], 1);
+    lease_table_destroy(table);
+}
+
+static void a_checkpoint_runs_down_while_others_lead(void **state) {
+    struct lease_table *table = lease_table_create();
+    int64_t ids[16];
+    grant(table, 1, 10000, 0);
+    grant(table, 2, 10000, 0);
+    lease_table_checkpoint(table, 1, 6000, 1000);
+    /* A second, later count of the same: the better of the two holds. */
+    lease_table_checkpoint(table, 1, 5900, 2000);
+    lease_table_checkpoint(table, 2, 6000, 1000);
+    lease_table_checkpoint(table, 2, 0, 1500);
+    lease_table_lead(table, 3000);
+    assert_int_equal(lease_table_due_ms(table, 1), 7001);
+    assert_int_equal(lease_table_due_ms(table, 2), 13001);
+    /* What was counted down by a takeover is told to the next leader. */
+    struct lease_overdue overdue[4];
+    assert_true(lease_table_has_overdue(table));
+    assert_int_equal(lease_table_take_overdue(table, 3000, overdue, 4), 1);
+    assert_int_equal(overdue[0].id, 1);
+    assert_int_equal(overdue[0].remaining_ms, 4001);
+    lease_table_checkpoint(table, 1, 4001, 3002);
+    lease_table_noted(table, 1, overdue[0].epoch);
+    /* The leader's own count goes on when it leads no more, and when it leads again. */
+    lease_table_follow(table);
+    lease_table_lead(table, 4000);
+    assert_int_equal(lease_table_due_ms(table, 1), 7001);
+    assert_int_equal(lease_table_due_ms(table, 2), 14001);
+    assert_int_equal(take(table, 7001, ids), 1);
+    lease_table_destroy(table);
+}
+
+static void a_term_begins_with_a_checkpoint_of_every_lease(void **state) {
+    struct lease_table *table = lease_table_create();
+    size_t bytes = lease_table_bytes(table);
+    for (int64_t id = 1; id <= 256; id++) {
+        grant(table, id, 10000, 0);
+    }
+    grant(table, 300, LEASE_TTL_FOREVER, 0);
+    lease_table_checkpoint(table, 2, 400, 0);
+    size_t bytes_before = lease_table_bytes(table);
+    lease_table_checkpoint_all(table, 5000);
+    /* It costs no memory: leader changes must not. */
+    assert_int_equal(lease_table_bytes(table), bytes_before);
+    assert_true(bytes_before > bytes);
+    struct lease_facts facts;
+    lease_table_find(table, 1, &facts);
+    assert_int_equal(facts.checkpoint_ms, 10000);
+    lease_table_find(table, 2, &facts);
+    assert_int_equal(facts.checkpoint_ms, 400);
+    lease_table_find(table, 300, &facts);
+    assert_int_equal(facts.checkpoint_ms, 0);
+    lease_table_lead(table, 7000);
+    assert_int_equal(lease_table_due_ms(table, 1), 15001);
+    lease_table_validate(table);
+    lease_table_destroy(table);
+}
+
+static void a_lease_is_overdue_at_a_half_three_quarters_and_seven_eighths(void **state) {
+    struct lease_table *table = lease_table_create();
+    struct lease_overdue overdue[4];
+    int64_t ids[16];
+    int64_t ttl_ms;
+    bool checkpointed;
+    static const uint64_t stages_ms[] = {5001, 7501, 8751};
+    lease_table_lead(table, 0);
+    grant(table, 1, 10000, 0);
+    grant(table, 2, 900, 8000); /* too short to be noted */
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(take(table, stages_ms[i] - 1, ids), 0);
+        assert_false(lease_table_has_overdue(table));
+        assert_int_equal(take(table, stages_ms[i], ids), 0);
+        assert_int_equal(lease_table_due_ms(table, 1), 10001);
+        assert_int_equal(lease_table_take_overdue(table, stages_ms[i], overdue, 4), 1);
+        assert_int_equal(overdue[0].id, 1);
+        assert_int_equal(overdue[0].remaining_ms, 10001 - stages_ms[i]);
+        lease_table_checkpoint(table, 1, overdue[0].remaining_ms, stages_ms[i] + 1);
+        lease_table_noted(table, 1, overdue[0].epoch);
+        lease_table_validate(table);
+    }
+    assert_int_equal(take(table, 10001, ids), 2);
+    lease_table_untake(table, 1);
+    /* Renewed, it begins anew. */
+    assert_int_equal(lease_table_renew(table, 1, 20000, &ttl_ms, &checkpointed), STATUS_OK);
+    assert_true(checkpointed);
+    lease_table_checkpoint(table, 1, 0, 20000);
+    assert_int_equal(take(table, 25001, ids), 0);
+    assert_true(lease_table_has_overdue(table));
+    /* Renewed before it was noted, it is no longer overdue. */
+    assert_int_equal(lease_table_renew(table, 1, 25001, &ttl_ms, &checkpointed), STATUS_OK);
+    assert_false(checkpointed);
+    assert_int_equal(lease_table_take_overdue(table, 25001, overdue, 4), 0);
+    lease_table_destroy(table);
+}
+
+/* Otherwise the checkpoint would stand although the renewal was acknowledged after it was taken,
+ * and the next leader would end the lease early. */
+static void a_renewal_while_a_checkpoint_is_on_its_way_must_clear_it(void **state) {
+    struct lease_table *table = lease_table_create();
+    struct lease_overdue overdue[4];
+    int64_t ids[16];
+    int64_t ttl_ms;
+    bool checkpointed = false;
+    lease_table_lead(table, 0);
+    grant(table, 1, 10000, 0);
+    take(table, 6000, ids);
+    assert_int_equal(lease_table_take_overdue(table, 6000, overdue, 4), 1);
+    assert_int_equal(lease_table_renew(table, 1, 6001, &ttl_ms, &checkpointed), STATUS_OK);
+    assert_true(checkpointed);
+    lease_table_noted(table, 1, overdue[0].epoch + 1); /* of another lease */
+    lease_table_renew(table, 1, 6002, &ttl_ms, &checkpointed);
+    assert_true(checkpointed);
+    lease_table_noted(table, 1, overdue[0].epoch);
+    lease_table_renew(table, 1, 6003, &ttl_ms, &checkpointed);
+    assert_false(checkpointed);
     lease_table_destroy(table);
 }
 
@@ -446,7 +562,7 @@ static void a_view_does_not_change(void **state) {
     for (int64_t id = 1; id <= LEASES; id++) {
         grant(table, id, 10, 0);
     }
-    lease_table_checkpoint(table, 5, 3);
+    lease_table_checkpoint(table, 5, 3, 0);
     grant(table, 9999, 1, 0);
     end(table, 9999);
     struct lease_view *view = lease_view_open(table);
@@ -456,7 +572,7 @@ static void a_view_does_not_change(void **state) {
             end(table, id);
         } else {
             lease_table_set_ttl(table, id, 20, 0);
-            lease_table_checkpoint(table, id, 7);
+            lease_table_checkpoint(table, id, 7, 0);
         }
     }
     grant(table, 100000, 5, 0);
@@ -517,7 +633,7 @@ static void a_view_is_read_by_another_thread_while_the_table_changes(void **stat
     bool checkpointed;
     for (int64_t id = 1; id <= LEASES; id++) {
         lease_table_renew(table, id, (uint64_t)id, &ttl_ms, &checkpointed);
-        lease_table_checkpoint(table, id, id % 5);
+        lease_table_checkpoint(table, id, id % 5, 0);
         if (id % 4 == 0) {
             end(table, id);
         } else if (id % 4 == 1) {
@@ -607,7 +723,7 @@ static void a_lease_costs_at_most_100_bytes_and_memory_comes_back(void **state) 
     }
     assert_true(lease_table_bytes(table) - empty <= (size_t)LEASES * 100);
     for (int64_t id = 1; id <= LEASES; id++) {
-        lease_table_checkpoint(table, id, 30000);
+        lease_table_checkpoint(table, id, 30000, 0);
     }
     assert_true(lease_table_bytes(table) - empty <= (size_t)LEASES * 100);
     lease_table_validate(table);
@@ -638,6 +754,10 @@ int main(void) {
         cmocka_unit_test(a_lease_without_end_has_no_deadline),
         cmocka_unit_test(the_longest_ttl_ends_on_time),
         cmocka_unit_test(a_new_leader_gives_the_full_ttl_unless_a_checkpoint_says_less),
+        cmocka_unit_test(a_checkpoint_runs_down_while_others_lead),
+        cmocka_unit_test(a_term_begins_with_a_checkpoint_of_every_lease),
+        cmocka_unit_test(a_lease_is_overdue_at_a_half_three_quarters_and_seven_eighths),
+        cmocka_unit_test(a_renewal_while_a_checkpoint_is_on_its_way_must_clear_it),
         cmocka_unit_test(expired_leases_come_in_batches_sorted_by_id),
         cmocka_unit_test(a_view_does_not_change),
         cmocka_unit_test(a_view_is_read_by_another_thread_while_the_table_changes),

@@ -196,13 +196,18 @@ static void what_was_acknowledged_is_there_after_a_restart(void **state) {
     node_remove_dir(&node);
 }
 
+/* The first entry of the term is behind us: what is granted from now on has no checkpoint. */
+static void begin_term(struct node *node) {
+    struct command nothing = {.type = COMMAND_BARRIER};
+    run(node, &nothing);
+}
+
 static void one_turn_of_the_loop_makes_one_entry(void **state) {
     (void)state;
     struct node node;
     node_make_dir(&node);
     node_open(&node, 0);
-    struct command barrier = {.type = COMMAND_BARRIER};
-    run(&node, &barrier);
+    begin_term(&node);
     struct service_info before;
     service_info(node.service, &before);
     enum { N = 500 };
@@ -353,6 +358,7 @@ static void a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found(v
     struct node node;
     node_make_dir(&node);
     node_open(&node, 0);
+    begin_term(&node);
     struct command grant = grant_command(3, 50);
     assert_int_equal(run(&node, &grant).status, STATUS_OK);
     struct renewal_waiter waiter = {.renewal = {.id = 3, .done = renewal_done}};
@@ -382,11 +388,82 @@ static void a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found(v
     node_remove_dir(&node);
 }
 
+static int64_t checkpoint_of(struct node *node, int64_t id) {
+    struct lease_facts facts = {0};
+    lease_table_find(state_machine_leases(service_state(node->service)), id, &facts);
+    return facts.checkpoint_ms;
+}
+
+static void renewing_a_checkpointed_lease_clears_it_through_the_log_first(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    begin_term(&node);
+    struct command grant = grant_command(3, 2000);
+    assert_int_equal(run(&node, &grant).status, STATUS_OK);
+    /* Nobody renews it: at half of its time the next leader is told. */
+    assert_int_equal(checkpoint_of(&node, 3), 0);
+    while (checkpoint_of(&node, 3) == 0) {
+        uv_run(&node.loop, UV_RUN_ONCE);
+    }
+    assert_in_range(checkpoint_of(&node, 3), 700, 1000);
+    struct service_info before;
+    service_info(node.service, &before);
+    struct renewal_waiter waiter = {.renewal = {.id = 3, .done = renewal_done}};
+    int64_t ttl_ms = 0;
+    assert_int_equal(service_renew(node.service, &waiter.renewal, &ttl_ms), STATUS_PENDING);
+    wait_for(&node, &waiter.done);
+    assert_int_equal(waiter.status, STATUS_OK);
+    assert_int_equal(checkpoint_of(&node, 3), 0);
+    struct service_info after;
+    service_info(node.service, &after);
+    assert_int_equal(after.last_index, before.last_index + 1);
+    /* Renewed in time, it costs nothing. */
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(service_renew(node.service, &waiter.renewal, &ttl_ms), STATUS_OK);
+        assert_int_equal(ttl_ms, 2000);
+    }
+    service_info(node.service, &after);
+    assert_int_equal(after.last_index, before.last_index + 1);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
+static void a_term_begins_with_a_checkpoint_of_what_there_was(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    begin_term(&node);
+    struct command grant = grant_command(3, 60000);
+    assert_int_equal(run(&node, &grant).status, STATUS_OK);
+    assert_int_equal(checkpoint_of(&node, 3), 0);
+    node_close(&node);
+    node_open(&node, 0);
+    begin_term(&node);
+    assert_int_equal(checkpoint_of(&node, 3), 60000);
+    struct renewal_waiter waiters[3];
+    int64_t ttl_ms = 0;
+    for (int i = 0; i < 3; i++) {
+        waiters[i] = (struct renewal_waiter){.renewal = {.id = 3, .done = renewal_done}};
+        assert_int_equal(service_renew(node.service, &waiters[i].renewal, &ttl_ms), STATUS_PENDING);
+    }
+    wait_for(&node, &waiters[2].done);
+    assert_int_equal(checkpoint_of(&node, 3), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(waiters[i].status, STATUS_OK);
+    }
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 static void after_a_stall_nothing_expires_before_the_sockets_are_read(void **state) {
     (void)state;
     struct node node;
     node_make_dir(&node);
     node_open(&node, 0);
+    begin_term(&node);
     struct command grant = grant_command(3, 100);
     assert_int_equal(run(&node, &grant).status, STATUS_OK);
     node.caught_up = false;
@@ -675,6 +752,8 @@ int main(void) {
         cmocka_unit_test(a_full_log_is_cut_by_a_snapshot_and_restarts_from_it),
         cmocka_unit_test(a_lease_expires_on_time_and_never_early),
         cmocka_unit_test(a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found),
+        cmocka_unit_test(renewing_a_checkpointed_lease_clears_it_through_the_log_first),
+        cmocka_unit_test(a_term_begins_with_a_checkpoint_of_what_there_was),
         cmocka_unit_test(after_a_stall_nothing_expires_before_the_sockets_are_read),
         cmocka_unit_test(
             a_heartbeat_that_came_before_the_deadline_counts_wherever_the_process_stopped),

@@ -305,6 +305,7 @@ static void a_new_leader_counts_from_the_checkpoint(void **state) {
     int64_t left;
     grant(&fixture, 1, 1000);
     grant(&fixture, 2, 1000);
+    fixture.context.now_ms = 5000;
     checkpoint(&fixture, 1, 1, 400);
     lease_table_lead(leases, 5000);
     /* Deadlines are rounded up by a millisecond: never early. */
