@@ -125,8 +125,9 @@ static bool take_overdue(struct lease_table *table, int64_t id, uint64_t now_ms,
     }
     int64_t remaining_ms = 0;
     (void)lease_table_remaining(table, id, now_ms, &remaining_ms);
-    int64_t noted_ms = facts.checkpoint_ms != 0 ? facts.checkpoint_ms : facts.ttl_ms / 2 + 1;
-    if (remaining_ms == 0 || remaining_ms >= noted_ms) {
+    int64_t worth_ms =
+        facts.checkpoint_ms != 0 ? facts.checkpoint_ms - LEASE_COUNTED_MS_MIN : facts.ttl_ms / 2;
+    if (remaining_ms == 0 || remaining_ms > worth_ms) {
         return false;
     }
     lease->is_being_noted = true;
@@ -150,6 +151,30 @@ size_t lease_table_take_overdue(struct lease_table *table, uint64_t now_ms,
     }
     if (!lease_table_has_overdue(table)) {
         lease_checkpoints_clear(table);
+    }
+    qsort(out_overdue, n, sizeof out_overdue[0], compare_overdue);
+    return n;
+}
+
+size_t lease_table_counted(const struct lease_table *table, uint64_t now_ms,
+                           struct lease_overdue *out_overdue, size_t capacity) {
+    size_t n = 0;
+    if (table->wheel != NULL) {
+        return 0;
+    }
+    for (uint32_t handle = lease_pages_next(&table->pages, 0); handle != LEASE_NONE && n < capacity;
+         handle = lease_pages_next(&table->pages, handle + 1)) {
+        uint64_t due_ms = lease_pages_local(&table->pages, handle)->timer.due_ms;
+        struct lease_facts facts;
+        lease_pages_get(&table->pages, handle, &facts);
+        if (due_ms == 0 || facts.checkpoint_ms == 0) {
+            continue;
+        }
+        int64_t remaining_ms = due_ms > now_ms ? (int64_t)(due_ms - now_ms) : 1;
+        if (remaining_ms <= facts.checkpoint_ms - LEASE_COUNTED_MS_MIN) {
+            out_overdue[n++] = (struct lease_overdue){
+                .id = facts.id, .remaining_ms = remaining_ms, .epoch = facts.epoch};
+        }
     }
     qsort(out_overdue, n, sizeof out_overdue[0], compare_overdue);
     return n;

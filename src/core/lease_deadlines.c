@@ -20,9 +20,7 @@ enum {
     TAKE_CHUNK = 512,
     STAGE_MAX = 3,
     /* A shorter rest is not worth an entry of the log. */
-    STAGE_REST_MS_MIN = 500,
-    /* A new leader checkpoints what it has counted down by more than this. */
-    COUNTED_MS_MIN = 100
+    STAGE_REST_MS_MIN = 500
 };
 
 static struct timing_wheel_timer *resolve(void *owner, uint32_t handle) {
@@ -100,7 +98,7 @@ void lease_table_lead(struct lease_table *table, uint64_t now_ms) {
         uint64_t due_ms = lease_deadline(
             now_ms, facts.checkpoint_ms < facts.ttl_ms ? facts.checkpoint_ms : facts.ttl_ms);
         if (counted_due_ms != 0 && counted_due_ms < due_ms) {
-            if (due_ms - counted_due_ms >= COUNTED_MS_MIN) {
+            if (due_ms - counted_due_ms >= LEASE_COUNTED_MS_MIN) {
                 lease_checkpoints_add(table, facts.id);
             }
             due_ms = counted_due_ms;

@@ -104,8 +104,8 @@ size_t lease_table_ended(const struct lease_table *table, struct lease_ended *ou
 
 /* --- Deadlines, on the leader only. --- */
 
-/* Starts to count: every lease gets its full TTL from now_ms, or what is left of its checkpoint when
- * it has one (a checkpoint never makes it longer). */
+/* Starts to count: every lease gets its full TTL from now_ms, or what is left of its checkpoint
+ * when it has one (a checkpoint never makes it longer). */
 void lease_table_lead(struct lease_table *table, uint64_t now_ms);
 void lease_table_follow(struct lease_table *table);
 bool lease_table_is_leading(const struct lease_table *table);
@@ -124,9 +124,9 @@ enum status lease_table_remaining(const struct lease_table *table, int64_t id, u
                                   int64_t *out_remaining_ms);
 
 /* Takes at most `capacity` leases whose deadline has passed, marks them as expiring, and writes
- * their ids in ascending order. Returns how many. The work of one call is bounded: there may be more
- * when lease_table_next_ms() <= now_ms afterwards. Never early.
- * A lease that was taken is not given out again unless lease_table_untake() is called. */
+ * their ids in ascending order. Returns how many. The work of one call is bounded: there may be
+ * more when lease_table_next_ms() <= now_ms afterwards. Never early. A lease that was taken is not
+ * given out again unless lease_table_untake() is called. */
 size_t lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
                                 size_t capacity);
 /* The proposal failed: the lease is due again at once (or, if its TTL was changed meanwhile, when
@@ -142,6 +142,10 @@ struct lease_overdue {
     uint32_t epoch;
 };
 bool lease_table_has_overdue(const struct lease_table *table);
+/* Before leading: what this node has counted down since it was noted, at most `capacity`, with ids
+ * in ascending order. To be told together with the beginning of the term. */
+size_t lease_table_counted(const struct lease_table *table, uint64_t now_ms,
+                           struct lease_overdue *out_overdue, size_t capacity);
 /* Takes at most `capacity`, with ids in ascending order. Until lease_table_noted() is called, a
  * renewal of one of them says that it is checkpointed. */
 size_t lease_table_take_overdue(struct lease_table *table, uint64_t now_ms,

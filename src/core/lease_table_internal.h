@@ -39,6 +39,9 @@ void lease_deadlines_validate(const struct lease_table *table);
 
 /* --- lease_checkpoints.c --- */
 
+/* A checkpoint is not worth being corrected by less. */
+enum { LEASE_COUNTED_MS_MIN = 100 };
+
 /* The lease has been without renewal for so long that the next leader should know. */
 void lease_checkpoints_add(struct lease_table *table, int64_t id);
 /* Forgets what was added. */

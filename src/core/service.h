@@ -104,13 +104,13 @@ struct service_info {
     uint64_t term;
     uint64_t last_index;
     uint64_t applied_index;
-    uint64_t disk_bytes; /* log and snapshots */
-    size_t log_bytes;    /* of entries held in memory */
-    uint64_t snapshots;  /* taken since the start */
-    uint64_t entries;    /* proposed since the start */
-    uint64_t commands;   /* in those entries */
-    uint64_t renewals;   /* since the start */
-    uint64_t expired;    /* leases, since the start */
+    uint64_t disk_bytes;  /* log and snapshots */
+    size_t log_bytes;     /* of entries held in memory */
+    uint64_t snapshots;   /* taken since the start */
+    uint64_t entries;     /* proposed since the start */
+    uint64_t commands;    /* in those entries */
+    uint64_t renewals;    /* since the start */
+    uint64_t expired;     /* leases, since the start */
     uint64_t checkpoints; /* of leases that were not renewed in time, since the start */
     /* How late leases expired, from deadline to applied; upper bounds in
      * service_lateness_bounds_ms, the last bucket is open. */

@@ -44,33 +44,53 @@ static void batch_noted(struct service_request *request, const struct outcome *o
     for (size_t i = 0; i < batch->n; i++) {
         lease_table_noted(state_machine_leases(service->machine), batch->ids[i], batch->epochs[i]);
     }
-    service->is_noting = false;
+    service->n_noting--;
     free(batch);
 }
 
-void checkpoints_note(struct service *service, uint64_t lease_now_ms) {
+static void submit_overdue(struct service *service, const struct lease_overdue *overdue, size_t n) {
+    if (n == 0) {
+        return;
+    }
+    struct checkpoint_batch *batch = batch_create(service);
+    for (size_t i = 0; i < n; i++) {
+        batch->ids[i] = overdue[i].id;
+        batch->epochs[i] = overdue[i].epoch;
+        batch->remaining_ms[i] = overdue[i].remaining_ms;
+    }
+    batch->n = n;
+    batch->request.done = batch_noted;
+    service->n_noting++;
+    service->counters.checkpoints += n;
+    batch_submit(batch);
+}
+
+/* Needs no leader lease: what it says is true whoever leads next, and in another term it says
+ * nothing. So a new leader can tell at once what it has counted down, before it may answer anybody:
+ * leaders that live for a moment only do not keep a lease alive. */
+static void note(struct service *service) {
     struct lease_table *leases = state_machine_leases(service->machine);
-    if (service->is_noting || !lease_table_has_overdue(leases)) {
+    if (!service->serving || service->n_noting > 0 || !lease_table_has_overdue(leases)) {
         return;
     }
     struct lease_overdue *overdue = calloc(EXPIRY_BATCH_MAX, sizeof *overdue);
     if (overdue == NULL) {
         abort();
     }
-    size_t n = lease_table_take_overdue(leases, lease_now_ms, overdue, EXPIRY_BATCH_MAX);
-    if (n > 0) {
-        struct checkpoint_batch *batch = batch_create(service);
-        for (size_t i = 0; i < n; i++) {
-            batch->ids[i] = overdue[i].id;
-            batch->epochs[i] = overdue[i].epoch;
-            batch->remaining_ms[i] = overdue[i].remaining_ms;
-        }
-        batch->n = n;
-        batch->request.done = batch_noted;
-        service->is_noting = true;
-        service->counters.checkpoints += n;
-        batch_submit(batch);
+    submit_overdue(
+        service, overdue,
+        lease_table_take_overdue(leases, expiry_now_ms(service), overdue, EXPIRY_BATCH_MAX));
+    free(overdue);
+}
+
+void checkpoints_begin_term(struct service *service) {
+    struct lease_overdue *overdue = calloc(EXPIRY_BATCH_MAX, sizeof *overdue);
+    if (overdue == NULL) {
+        abort();
     }
+    submit_overdue(service, overdue,
+                   lease_table_counted(state_machine_leases(service->machine),
+                                       expiry_now_ms(service), overdue, EXPIRY_BATCH_MAX));
     free(overdue);
 }
 
@@ -114,4 +134,12 @@ void checkpoints_flush(struct service *service) {
     service->clearing = NULL;
     batch->request.done = batch_cleared;
     batch_submit(batch);
+}
+
+void checkpoints_turn(struct service *service) {
+    if (service->closing || service->failed) {
+        return;
+    }
+    note(service);
+    checkpoints_flush(service);
 }

@@ -43,7 +43,6 @@ static void send_pings(struct service *service, uint64_t now_ms) {
     struct peer_frame ping = {.type = PEER_PING};
     ping.ping.term = service->lease.term;
     ping.ping.sent_ms = now_ms;
-    ping.ping.is_authority = cluster_is_authority(service, now_ms);
     for (size_t i = 0; i < service->lease.n_others; i++) {
         (void)peers_send(service->peers, service->lease.voters[i].id, &ping);
     }
@@ -59,12 +58,9 @@ static void on_ping(struct service *service, uint64_t from_id, const struct peer
     }
     struct leader_word word = {from_id, frame->ping.term, frame->ping.sent_ms};
     voter_promise_make(&service->promise, &word, clock_boottime_ms());
-    if (frame->ping.is_authority) {
-        expiry_leader_seen(service, clock_boottime_ms());
-    }
-    struct peer_frame pong = {.type = PEER_PONG};
-    pong.pong.term = frame->ping.term;
-    pong.pong.sent_ms = frame->ping.sent_ms;
+    /* A majority elected it, and it steps down when it loses that. */
+    expiry_leader_seen(service, clock_boottime_ms());
+    struct peer_frame pong = {.type = PEER_PONG, .pong = frame->ping};
     (void)peers_send(service->peers, from_id, &pong);
 }
 

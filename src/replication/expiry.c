@@ -39,6 +39,8 @@ void expiry_init_clock(struct service *service) {
 
 void expiry_init(struct service *service) {
     list_init(&service->waiting_renewals);
+    service->loaded_index = raft_last_index(&service->raft);
+    service->loaded_ms = expiry_now_ms(service);
     service->turn_ms = clock_boottime_ms();
     service->turn_work_ms = clock_thread_ms();
     service->polled_ms = expiry_now_ms(service);
@@ -62,6 +64,10 @@ void expiry_clear(struct service *service) {
 
 uint64_t expiry_now_ms(const struct service *service) {
     return lease_clock_read(&service->lease_clock, clock_boottime_ms());
+}
+
+uint64_t expiry_entry_ms(const struct service *service, uint64_t index) {
+    return index <= service->loaded_index ? service->loaded_ms : expiry_now_ms(service);
 }
 
 static void hold(struct service *service, uint64_t now_ms, uint64_t away_ms) {
@@ -276,7 +282,6 @@ void expiry_run(struct service *service) {
         uint64_t lease_now_ms = expiry_now_ms(service);
         expiry_propose(service,
                        lease_now_ms < service->polled_ms ? lease_now_ms : service->polled_ms);
-        checkpoints_note(service, lease_now_ms);
     }
 }
 

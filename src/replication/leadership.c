@@ -12,6 +12,7 @@ static void barrier_done(struct service_request *request, const struct outcome *
         return;
     }
     service->serving = true;
+    expiry_leader_seen(service, clock_boottime_ms());
     lease_table_lead(state_machine_leases(service->machine), expiry_now_ms(service));
     log_info("leading", LOG_NUMBER("term", service->barrier_term),
              LOG_NUMBER("leases", lease_table_count(state_machine_leases(service->machine))));
@@ -32,6 +33,7 @@ void leadership_poll(struct service *service) {
         service->barrier.done = barrier_done;
         struct command command = {.type = COMMAND_BARRIER, .barrier.term = term};
         proposals_submit(service, &service->barrier, &command);
+        checkpoints_begin_term(service);
     } else if (!leads && service->barrier_term != 0) {
         service->barrier_term = 0;
         service->serving = false;

@@ -1,8 +1,8 @@
 /*
  * The clock that leases run out on. It is the node's monotonic clock, except that it stops while
- * nobody could have renewed a lease (safety rule 9): when no leader in possession of its lease has
- * been seen for a while. An election is short and counts; an outage does not. It never jumps and
- * never runs faster than the clock it is made from, so on it a lease may end late, never early.
+ * nobody could have renewed a lease (safety rule 9): when no leader has been seen for a while. An
+ * election is short and counts; an outage does not. It never jumps and never runs faster than the
+ * clock it is made from, so on it a lease may end late, never early.
  *
  * Pure: time is an argument.
  */

@@ -100,8 +100,6 @@ enum peer_answer peer_hello_decode(struct bytes bytes, uint64_t cluster_id, uint
 static void encode_body(struct buffer *buffer, const struct peer_frame *frame) {
     switch (frame->type) {
     case PEER_PING:
-        buffer_put_u8(buffer, frame->ping.is_authority);
-        /* fall through */
     case PEER_PONG:
     case PEER_RELEASE:
         buffer_put_varint(buffer, frame->ping.term);
@@ -215,8 +213,6 @@ static void decode_results(struct reader *reader, struct arena *arena, struct pe
 static void decode_body(struct reader *reader, struct arena *arena, struct peer_frame *frame) {
     switch (frame->type) {
     case PEER_PING:
-        frame->ping.is_authority = reader_get_u8(reader) != 0;
-        /* fall through */
     case PEER_PONG:
     case PEER_RELEASE:
         frame->ping.term = reader_get_varint(reader);

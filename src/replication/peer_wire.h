@@ -81,7 +81,6 @@ struct peer_frame {
         struct {
             uint64_t term;
             uint64_t sent_ms; /* on the leader's clock; the answer gives it back */
-            bool is_authority; /* of a ping only: the leader may answer from memory now */
         } ping, pong, release;
         struct {
             uint64_t incarnation;

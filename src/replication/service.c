@@ -50,7 +50,7 @@ static void before_polling(uv_prepare_t *prepare) {
         return;
     }
     leadership_poll(service);
-    checkpoints_flush(service);
+    checkpoints_turn(service);
     proposals_flush(service);
     cluster_turn(service);
     apply_background(service);

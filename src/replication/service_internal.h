@@ -137,9 +137,11 @@ struct service {
     uv_timer_t expiry_timer;
     uint64_t expiry_timer_ms; /* when it fires; UINT64_MAX: not running */
     struct lease_clock lease_clock;
+    uint64_t loaded_index; /* the last entry that was in the log when this process started */
+    uint64_t loaded_ms;    /* the lease clock's time then */
 
     /* checkpoints.c */
-    bool is_noting;                    /* a batch is on its way */
+    size_t n_noting;                   /* batches on their way */
     struct checkpoint_batch *clearing; /* gathering; NULL: none */
 
     /* apply.c */
@@ -246,7 +248,10 @@ void expiry_run(struct service *service);
 void expiry_arm(struct service *service);
 /* The time that leases run out on. */
 uint64_t expiry_now_ms(const struct service *service);
-/* There is a leader that may answer from memory. */
+/* When this entry was written, or a little later: what was in the log when the process started is
+ * older than the process, though it may be applied much later. */
+uint64_t expiry_entry_ms(const struct service *service, uint64_t index);
+/* There is a leader, so there is a quorum. */
 void expiry_leader_seen(struct service *service, uint64_t now_ms);
 /* service_renew() or service_time_left(), as the question says. */
 enum status service_ask(struct service *service, struct service_renewal *renewal,
@@ -257,11 +262,13 @@ enum status expiry_answer(struct service *service, struct service_renewal *renew
 void expiry_fail_renewals(struct service *service, enum status status);
 
 /* checkpoints.c */
-/* After looking at deadlines: proposes what the next leader must know. */
-void checkpoints_note(struct service *service, uint64_t lease_now_ms);
+/* With the first entry of a term: what this node has counted down while others led. */
+void checkpoints_begin_term(struct service *service);
+/* Before polling: proposes what the next leader must know, and what this turn has to clear. */
+void checkpoints_turn(struct service *service);
 /* The renewal is answered when the checkpoint of its lease is gone. */
 void checkpoints_clear(struct service *service, struct service_renewal *renewal, uint32_t epoch);
-/* Before polling: proposes what this turn has gathered. */
+/* Proposes what has been gathered to be cleared. */
 void checkpoints_flush(struct service *service);
 
 /* apply.c */

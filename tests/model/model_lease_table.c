@@ -149,7 +149,8 @@ static void note(struct lease *lease, int64_t remaining_ms) {
     uint64_t due_ms = model->now_ms + 1 + (uint64_t)remaining_ms;
     if (remaining_ms == 0 || lease->facts.ttl_ms == LEASE_TTL_FOREVER) {
         lease->counted_due_ms = 0;
-    } else if (!model->is_leading && (lease->counted_due_ms == 0 || due_ms < lease->counted_due_ms)) {
+    } else if (!model->is_leading &&
+               (lease->counted_due_ms == 0 || due_ms < lease->counted_due_ms)) {
         lease->counted_due_ms = due_ms;
     }
     lease->facts.checkpoint_ms = remaining_ms;
@@ -300,8 +301,7 @@ static void do_lead_or_follow(void) {
         if (!model->is_leading) {
             continue;
         }
-        bool is_noted =
-            lease->facts.checkpoint_ms != 0 && lease->facts.ttl_ms != LEASE_TTL_FOREVER;
+        bool is_noted = lease->facts.checkpoint_ms != 0 && lease->facts.ttl_ms != LEASE_TTL_FOREVER;
         count_from_now(lease, is_noted ? lease->facts.checkpoint_ms : lease->facts.ttl_ms);
         if (is_noted && lease->counted_due_ms != 0 && lease->counted_due_ms < lease->due_ms) {
             lease->due_ms = lease->counted_due_ms;

@@ -734,10 +734,11 @@ static const struct {
     unsigned weight;
     void (*step)(void);
 } steps[] = {
-    {300, step_put},       {100, step_delete}, {200, step_txn},     {120, step_range},
-    {15, step_compact},    {90, step_grant},   {30, step_revoke},   {20, step_set_ttl},
-    {20, step_checkpoint}, {5, step_begin_term}, {80, step_advance}, {40, step_renew},    {10, step_late_expiry},
-    {5, step_leader},      {80, step_watch},   {10, step_snapshot}, {30, step_reclaim},
+    {300, step_put},        {100, step_delete},   {200, step_txn},    {120, step_range},
+    {15, step_compact},     {90, step_grant},     {30, step_revoke},  {20, step_set_ttl},
+    {20, step_checkpoint},  {5, step_begin_term}, {80, step_advance}, {40, step_renew},
+    {10, step_late_expiry}, {5, step_leader},     {80, step_watch},   {10, step_snapshot},
+    {30, step_reclaim},
 };
 
 static void random_step(void) {

@@ -352,10 +352,8 @@ static inline void ref_lead(struct reference *ref) {
     ref->is_leading = true;
     for (size_t i = 0; i < ref->n_leases; i++) {
         struct ref_lease *lease = &ref->leases[i];
-        bool is_noted =
-            lease->facts.checkpoint_ms != 0 && lease->facts.ttl_ms != LEASE_TTL_FOREVER;
-        ref_count_from_now(ref, lease,
-                           is_noted ? lease->facts.checkpoint_ms : lease->facts.ttl_ms);
+        bool is_noted = lease->facts.checkpoint_ms != 0 && lease->facts.ttl_ms != LEASE_TTL_FOREVER;
+        ref_count_from_now(ref, lease, is_noted ? lease->facts.checkpoint_ms : lease->facts.ttl_ms);
         if (is_noted && lease->counted_due_ms != 0 && lease->counted_due_ms < lease->due_ms) {
             lease->due_ms = lease->counted_due_ms;
         }

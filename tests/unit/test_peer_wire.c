@@ -457,7 +457,7 @@ static void unknown_types_are_malformed(void **state) {
         buffer_put_u8(&buffer, (uint8_t)type);
         buffer_put_u8(&buffer, 0);
         buffer_put_u8(&buffer, 0);
-        bool is_whole = type == PEER_PONG || type == PEER_RELEASE ||
+        bool is_whole = type == PEER_PING || type == PEER_PONG || type == PEER_RELEASE ||
                         type == PEER_PROPOSE_REFUSED;
         assert_int_equal(decode_exact(buffer.data, buffer.size),
                          is_whole ? STATUS_OK : STATUS_MALFORMED);
