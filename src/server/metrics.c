@@ -35,6 +35,9 @@ static void write_leases(struct buffer *buffer, const struct service_info *info,
     prometheus_gauge(buffer, "leased_lease_memory_bytes", "Memory of the lease table.",
                      lease_table_bytes(leases));
     prometheus_counter(buffer, "leased_lease_renewals_total", "Renewals granted.", info->renewals);
+    prometheus_counter(buffer, "leased_lease_checkpoints_total",
+                       "Leases noted in the log because they were not renewed in time.",
+                       info->checkpoints);
     prometheus_counter(buffer, "leased_lease_expiries_total", "Leases that ran out.",
                        info->expired);
     prometheus_histogram_ms(
