@@ -320,6 +320,8 @@ static bool serve(struct connection *connection) {
     for (unsigned i = 0; i < FLUSH_ROUNDS_MAX && has_more; i++) {
         has_more = send_once(connection);
     }
+    /* Calls that ended while they were sent have marked us again; they are settled right here. */
+    list_remove(&connection->in_dirty);
     protocol->settle(connection->session);
     enum session_state state = protocol->state(connection->session);
     if (state == SESSION_FAILED) {

@@ -11,6 +11,7 @@
 enum {
     PATH_KEPT_MAX = 255,
     TIMEOUT_KEPT_MAX = 31,
+    METADATA_KEPT_CAPACITY_MAX = 1024, /* of a request that waits to be used again */
     /* What RFC 9113, section 6.5.2 counts for a header besides its bytes. */
     HEADER_OVERHEAD = 32
 };
@@ -33,16 +34,49 @@ struct http2_request {
     char encoding[GRPC_ENCODING_NAME_MAX + 1];
 };
 
-struct http2_request *http2_request_create(void) {
-    return calloc(1, sizeof(struct http2_request));
+struct http2_request *http2_request_take(struct net_shared *shared) {
+    struct http2_request *request = shared->free_request;
+    if (request == NULL) {
+        return calloc(1, sizeof *request);
+    }
+    shared->free_request = NULL;
+    return request;
 }
 
-void http2_request_destroy(struct http2_request *request) {
+static void destroy(struct http2_request *request) {
+    buffer_clear(&request->metadata);
+    free(request);
+}
+
+void http2_request_give_back(struct http2_request *request, struct net_shared *shared) {
     if (request == NULL) {
         return;
     }
-    buffer_clear(&request->metadata);
-    free(request);
+    if (shared->free_request != NULL || request->metadata.capacity > METADATA_KEPT_CAPACITY_MAX) {
+        destroy(request);
+        return;
+    }
+    request->route = NULL;
+    request->page = NULL;
+    request->header_size = 0;
+    request->method = METHOD_NONE;
+    request->timeout = TIMEOUT_NONE;
+    request->is_grpc = false;
+    request->metadata.size = 0;
+    request->path_size = 0;
+    request->timeout_text[0] = 0;
+    /* It is copied whole into each call. */
+    if (request->encoding[0] != 0) {
+        memset(request->encoding, 0, sizeof request->encoding);
+    }
+    shared->free_request = request;
+}
+
+void http2_request_drop_free(struct net_shared *shared) {
+    if (shared->free_request != NULL) {
+        destroy(shared->free_request);
+        shared->free_request = NULL;
+    }
 }
 
 static bool is(struct bytes value, const char *text) {
@@ -123,6 +157,14 @@ bool http2_request_add(struct http2_request *request, const struct net_shared *s
         } else if (is(name, ":method")) {
             set_method(request, value);
         }
+        return true;
+    }
+    /* Every call sends these two, so they are not looked at letter by letter. */
+    if (is(name, "content-type") && is(value, "application/grpc")) {
+        request->is_grpc = true;
+        return true;
+    }
+    if (is(name, "te") && is(value, "trailers")) {
         return true;
     }
     /* RFC 9113, section 8.2.1: small letters, and no control characters that could end a line. */

@@ -14,9 +14,12 @@
 
 struct http2_request;
 
-/* NULL: out of memory. */
-struct http2_request *http2_request_create(void);
-void http2_request_destroy(struct http2_request *request);
+/* NULL: out of memory. One that was given back is used again. */
+struct http2_request *http2_request_take(struct net_shared *shared);
+/* Accepts NULL. */
+void http2_request_give_back(struct http2_request *request, struct net_shared *shared);
+/* Gives back to the heap what waits to be used again. */
+void http2_request_drop_free(struct net_shared *shared);
 
 /* One header, in whatever order; pseudo-headers may be missing or repeated. False: the headers are
  * larger than the limit or not fit to be headers, and the stream must be refused. */

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "net/grpc_call.h"
+#include "net/http2_memory.h"
 #include "net/http2_request.h"
 
 #include <assert.h>
@@ -21,6 +22,7 @@ enum {
 struct http2_library {
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
+    struct http2_memory *memory;
 };
 
 /* --- ends ---------------------------------------------------------------------------------- */
@@ -84,8 +86,8 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0;
     }
-    http2_request_destroy(session->request);
-    session->request = http2_request_create();
+    http2_request_give_back(session->request, session->shared);
+    session->request = http2_request_take(session->shared);
     return session->request != NULL ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
@@ -118,7 +120,7 @@ static void on_request(struct http2_session *session, const nghttp2_frame *frame
     } else {
         http2_request_start(request, session, frame->hd.stream_id);
     }
-    http2_request_destroy(request);
+    http2_request_give_back(request, session->shared);
 }
 
 static int on_frame_recv(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *user_data) {
@@ -235,6 +237,7 @@ struct http2_library *http2_library_create(void) {
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
     nghttp2_session_callbacks_set_send_data_callback(callbacks, http2_session_send_data);
+    library->memory = http2_memory_create();
     nghttp2_option *option = library->option;
     nghttp2_option_set_max_deflate_dynamic_table_size(option, DEFLATE_TABLE_SIZE);
     nghttp2_option_set_no_closed_streams(option, 1);
@@ -254,6 +257,7 @@ void http2_library_destroy(struct http2_library *library) {
     }
     nghttp2_session_callbacks_del(library->callbacks);
     nghttp2_option_del(library->option);
+    http2_memory_destroy(library->memory);
     free(library);
 }
 
@@ -273,7 +277,7 @@ static void http2_close(void *opaque) {
     grpc_call_settle(session);
     assert(list_is_empty(&session->calls));
     assert(session->queued_bytes == 0);
-    http2_request_destroy(session->request);
+    http2_request_give_back(session->request, session->shared);
     nghttp2_session_del(session->nghttp2);
     free(session);
 }
@@ -290,8 +294,9 @@ static void *http2_open(struct protocol_host *host) {
     list_init(&session->closing);
     list_init(&session->blocked);
     http2_guard_init(&session->guard, net_timers_now_ms(shared->timers));
-    if (nghttp2_session_server_new2(&session->nghttp2, shared->http2->callbacks, session,
-                                    shared->http2->option) != 0) {
+    if (nghttp2_session_server_new3(&session->nghttp2, shared->http2->callbacks, session,
+                                    shared->http2->option,
+                                    http2_memory_functions(shared->http2->memory)) != 0) {
         free(session);
         return NULL;
     }

@@ -1,6 +1,7 @@
 #include "net/net_shared.h"
 
 #include "net/grpc_call.h"
+#include "net/http2_request.h"
 #include "net/http2_session.h"
 
 #include <assert.h>
@@ -42,6 +43,7 @@ void net_shared_init(struct net_shared *shared, const struct net_limits *limits,
 void net_shared_clear(struct net_shared *shared) {
     assert(shared->stats.calls == 0);
     grpc_call_drop_free(shared);
+    http2_request_drop_free(shared);
     http2_library_destroy(shared->http2);
     net_timers_destroy(shared->timers);
     route_table_clear(&shared->routes);

@@ -19,6 +19,7 @@
 #define NET_PARTIAL_BYTES_MAX ((size_t)256 * 1024 * 1024)
 
 struct http2_library;
+struct http2_request;
 
 struct net_shared {
     struct net_limits limits;
@@ -27,6 +28,7 @@ struct net_shared {
     struct http2_library *http2;
     struct list free_calls; /* struct grpc_call by in_session */
     size_t n_free_calls;
+    struct http2_request *free_request; /* NULL: none */
     struct buffer discarded; /* where a message for a call that is over is written */
     size_t partial_bytes;    /* of unfinished messages */
     struct net_stats stats;

@@ -20,14 +20,15 @@ void route_table_clear(struct route_table *table) {
     route_table_init(table);
 }
 
-/* FNV-1a: the paths are ours, so nobody can choose colliding ones; a stranger's path costs one
- * look at a table that is at most half full. */
+/* Names differ at their end. The paths are ours, so nobody can choose colliding ones; a stranger's
+ * path costs one look at a table that is at most half full. */
 static size_t hash(struct bytes path) {
-    uint64_t value = 0xcbf29ce484222325ULL;
-    for (size_t i = 0; i < path.size; i++) {
-        value = (value ^ path.data[i]) * 0x100000001b3ULL;
+    uint64_t end = 0;
+    if (path.size >= sizeof end) {
+        memcpy(&end, path.data + path.size - sizeof end, sizeof end);
     }
-    return (size_t)(value ^ value >> 32);
+    uint64_t value = (end ^ path.size << 56) * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(value >> 32);
 }
 
 /* The slot of this path or the empty one where it belongs. */
