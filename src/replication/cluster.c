@@ -249,7 +249,8 @@ enum status cluster_open(struct service *service, char *out_error, size_t error_
                                     .self_id = service->options.member_id,
                                     .listen_host = service->options.peer_listen_host,
                                     .listen_port = service->options.peer_listen_port,
-                                    .address = service->options.peer_address};
+                                    .address = service->options.peer_address,
+                                    .tls = service->options.peer_tls};
     enum status status = peers_open(service->loop, &options, &peers_callbacks, service,
                                     &service->peers, out_error, error_size);
     if (status != STATUS_OK) {

@@ -1,6 +1,7 @@
 /*
- * Opening a connection to a peer: connect, say hello, wait for the one-byte answer. Used for raft's
- * connections and for links alike. Ends within PEER_DIAL_TIMEOUT_MS.
+ * Opening a connection to a peer: find the address, connect, agree on TLS where it is wanted, say
+ * hello, wait for the one-byte answer. Used for raft's connections and for links alike. Ends within
+ * PEER_DIAL_TIMEOUT_MS, and never blocks the loop: names are looked up by a worker.
  */
 #ifndef LEASED_REPLICATION_PEER_DIAL_H
 #define LEASED_REPLICATION_PEER_DIAL_H
@@ -10,6 +11,7 @@
 #include <uv.h>
 
 struct peer_dial;
+struct peer_tls_context;
 
 enum {
     PEER_DIAL_TIMEOUT_MS = 2000,
@@ -18,15 +20,13 @@ enum {
 };
 
 /* `done` is called exactly once, never from inside: with a connected stream that belongs to the
- * callee (a uv_tcp_t from malloc; uv_close it, then free it), or with NULL and a reason. */
-struct peer_dial *peer_dial_start(uv_loop_t *loop, const char *address,
-                                  const struct peer_hello *hello,
+ * callee (a handle from malloc; uv_close it, then free it), or with NULL and a constant text that
+ * gives the reason. `tls` is NULL for plain text, and outlives the dial otherwise. */
+struct peer_dial *peer_dial_start(uv_loop_t *loop, struct peer_tls_context *tls,
+                                  const char *address, const struct peer_hello *hello,
                                   void (*done)(void *data, uv_stream_t *stream, const char *reason),
                                   void *data);
 /* Calls `done` with NULL before it returns. */
 void peer_dial_cancel(struct peer_dial *dial);
-
-/* Splits host:port; numeric addresses and names. 0 or a uv error. May block for a name. */
-int peer_address_resolve(const char *address, struct sockaddr_storage *out_address);
 
 #endif

@@ -23,6 +23,8 @@ const char *peer_answer_text(enum peer_answer answer) {
         return "the peer did not understand";
     case PEER_NOT_A_MEMBER:
         return "the caller is no member of the cluster";
+    case PEER_SPEAKS_TLS:
+        return "the peer speaks TLS, and this node does not";
     }
     return "the peer's answer makes no sense";
 }

@@ -36,7 +36,9 @@ enum peer_answer {
     PEER_OTHER_CLUSTER = 2,
     PEER_OTHER_MEMBER = 3,
     PEER_MALFORMED = 4,
-    PEER_NOT_A_MEMBER = 5
+    PEER_NOT_A_MEMBER = 5,
+    /* Never sent as an answer: so begins the alert with which TLS answers a hello in plain text. */
+    PEER_SPEAKS_TLS = 0x15
 };
 const char *peer_answer_text(enum peer_answer answer);
 

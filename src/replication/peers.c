@@ -5,7 +5,10 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "replication/peer_address.h"
 #include "replication/peer_dial.h"
+#include "replication/peer_refusals.h"
+#include "replication/peer_tls.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -21,6 +24,9 @@ enum {
     /* Connections that have not said who they are; further ones are closed at once. */
     PEER_STRANGERS_MAX = 64,
     PEER_READ_SIZE = 64 * 1024,
+    PEER_FROM_SIZE = 64,
+    /* So begins a connection of one who wants TLS. */
+    PEER_TLS_RECORD = 0x16,
     /* Bytes waiting on a link; above, frames are refused. */
     PEER_QUEUE_SIZE_MAX = 32 * 1024 * 1024
 };
@@ -44,7 +50,9 @@ struct peer_link {
 struct peer_visitor {
     struct peers *peers;
     struct list in_visitors;
-    uv_tcp_t *tcp;
+    uv_stream_t *stream;  /* NULL while TLS has the socket, and when it was given away */
+    struct peer_tls *tls; /* watched over while this is a stranger */
+    char from[PEER_FROM_SIZE];
     uv_timer_t timer;
     uint64_t id; /* 0: a stranger */
     char address[PEER_ADDRESS_SIZE_MAX + 1];
@@ -62,6 +70,8 @@ struct peers {
     struct list links;
     struct list visitors;
     size_t n_strangers;
+    struct peer_tls_context *tls; /* NULL: plain text */
+    struct peer_refusals refusals;
     struct arena arena;
     uint8_t *read_buffer;
     bool is_listening;
@@ -78,6 +88,7 @@ static void maybe_closed(struct peers *peers) {
     void (*closed)(void *data) = peers->closed;
     void *data = peers->closed_data;
     arena_clear(&peers->arena);
+    peer_tls_context_destroy(peers->tls);
     free(peers->read_buffer);
     free(peers);
     closed(data);
@@ -185,7 +196,8 @@ static void links_retry(uv_timer_t *timer) {
         if (link->stream == NULL && link->dial == NULL && !link->is_removed &&
             link->retry_ms <= uv_now(peers->loop)) {
             struct peer_hello hello = hello_to(peers, link->id, PEER_FOR_LINK);
-            link->dial = peer_dial_start(peers->loop, link->address, &hello, link_dialled, link);
+            link->dial =
+                peer_dial_start(peers->loop, peers->tls, link->address, &hello, link_dialled, link);
         }
     }
 }
@@ -308,7 +320,7 @@ struct peer_dial *peers_dial_raft(struct peers *peers, uint64_t id, const char *
                                   void (*done)(void *data, uv_stream_t *stream, const char *reason),
                                   void *data) {
     struct peer_hello hello = hello_to(peers, id, PEER_FOR_RAFT);
-    return peer_dial_start(peers->loop, address, &hello, done, data);
+    return peer_dial_start(peers->loop, peers->tls, address, &hello, done, data);
 }
 
 /* --- Visitors: from them to us. --- */
@@ -322,10 +334,17 @@ static void visitor_freed(uv_handle_t *handle) {
     maybe_closed(peers);
 }
 
-static void visitor_tcp_closed(uv_handle_t *handle) {
+static void visitor_stream_closed(uv_handle_t *handle) {
     struct peer_visitor *visitor = handle->data;
     free(handle);
     uv_close((uv_handle_t *)&visitor->timer, visitor_freed);
+}
+
+static void visitor_let_tls_go(struct peer_visitor *visitor) {
+    if (visitor->tls != NULL) {
+        peer_tls_release(visitor->tls);
+        visitor->tls = NULL;
+    }
 }
 
 /* Ends a visit; the stream goes along unless it was given away. */
@@ -337,21 +356,32 @@ static void visitor_end(struct peer_visitor *visitor) {
     list_remove(&visitor->in_visitors);
     visitor->peers->n_strangers -= visitor->id == 0;
     uv_timer_stop(&visitor->timer);
-    if (visitor->tcp != NULL) {
-        uv_close((uv_handle_t *)visitor->tcp, visitor_tcp_closed);
+    visitor_let_tls_go(visitor);
+    if (visitor->stream != NULL) {
+        uv_close((uv_handle_t *)visitor->stream, visitor_stream_closed);
     } else {
         uv_close((uv_handle_t *)&visitor->timer, visitor_freed);
     }
 }
 
+/* `address` is where it says that it listens; "" before it said so. */
+static void visitor_refuse(struct peer_visitor *visitor, const char *address, const char *reason) {
+    struct peers *peers = visitor->peers;
+    if (peer_refusals_note(&peers->refusals, visitor->from, reason, uv_now(peers->loop))) {
+        log_warning("peer refused", LOG_TEXT("from", visitor->from), LOG_TEXT("address", address),
+                    LOG_TEXT("reason", reason));
+    }
+    visitor_end(visitor);
+}
+
 static void visitor_timed_out(uv_timer_t *timer) {
-    visitor_end(timer->data);
+    visitor_refuse(timer->data, "", "no hello in time");
 }
 
 static bool write_answer(struct peer_visitor *visitor, enum peer_answer answer) {
     uint8_t byte = (uint8_t)answer;
     uv_buf_t buffer = uv_buf_init((char *)&byte, 1);
-    return uv_try_write((uv_stream_t *)visitor->tcp, &buffer, 1) == 1;
+    return uv_try_write(visitor->stream, &buffer, 1) == 1;
 }
 
 /* A member has one link to us: an older one is dead, or soon will be. */
@@ -374,7 +404,10 @@ static bool visitor_greet(struct peer_visitor *visitor) {
     }
     size_t size = peer_hello_size(received);
     if (size == 0) {
-        visitor_end(visitor);
+        visitor_refuse(visitor, "",
+                       received.data[0] == PEER_TLS_RECORD && peers->tls == NULL
+                           ? peer_answer_text(PEER_SPEAKS_TLS)
+                           : "what it says is not a hello");
         return false;
     }
     if (received.size < size) {
@@ -387,15 +420,17 @@ static bool visitor_greet(struct peer_visitor *visitor) {
                                    !peers->callbacks->is_member(peers->data, hello.from_id))) {
         answer = PEER_NOT_A_MEMBER;
     }
+    bool is_told = write_answer(visitor, answer);
     if (answer != PEER_WELCOME) {
-        log_warning("peer refused", LOG_TEXT("address", hello.address),
-                    LOG_TEXT("reason", peer_answer_text(answer)));
+        visitor_refuse(visitor, hello.address, peer_answer_text(answer));
+        return false;
     }
-    if (!write_answer(visitor, answer) || answer != PEER_WELCOME) {
+    if (!is_told) {
         visitor_end(visitor);
         return false;
     }
     uv_timer_stop(&visitor->timer);
+    visitor_let_tls_go(visitor);
     peers->n_strangers--;
     visitor->id = hello.from_id;
     memcpy(visitor->address, hello.address, sizeof visitor->address);
@@ -403,11 +438,11 @@ static bool visitor_greet(struct peer_visitor *visitor) {
     visitor->received.size -= size;
     if (hello.purpose == PEER_FOR_RAFT) {
         /* Raft sends nothing before our answer, so there is nothing left over to hand on. */
-        uv_stream_t *stream = (uv_stream_t *)visitor->tcp;
+        uv_stream_t *stream = visitor->stream;
         bool is_clean = visitor->received.size == 0;
         uv_read_stop(stream);
         if (is_clean) {
-            visitor->tcp = NULL;
+            visitor->stream = NULL;
             peers->callbacks->raft_accepted(peers->data, visitor->id, visitor->address, stream);
         }
         visitor_end(visitor);
@@ -460,6 +495,42 @@ static void visitor_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buff
     visitor_take_frames(visitor);
 }
 
+static void visitor_tls_changed(void *data, uv_stream_t *stream, const char *reason) {
+    struct peer_visitor *visitor = data;
+    if (stream == NULL) {
+        visitor->tls = NULL;
+        visitor_refuse(visitor, "", reason);
+        return;
+    }
+    visitor->stream = stream;
+    stream->data = visitor;
+    if (uv_read_start(stream, visitor_give_room, visitor_read) != 0) {
+        visitor_end(visitor);
+    }
+}
+
+/* False: it cannot begin. */
+static bool visitor_begin(struct peer_visitor *visitor) {
+    struct peers *peers = visitor->peers;
+    if (peers->tls == NULL) {
+        return uv_read_start(visitor->stream, visitor_give_room, visitor_read) == 0;
+    }
+    SSL *ssl = peer_tls_context_accept(peers->tls);
+    int socket = peer_tls_take_socket((uv_tcp_t *)visitor->stream);
+    visitor->stream = NULL;
+    visitor->tls = peer_tls_start(peers->loop, ssl, socket, visitor_tls_changed, visitor);
+    return visitor->tls != NULL;
+}
+
+static void name_origin(const uv_tcp_t *tcp, char out_from[PEER_FROM_SIZE]) {
+    struct sockaddr_storage address;
+    int size = sizeof address;
+    snprintf(out_from, PEER_FROM_SIZE, "unknown");
+    if (uv_tcp_getpeername(tcp, (struct sockaddr *)&address, &size) == 0) {
+        (void)uv_ip_name((const struct sockaddr *)&address, out_from, PEER_FROM_SIZE);
+    }
+}
+
 static void listener_called(uv_stream_t *listener, int status) {
     struct peers *peers = listener->data;
     if (status != 0 || peers->is_closing) {
@@ -471,7 +542,7 @@ static void listener_called(uv_stream_t *listener, int status) {
         abort();
     }
     visitor->peers = peers;
-    visitor->tcp = tcp;
+    visitor->stream = (uv_stream_t *)tcp;
     buffer_init(&visitor->received);
     uv_tcp_init(peers->loop, tcp);
     uv_timer_init(peers->loop, &visitor->timer);
@@ -480,13 +551,16 @@ static void listener_called(uv_stream_t *listener, int status) {
     peers->n_handles++;
     peers->n_strangers++;
     list_append(&peers->visitors, &visitor->in_visitors);
-    if (uv_accept(listener, (uv_stream_t *)tcp) != 0 || peers->n_strangers > PEER_STRANGERS_MAX ||
-        uv_read_start((uv_stream_t *)tcp, visitor_give_room, visitor_read) != 0) {
+    if (uv_accept(listener, visitor->stream) != 0 || peers->n_strangers > PEER_STRANGERS_MAX) {
         visitor_end(visitor);
         return;
     }
     uv_tcp_nodelay(tcp, 1);
+    name_origin(tcp, visitor->from);
     uv_timer_start(&visitor->timer, visitor_timed_out, PEER_HELLO_TIMEOUT_MS, 0);
+    if (!visitor_begin(visitor)) {
+        visitor_end(visitor);
+    }
 }
 
 /* --- Life. --- */
@@ -532,6 +606,13 @@ enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
     peers->retry.data = peers;
     uv_timer_start(&peers->retry, links_retry, PEER_RETRY_MS, PEER_RETRY_MS);
     *out_peers = peers;
+    if (options->tls != NULL) {
+        enum status status =
+            peer_tls_context_create(options->tls, &peers->tls, out_error, error_size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
     return options->listen_host == NULL ? STATUS_OK : listen_on(peers, out_error, error_size);
 }
 

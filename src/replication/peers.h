@@ -8,6 +8,7 @@
 #define LEASED_REPLICATION_PEERS_H
 
 #include "base/status.h"
+#include "replication/peer_tls_context.h"
 #include "replication/peer_wire.h"
 
 #include <stdbool.h>
@@ -21,7 +22,8 @@ struct peers_options {
     uint64_t self_id;
     const char *listen_host; /* NULL: listen nowhere */
     uint16_t listen_port;
-    const char *address; /* host:port under which others reach us */
+    const char *address;                /* host:port under which others reach us */
+    const struct peer_tls_options *tls; /* NULL: plain text, to whoever reaches the port */
 };
 
 struct peers_callbacks {
@@ -37,7 +39,8 @@ struct peers_callbacks {
     void (*link_lost)(void *data, uint64_t id);
 };
 
-/* STATUS_IO with a reason. The callbacks and the texts outlive it. */
+/* STATUS_IO, or STATUS_INVALID for certificates, with a reason. The callbacks and the texts outlive
+ * it. */
 enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
                        const struct peers_callbacks *callbacks, void *data,
                        struct peers **out_peers, char *out_error, size_t error_size);

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "core/service.h"
+#include "replication/peer_tls_context.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,7 @@ struct replication_options {
     size_t n_members;
     const char *peer_listen_host;
     uint16_t peer_listen_port;
+    const struct peer_tls_options *peer_tls; /* NULL: peers speak plain text */
     /* A linearizable read always asks a majority, instead of trusting that clocks run at about the
      * same rate. */
     bool strict_reads;

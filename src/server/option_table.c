@@ -10,8 +10,11 @@
 
 #define AT(field) offsetof(struct options, field)
 
-static const char no_tls[] = "TLS is not built into this release, and the server never runs "
-                             "without it where it was asked for; put a TLS proxy in front, or wait";
+static const char no_tls[] = "TLS is not built into this release for clients, and the server never "
+                             "runs without it where it was asked for; put a TLS proxy in front, or "
+                             "wait";
+static const char one_certificate[] = "a member shows one certificate in both directions, that of "
+                                      "--peer-cert-file";
 static const char no_discovery[] = "discovery is not supported; name the members in "
                                    "--initial-cluster";
 
@@ -22,6 +25,11 @@ static const char no_discovery[] = "discovery is not supported; name the members
     {                                                                                              \
         .name = (option_name), .group = OPTION_GROUP_TLS, .kind = (option_kind),                   \
         .effect = OPTION_REFUSED, .fallback = "", .reason = no_tls                                 \
+    }
+#define PEER_TLS(option_name, option_kind, why)                                                    \
+    {                                                                                              \
+        .name = (option_name), .group = OPTION_GROUP_TLS, .kind = (option_kind),                   \
+        .effect = OPTION_REFUSED, .fallback = "", .reason = (why)                                  \
     }
 #define REFUSED(option_name, option_kind, default_text, why)                                       \
     {                                                                                              \
@@ -110,6 +118,25 @@ const struct option option_table[] = {
           watch_progress_notify_interval_ms, "10m",
           "How often idle watches that asked for it are told the revision.")},
 
+    {USED("peer-cert-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_cert_file, "",
+          "This member's certificate towards the others, PEM, with the chain. Peer URLs are "
+          "https:// then. Read again when it changes."),
+     .shown = "none"},
+    {USED("peer-key-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_key_file, "",
+          "Its key, PEM, without a passphrase."),
+     .shown = "none"},
+    {USED("peer-trusted-ca-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_trusted_ca_file, "",
+          "The authority that signs the certificates of all members, PEM."),
+     .shown = "none"},
+    {USED("peer-client-cert-auth", OPTION_GROUP_PEER_TLS, OPTION_SWITCH, peer_client_cert_auth,
+          "false", "Members that connect must show a certificate. With TLS they always must.")},
+    {USED("peer-cert-allowed-cn", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_cert_allowed_cn, "",
+          "The common name that a member's certificate must bear."),
+     .shown = "none"},
+    {USED("peer-cert-allowed-hostname", OPTION_GROUP_PEER_TLS, OPTION_TEXT,
+          peer_cert_allowed_hostname, "", "The DNS name that a member's certificate must bear."),
+     .shown = "none"},
+
     {USED("log-level", OPTION_GROUP_LOGGING, OPTION_WORD, log_level_name, "info",
           "The least important lines to log."),
      .choices = "debug|info|warn|error|dpanic|panic|fatal"},
@@ -131,17 +158,14 @@ const struct option option_table[] = {
     TLS("trusted-ca-file", OPTION_TEXT),
     TLS("ca-file", OPTION_TEXT),
     TLS("auto-tls", OPTION_SWITCH),
-    TLS("peer-cert-file", OPTION_TEXT),
-    TLS("peer-key-file", OPTION_TEXT),
-    TLS("peer-client-cert-file", OPTION_TEXT),
-    TLS("peer-client-key-file", OPTION_TEXT),
-    TLS("peer-client-cert-auth", OPTION_SWITCH),
-    TLS("peer-crl-file", OPTION_TEXT),
-    TLS("peer-trusted-ca-file", OPTION_TEXT),
-    TLS("peer-ca-file", OPTION_TEXT),
-    TLS("peer-cert-allowed-cn", OPTION_TEXT),
-    TLS("peer-cert-allowed-hostname", OPTION_TEXT),
-    TLS("peer-auto-tls", OPTION_SWITCH),
+    PEER_TLS("peer-client-cert-file", OPTION_TEXT, one_certificate),
+    PEER_TLS("peer-client-key-file", OPTION_TEXT, one_certificate),
+    PEER_TLS("peer-crl-file", OPTION_TEXT,
+             "lists of revoked certificates are not read; let certificates live briefly instead"),
+    PEER_TLS("peer-ca-file", OPTION_TEXT, "the name is --peer-trusted-ca-file"),
+    PEER_TLS("peer-auto-tls", OPTION_SWITCH,
+             "a certificate that nobody signed proves nothing; give --peer-cert-file, "
+             "--peer-key-file and --peer-trusted-ca-file"),
     TLS("cipher-suites", OPTION_TEXT),
     TLS("tls-min-version", OPTION_TEXT),
     TLS("tls-max-version", OPTION_TEXT),
@@ -211,13 +235,10 @@ const size_t option_table_size = sizeof option_table / sizeof option_table[0];
 
 const char *option_group_title(enum option_group group) {
     static const char *const titles[OPTION_GROUP_COUNT] = {
-        [OPTION_GROUP_SERVING] = "Serving",
-        [OPTION_GROUP_MEMBER] = "Member and cluster",
-        [OPTION_GROUP_STORAGE] = "Storage",
-        [OPTION_GROUP_LIMITS] = "Limits",
-        [OPTION_GROUP_LOGGING] = "Logging",
-        [OPTION_GROUP_TLS] = "TLS",
-        [OPTION_GROUP_OTHER] = "Other flags of etcd's",
+        [OPTION_GROUP_SERVING] = "Serving", [OPTION_GROUP_MEMBER] = "Member and cluster",
+        [OPTION_GROUP_STORAGE] = "Storage", [OPTION_GROUP_PEER_TLS] = "TLS between members",
+        [OPTION_GROUP_LIMITS] = "Limits",   [OPTION_GROUP_LOGGING] = "Logging",
+        [OPTION_GROUP_TLS] = "TLS",         [OPTION_GROUP_OTHER] = "Other flags of etcd's",
     };
     assert(group < OPTION_GROUP_COUNT);
     return titles[group];

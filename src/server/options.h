@@ -49,6 +49,13 @@ struct options {
     uint64_t heartbeat_interval_ms;
     uint64_t election_timeout_ms;
 
+    const char *peer_cert_file;
+    const char *peer_key_file;
+    const char *peer_trusted_ca_file;
+    bool peer_client_cert_auth;
+    const char *peer_cert_allowed_cn;
+    const char *peer_cert_allowed_hostname;
+
     uint64_t quota_backend_bytes;
     const char *auto_compaction_mode;
     const char *auto_compaction_retention;
@@ -70,6 +77,7 @@ struct options {
     enum log_level log_level;
     enum log_format log_format;
     const char *peer_address; /* host:port under which peers reach this member */
+    bool has_peer_tls;
     /* From --initial-cluster, in its order; none: this member alone. */
     size_t n_members;
     struct options_member members[OPTIONS_MEMBERS_MAX];

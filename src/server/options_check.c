@@ -42,13 +42,79 @@ static enum status check_name(struct options *options, char *out_error) {
     return STATUS_OK;
 }
 
+/* TLS between members is all or nothing: all three files, and https:// wherever a member is. */
+static enum status check_peer_tls(struct options *options, char *out_error) {
+    const struct {
+        const char *flag;
+        const char *path;
+    } files[] = {{"peer-cert-file", options->peer_cert_file},
+                 {"peer-key-file", options->peer_key_file},
+                 {"peer-trusted-ca-file", options->peer_trusted_ca_file}};
+    bool is_asked_for = options->peer_client_cert_auth || *options->peer_cert_allowed_cn != '\0' ||
+                        *options->peer_cert_allowed_hostname != '\0';
+    const char *missing = NULL;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (*files[i].path != '\0') {
+            is_asked_for = true;
+        } else if (missing == NULL) {
+            missing = files[i].flag;
+        }
+    }
+    if (is_asked_for && missing != NULL) {
+        return fail(out_error,
+                    "--%s is missing: TLS between members needs --peer-cert-file, --peer-key-file "
+                    "and --peer-trusted-ca-file",
+                    missing);
+    }
+    options->has_peer_tls = is_asked_for;
+    return STATUS_OK;
+}
+
+static enum status check_peer_schemes(const struct options *options, const struct url_list *list,
+                                      const char *flag, char *out_error) {
+    for (size_t i = 0; i < list->n; i++) {
+        bool is_tls = list->urls[i].scheme == URL_HTTPS;
+        if (is_tls && !options->has_peer_tls) {
+            return fail(out_error,
+                        "--%s %s: TLS between members needs --peer-cert-file, --peer-key-file and "
+                        "--peer-trusted-ca-file",
+                        flag, list->texts[i]);
+        }
+        if (!is_tls && options->has_peer_tls) {
+            return fail(out_error,
+                        "--%s %s: members speak TLS here (--peer-cert-file), all of them; say "
+                        "https://",
+                        flag, list->texts[i]);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status check_peer_urls(const struct options *options, char *out_error) {
+    enum status status =
+        check_peer_schemes(options, &options->listen_peer_urls, "listen-peer-urls", out_error);
+    if (status == STATUS_OK) {
+        status = check_peer_schemes(options, &options->initial_advertise_peer_urls,
+                                    "initial-advertise-peer-urls", out_error);
+    }
+    for (size_t i = 0; i < options->n_members && status == STATUS_OK; i++) {
+        status = check_peer_schemes(options, &options->members[i].peer_urls, "initial-cluster",
+                                    out_error);
+    }
+    return status;
+}
+
 static enum status check_listeners(const struct options *options, const struct url_list *list,
                                    const char *flag, char *out_error) {
+    bool is_for_peers = list == &options->listen_peer_urls;
     for (size_t i = 0; i < list->n; i++) {
+        if (list->urls[i].scheme == URL_HTTPS && is_for_peers) {
+            continue; /* check_peer_urls() looks at it */
+        }
         if (list->urls[i].scheme == URL_HTTPS) {
             return fail(out_error,
-                        "--%s %s: TLS is not built into this release; use http:// on a loopback "
-                        "address and put a TLS proxy in front",
+                        "--%s %s: TLS is not built into this release for clients; use http:// on "
+                        "a loopback address and put a TLS proxy in front",
                         flag, list->texts[i]);
         }
         if (!url_is_loopback(&list->urls[i]) && !options->allow_insecure) {
@@ -172,6 +238,9 @@ static enum status check_urls(struct options *options, char *out_error) {
     if (status == STATUS_OK) {
         status = check_initial_cluster(options, out_error);
     }
+    if (status == STATUS_OK) {
+        status = check_peer_urls(options, out_error);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -255,6 +324,9 @@ static void check_logging(struct options *options) {
 
 enum status options_check(struct options *options, char out_error[OPTIONS_ERROR_SIZE]) {
     enum status status = check_name(options, out_error);
+    if (status == STATUS_OK) {
+        status = check_peer_tls(options, out_error);
+    }
     if (status == STATUS_OK) {
         status = check_urls(options, out_error);
     }

@@ -73,7 +73,9 @@ void options_print_help(FILE *stream) {
           "  --help\n      This text.\n"
           "  --version\n      The versions of leased and of its libraries.\n",
           stream);
-    fprintf(stream, "\n%s (recognised; refused until it is built in, never ignored):\n",
+    fprintf(stream,
+            "\n%s for clients, and more of it between members (refused with a reason, never "
+            "ignored):\n",
             option_group_title(OPTION_GROUP_TLS));
     print_names(stream, OPTION_REFUSED, OPTION_GROUP_TLS);
     fprintf(stream, "\n%s, refused with a reason when set:\n",

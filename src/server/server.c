@@ -39,6 +39,7 @@ struct server {
     struct service_read first_read;
     struct arena arena; /* for what lives as long as the server */
     struct replication_member members[OPTIONS_MEMBERS_MAX];
+    struct peer_tls_options peer_tls;
     uv_signal_t terminate;
     uv_signal_t interrupt;
     uv_timer_t watchdog;
@@ -117,10 +118,30 @@ static void name_members(struct server *server) {
     }
 }
 
+/* A member that is alone needs no certificate yet; one that is wrong is better known today. */
+static void check_peer_tls(const struct server *server) {
+    char error[SERVER_ERROR_SIZE] = "";
+    struct peer_tls_context *context = NULL;
+    if (!server->options->has_peer_tls || server->options->n_members > 1) {
+        return;
+    }
+    if (peer_tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
+        die("cannot start", error);
+    }
+    peer_tls_context_destroy(context);
+}
+
 static void open_replication(struct server *server) {
     const struct options *options = server->options;
     name_members(server);
+    server->peer_tls =
+        (struct peer_tls_options){.cert_file = options->peer_cert_file,
+                                  .key_file = options->peer_key_file,
+                                  .ca_file = options->peer_trusted_ca_file,
+                                  .allowed_cn = options->peer_cert_allowed_cn,
+                                  .allowed_hostname = options->peer_cert_allowed_hostname};
     char error[SERVER_ERROR_SIZE] = "";
+    check_peer_tls(server);
     const struct replication_options replication = {
         .data_dir = data_dir_raft_path(server->data_dir),
         .name = server->identity.name,
@@ -133,6 +154,7 @@ static void open_replication(struct server *server) {
         .n_members = options->n_members,
         .peer_listen_host = options->listen_peer_urls.urls[0].host,
         .peer_listen_port = options->listen_peer_urls.urls[0].port,
+        .peer_tls = options->has_peer_tls ? &server->peer_tls : NULL,
         .strict_reads = options->strict_reads,
         .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,
         .election_ms = (uint32_t)options->election_timeout_ms,

@@ -35,8 +35,10 @@ class Cluster:
     """Use as a context manager, or call start() and close()."""
 
     def __init__(
-        self, size=3, extra_flags=(), timing_flags=TIMING_FLAGS, kind=KIND_LEASED, network=None
+        self, size=3, extra_flags=(), timing_flags=TIMING_FLAGS, kind=KIND_LEASED, network=None,
+        authority=None,
     ):  # fmt: skip
+        """With an authority (harness.certificates) the members speak TLS with each other."""
         self.servers = [
             Server(kind, name=f"n{index}", extra_flags=[*timing_flags, *extra_flags])
             for index in range(size)
@@ -47,6 +49,8 @@ class Cluster:
                 server.host = network.address(index)
                 server.command_prefix = network.command_in(index)
                 server.extra_flags.append("--allow-insecure")
+        for server in self.servers if authority is not None else ():
+            server.use_peer_tls(authority.flags(server.name))
         members = ",".join(f"{server.name}={server.peer_url}" for server in self.servers)
         for server in self.servers:
             server.initial_cluster = members

@@ -44,6 +44,8 @@ class Server:
         self.command_prefix = []
         self.initial_cluster = None  # itself alone
         self.token = "conformance"
+        self.peer_scheme = "http"
+        self.peer_host = None  # a name for self.host
         _servers.append(self)
 
     # Where it is
@@ -58,7 +60,12 @@ class Server:
 
     @property
     def peer_url(self):
-        return f"http://{self.host}:{self.peer_port}"
+        return f"{self.peer_scheme}://{self.peer_host or self.host}:{self.peer_port}"
+
+    def use_peer_tls(self, flags):
+        """Members speak TLS; before the members are told each other's URLs."""
+        self.peer_scheme = "https"
+        self.extra_flags += flags
 
     def flags(self):
         """etcd's own flags; both kinds get exactly these."""

@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "replication/peer_address.h"
 #include "replication/peer_dial.h"
 #include "replication/peers.h"
 

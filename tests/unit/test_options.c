@@ -203,6 +203,55 @@ static void tls_is_refused_and_never_ignored(void **state) {
     assert_error_says("TLS is not built");
     assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380"), OPTIONS_INVALID);
     assert_int_equal(PARSE("--client-cert-auth=false", "--cert-file="), OPTIONS_RUN);
+    assert_int_equal(PARSE("--peer-crl-file", "revoked.pem"), OPTIONS_INVALID);
+    assert_error_says("revoked certificates are not read");
+}
+
+static void tls_between_members_is_all_or_nothing(void **state) {
+    static char *const flags[] = {
+        "--peer-cert-file=a.crt",         "--peer-key-file=a.key",
+        "--peer-trusted-ca-file=ca.crt",  "--peer-client-cert-auth",
+        "--peer-cert-allowed-cn=members", "--peer-cert-allowed-hostname=members.example"};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380", flags[i]),
+                         OPTIONS_INVALID);
+        assert_error_says("is missing");
+    }
+    assert_int_equal(
+        PARSE("--listen-peer-urls", "https://10.0.0.1:2380", flags[0], flags[1], flags[2]),
+        OPTIONS_RUN);
+    assert_true(options.has_peer_tls);
+    assert_string_equal(options.peer_key_file, "a.key");
+    assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380", flags[0], flags[1],
+                           flags[2], flags[3], flags[4], flags[5]),
+                     OPTIONS_RUN);
+    assert_string_equal(options.peer_cert_allowed_cn, "members");
+    char *environment[] = {"ETCD_PEER_CERT_FILE=a.crt", "ETCD_PEER_KEY_FILE=a.key",
+                           "LEASED_PEER_TRUSTED_CA_FILE=ca.crt",
+                           "ETCD_LISTEN_PEER_URLS=https://127.0.0.1:2380", NULL};
+    assert_int_equal(PARSE_IN(environment), OPTIONS_RUN);
+    assert_true(options.has_peer_tls);
+    assert_int_equal(PARSE("--listen-peer-urls", "http://127.0.0.1:2380"), OPTIONS_RUN);
+    assert_false(options.has_peer_tls);
+}
+
+static void all_peer_urls_are_alike(void **state) {
+    static char *const tls[] = {"--peer-cert-file=a.crt", "--peer-key-file=a.key",
+                                "--peer-trusted-ca-file=ca.crt"};
+    assert_int_equal(PARSE(tls[0], tls[1], tls[2]), OPTIONS_INVALID);
+    assert_error_says("--listen-peer-urls http://127.0.0.1:2380");
+    assert_int_equal(PARSE("--name", "a", "--listen-peer-urls", "https://127.0.0.1:1",
+                           "--initial-cluster", "a=https://127.0.0.1:1,b=http://127.0.0.1:2",
+                           tls[0], tls[1], tls[2]),
+                     OPTIONS_INVALID);
+    assert_error_says("--initial-cluster http://127.0.0.1:2");
+    assert_int_equal(PARSE("--initial-advertise-peer-urls", "https://127.0.0.1:2380"),
+                     OPTIONS_INVALID);
+    assert_error_says("--initial-advertise-peer-urls https://127.0.0.1:2380: TLS between members");
+    assert_int_equal(PARSE("--name", "a", "--listen-peer-urls", "https://127.0.0.1:1",
+                           "--initial-cluster", "a=https://127.0.0.1:1,b=https://b.example:2",
+                           tls[0], tls[1], tls[2]),
+                     OPTIONS_RUN);
 }
 
 static void a_refused_flag_may_repeat_its_default(void **state) {
@@ -354,6 +403,8 @@ int main(void) {
         cmocka_unit_test(numbers_are_held_to_their_bounds),
         cmocka_unit_test(words_are_held_to_their_choices),
         cmocka_unit_test(tls_is_refused_and_never_ignored),
+        cmocka_unit_test(tls_between_members_is_all_or_nothing),
+        cmocka_unit_test(all_peer_urls_are_alike),
         cmocka_unit_test(a_refused_flag_may_repeat_its_default),
         cmocka_unit_test(harmless_flags_of_etcd_are_accepted_and_noticed),
         cmocka_unit_test(a_listener_that_others_reach_must_be_allowed),

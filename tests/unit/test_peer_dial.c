@@ -5,7 +5,7 @@
 static struct peer_dial *dial(const char *address, struct dialled *out_dialled) {
     struct peer_hello hello = a_hello(A, B, PEER_FOR_LINK);
     *out_dialled = (struct dialled){0};
-    struct peer_dial *dial = peer_dial_start(&loop, address, &hello, on_dialled, out_dialled);
+    struct peer_dial *dial = peer_dial_start(&loop, NULL, address, &hello, on_dialled, out_dialled);
     assert_int_equal(out_dialled->n, 0);
     return dial;
 }

@@ -240,7 +240,7 @@ static void who_belongs_elsewhere_is_told_so(void **state) {
         struct dialled dialled = {0};
         struct peer_hello hello = a_hello(A, cases[i].to_id, PEER_FOR_LINK);
         hello.cluster_id = cases[i].cluster_id;
-        peer_dial_start(&loop, b.address, &hello, on_dialled, &dialled);
+        peer_dial_start(&loop, NULL, b.address, &hello, on_dialled, &dialled);
         WAIT_UNTIL(dialled.n == 1);
         assert_null(dialled.stream);
         assert_string_equal(dialled.reason, peer_answer_text(cases[i].answer));
@@ -253,7 +253,7 @@ static void who_is_no_member_is_told_so(void **state) {
     for (size_t i = 0; i < 4; i++) {
         struct dialled dialled = {0};
         struct peer_hello hello = a_hello(ids[i / 2], B, purposes[i % 2]);
-        peer_dial_start(&loop, b.address, &hello, on_dialled, &dialled);
+        peer_dial_start(&loop, NULL, b.address, &hello, on_dialled, &dialled);
         WAIT_UNTIL(dialled.n == 1);
         assert_null(dialled.stream);
         assert_string_equal(dialled.reason, peer_answer_text(PEER_NOT_A_MEMBER));
