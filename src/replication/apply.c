@@ -158,6 +158,7 @@ const struct raft_guard_callbacks service_guard_callbacks = {.serialise = apply_
                                                              .serialised = apply_serialised,
                                                              .handed_over = apply_handed_over,
                                                              .may_vote = cluster_may_vote,
+                                                             .is_leaderless = cluster_is_leaderless,
                                                              .stored = apply_stored,
                                                              .failed = apply_disk_failed};
 

@@ -72,6 +72,13 @@ bool cluster_may_vote(void *data, uint64_t candidate_id) {
            voter_promise_allows(&service->promise, candidate_id, clock_boottime_ms());
 }
 
+bool cluster_is_leaderless(void *data) {
+    struct service *service = data;
+    uint64_t silent_ms = clock_elapsed_ms(clock_boottime_ms(), service->guard.heard_ms);
+    return !cluster_is_alone(service) && raft_state(&service->raft) != RAFT_LEADER &&
+           silent_ms > service->options.election_ms;
+}
+
 static void on_release(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
     struct leader_word word = {from_id, frame->release.term, frame->release.sent_ms};
     voter_promise_release(&service->promise, &word);
@@ -104,6 +111,21 @@ static void announce_commit(struct service *service) {
                                                         .to_address = member->address,
                                                         .term = service->barrier_term,
                                                         .index = index});
+    }
+}
+
+/* A leader's heartbeats try its connections anyway. */
+static void knock(struct service *service, uint64_t now_ms) {
+    if (clock_elapsed_ms(now_ms, service->knock_ms) < service->options.election_ms ||
+        raft_state(&service->raft) == RAFT_LEADER) {
+        return;
+    }
+    service->knock_ms = now_ms;
+    for (size_t i = 0; i < service->options.n_members; i++) {
+        const struct replication_member *member = &service->options.members[i];
+        if (member->id != service->options.member_id) {
+            raft_guard_knock(&service->guard, member->id, member->address);
+        }
     }
 }
 
@@ -289,6 +311,7 @@ void cluster_turn(struct service *service) {
     }
     proposals_turn(service, leader_id, now_ms);
     announce_commit(service);
+    knock(service, now_ms);
     if (service->lease.term != 0 &&
         clock_elapsed_ms(now_ms, service->ping_ms) >= service->options.heartbeat_ms) {
         send_pings(service, now_ms);

@@ -9,7 +9,7 @@
 
 enum {
     /* A turn that took this much longer than the longest sleep is a stall. */
-    STALL_MS = 250,
+    STALL_MS = 300,
     /* After a stall or an election clients whose connections broke get this long to come back, or
      * as long as it took. */
     HOLD_MS_MAX = 1000,

@@ -27,9 +27,14 @@ bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
         guard->dropped++;
         return false;
     }
-    if (message->type == RAFT_REQUEST_VOTE && guard->callbacks->may_vote != NULL &&
-        !guard->callbacks->may_vote(guard->data, message->server_id)) {
-        guard->votes_dropped++;
+    /* A knock: no answer of a voter is of term 0. */
+    if (message->type == RAFT_REQUEST_VOTE_RESULT && message->request_vote_result.term == 0) {
+        return false;
+    }
+    if (message->type == RAFT_APPEND_ENTRIES || message->type == RAFT_INSTALL_SNAPSHOT) {
+        guard->heard_ms = clock_boottime_ms();
+    }
+    if (message->type == RAFT_REQUEST_VOTE && !raft_votes_admit(guard, message)) {
         return false;
     }
     if (message->type == RAFT_TIMEOUT_NOW) {
@@ -38,44 +43,11 @@ bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
     return true;
 }
 
-/* libraft expects a send to end later, in its callback. */
-struct raft_guard_dropped_send {
-    struct raft_guard_dropped_send *next;
-    struct raft_io_send *request;
-    raft_io_send_cb done;
-};
-
 static int guard_send(struct raft_io *io, struct raft_io_send *request,
                       const struct raft_message *message, raft_io_send_cb done) {
     struct raft_guard *guard = guard_of(io);
-    if (message->type != RAFT_REQUEST_VOTE || guard->callbacks->may_vote == NULL) {
-        return guard->send(io, request, message, done);
-    }
-    struct raft_message vote = *message;
-    if (vote.request_vote.term != guard->transfer_term) {
-        vote.request_vote.disrupt_leader = false;
-    }
-    if (guard->callbacks->may_vote(guard->data, guard->self_id)) {
-        return guard->send(io, request, &vote, done);
-    }
-    struct raft_guard_dropped_send *dropped = malloc(sizeof *dropped);
-    if (dropped == NULL) {
-        return RAFT_NOMEM;
-    }
-    *dropped = (struct raft_guard_dropped_send){
-        .next = guard->dropped_sends, .request = request, .done = done};
-    guard->dropped_sends = dropped;
-    guard->votes_dropped++;
-    return 0;
-}
-
-void raft_guard_turn(struct raft_guard *guard) {
-    while (guard->dropped_sends != NULL) {
-        struct raft_guard_dropped_send *dropped = guard->dropped_sends;
-        guard->dropped_sends = dropped->next;
-        dropped->done(dropped->request, RAFT_NOCONNECTION);
-        free(dropped);
-    }
+    return message->type == RAFT_REQUEST_VOTE ? raft_votes_send(guard, request, message, done)
+                                              : guard->send(io, request, message, done);
 }
 
 static void guard_recv(struct raft_io *io, struct raft_message *message) {
@@ -85,16 +57,26 @@ static void guard_recv(struct raft_io *io, struct raft_message *message) {
     }
 }
 
-static void announced(struct raft_io_send *request, int status) {
-    (void)status; /* the next heartbeat tells it again */
+/* What is said again anyway. */
+static void said(struct raft_io_send *request, int status) {
+    (void)status;
     free(request);
 }
 
-void raft_guard_announce(struct raft_guard *guard, const struct raft_guard_commit *commit) {
+static void say(struct raft_guard *guard, const struct raft_message *message) {
     struct raft_io_send *request = calloc(1, sizeof *request);
-    if (request == NULL) {
-        return;
+    if (request != NULL && guard->send(&guard->io, request, message, said) != 0) {
+        free(request);
     }
+}
+
+void raft_guard_knock(struct raft_guard *guard, raft_id to_id, const char *to_address) {
+    struct raft_message message = {
+        .type = RAFT_REQUEST_VOTE_RESULT, .server_id = to_id, .server_address = to_address};
+    say(guard, &message);
+}
+
+void raft_guard_announce(struct raft_guard *guard, const struct raft_guard_commit *commit) {
     struct raft_message message = {.type = RAFT_APPEND_ENTRIES,
                                    .server_id = commit->to_id,
                                    .server_address = commit->to_address};
@@ -102,9 +84,7 @@ void raft_guard_announce(struct raft_guard *guard, const struct raft_guard_commi
     message.append_entries.prev_log_index = commit->index;
     message.append_entries.prev_log_term = commit->term;
     message.append_entries.leader_commit = commit->index;
-    if (guard->send(&guard->io, request, &message, announced) != 0) {
-        free(request);
-    }
+    say(guard, &message);
 }
 
 static int guard_start(struct raft_io *io, unsigned tick_ms, raft_io_tick_cb tick,

@@ -11,11 +11,20 @@
  * without them, is taken for written when it is asked for again: a restarted node could vote twice.
  * It is reported.
  *  - A voter that promised the leader not to vote (leader_lease.h) neither gives a vote nor asks
- * for one: RequestVote messages of either direction are dropped while the promise stands.
+ * for one: RequestVote messages of either direction are held while the promise stands, and dropped
+ * when that lasts. Dropped at once, a candidate that was a moment early would wait for another
+ * election timeout (raft_votes.c).
+ *  - A follower refuses its vote until its own election timeout, drawn between one and two, has
+ *    passed: three nodes then need both timeouts for an election. When nothing was heard of a
+ * leader for one timeout, the request is marked such that libraft looks at the candidate's log
+ * only.
  *  - A candidate that was told to take over marks its requests so for as long as it is one, also in
  *    later terms, when another leader may hold a lease: the mark stays on in the first term only.
  *  - A leader tells its followers what is committed only with the next entries or heartbeat, so
  * what a follower waits to apply waits for that: raft_guard_announce() tells it at once.
+ *  - raft_uv notices that a connection is dead when it writes to it, and what it wrote is lost.
+ *    Followers write to each other only when they ask for votes, so after a restart of one the
+ * first request of the other would be lost, and an election timeout with it: raft_guard_knock().
  *  - fsm.snapshot() runs on the loop: a snapshot is serialised in a worker thread, between
  *    libraft asking for it and raft_uv writing it.
  */
@@ -40,6 +49,9 @@ struct raft_guard_callbacks {
     void (*stored)(void *data);
     /* May this candidate be voted for now? (Also asked for this node itself.) NULL: always. */
     bool (*may_vote)(void *data, uint64_t candidate_id);
+    /* Does this node follow nobody, or somebody who has been silent for an election timeout? NULL:
+     * libraft knows. */
+    bool (*is_leaderless)(void *data);
     /* The disk failed us; nothing may be acknowledged any more. */
     void (*failed)(void *data, const char *what, int status);
 };
@@ -59,7 +71,9 @@ struct raft_guard {
     uint64_t dropped;
     uint64_t votes_dropped;
     raft_term transfer_term; /* the one term for which a leader told this node to stand; 0: none */
-    struct raft_guard_dropped_send *dropped_sends;
+    uint64_t heard_ms;       /* when raft last heard from a leader */
+    uint64_t hold_ms;        /* for how long a request for a vote may wait */
+    struct raft_vote_held *held_votes;
     /* What libraft set before us. */
     int (*start)(struct raft_io *, unsigned, raft_io_tick_cb, raft_io_recv_cb);
     int (*send)(struct raft_io *, struct raft_io_send *, const struct raft_message *,
@@ -86,7 +100,8 @@ struct raft_guard {
 void raft_guard_install(struct raft_guard *guard, uv_loop_t *loop, uint64_t self_id,
                         const struct raft_guard_callbacks *callbacks, void *data);
 
-/* A received message, corrected; false when it must be dropped (its memory is freed then). */
+/* A received message, corrected; false when it is held, or must be dropped (its memory is freed
+ * then). */
 bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message);
 
 /* Sends a follower an empty AppendEntries, as a heartbeat would, with this commit index. The entry
@@ -99,7 +114,18 @@ struct raft_guard_commit {
 };
 void raft_guard_announce(struct raft_guard *guard, const struct raft_guard_commit *commit);
 
-/* Completes what was dropped instead of being sent; once a turn of the loop. */
+/* Sends a member something that means nothing, so that raft_uv finds out when the connection is of
+ * no use any more: the member may have been started anew. */
+void raft_guard_knock(struct raft_guard *guard, raft_id to_id, const char *to_address);
+
+/* Once a turn of the loop: requests for votes that have waited. */
 void raft_guard_turn(struct raft_guard *guard);
+
+/* --- raft_votes.c --- */
+
+/* False: it is held. */
+bool raft_votes_admit(struct raft_guard *guard, struct raft_message *message);
+int raft_votes_send(struct raft_guard *guard, struct raft_io_send *request,
+                    const struct raft_message *message, raft_io_send_cb done);
 
 #endif

@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 
 enum {
-    HEARTBEAT_MS_DEFAULT = 100,
-    ELECTION_MS_DEFAULT = 1000,
+    HEARTBEAT_MS_DEFAULT = 50,
+    ELECTION_MS_DEFAULT = 300,
     RAFT_INFLIGHT_ENTRIES_MAX = 1024,
     /* We look into a stuck disk ourselves before raft_uv would try again (its retry of a failed
      * write follows a wrong pointer in 0.22). */
@@ -175,6 +175,7 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
                        service->options.member_id, service->options.peer_address);
     }
     if (rv == 0) {
+        service->guard.hold_ms = service->options.election_ms;
         configure(service);
         step = "preparing the log";
         rv = bootstrap(service);

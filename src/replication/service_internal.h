@@ -109,6 +109,7 @@ struct service {
     struct list held_renewals; /* until there is a leader that may answer them */
     uint64_t token;            /* the newest given to a question */
     uint64_t ping_ms;          /* when the last round went out */
+    uint64_t knock_ms;         /* when raft's connections were last tried */
     /* Where clients reach the other members, as those told, in the order of options.members. */
     struct member_urls *member_urls;
     /* What each member has been told to be committed, in the order of options.members. */
@@ -213,6 +214,8 @@ uint64_t cluster_leader(struct service *service);
 /* This node leads from this term on. */
 void cluster_lead(struct service *service, uint64_t term);
 bool cluster_may_vote(void *data, uint64_t candidate_id);
+/* This node follows nobody, or somebody whom it has not heard for an election timeout. */
+bool cluster_is_leaderless(void *data);
 /* The client URLs of a member; ends with NULL. */
 const char *const *cluster_client_urls(const struct service *service, size_t member);
 void cluster_clear(struct service *service);

@@ -74,10 +74,10 @@ const struct option option_table[] = {
           "etcd-cluster", "Keeps clusters apart: their ids are made from it.")},
     {USED("strict-reads", OPTION_GROUP_MEMBER, OPTION_SWITCH, strict_reads, "false",
           "Linearizable reads always ask a majority, instead of trusting the leader's lease.")},
-    {USED("heartbeat-interval", OPTION_GROUP_MEMBER, OPTION_NUMBER, heartbeat_interval_ms, "100",
+    {USED("heartbeat-interval", OPTION_GROUP_MEMBER, OPTION_NUMBER, heartbeat_interval_ms, "50",
           "Milliseconds between a leader's heartbeats."),
      .min = 1, .max = 60000},
-    {USED("election-timeout", OPTION_GROUP_MEMBER, OPTION_NUMBER, election_timeout_ms, "1000",
+    {USED("election-timeout", OPTION_GROUP_MEMBER, OPTION_NUMBER, election_timeout_ms, "300",
           "Milliseconds without a heartbeat until an election; at least 5 heartbeats."),
      .min = 10, .max = 50000},
 

@@ -57,8 +57,8 @@ static void without_flags_one_node_is_served_on_loopback(void **state) {
     assert_string_equal(options.advertise_client_urls.texts[0], "http://127.0.0.1:2379");
     assert_string_equal(options.initial_advertise_peer_urls.texts[0], "http://127.0.0.1:2380");
     assert_string_equal(options.peer_address, "127.0.0.1:2380");
-    assert_int_equal(options.heartbeat_interval_ms, 100);
-    assert_int_equal(options.election_timeout_ms, 1000);
+    assert_int_equal(options.heartbeat_interval_ms, 50);
+    assert_int_equal(options.election_timeout_ms, 300);
     assert_int_equal(options.log_level, LOG_INFO);
     assert_int_equal(options.log_format, LOG_FORMAT_TEXT);
     assert_int_equal(options.max_txn_ops, 128);

@@ -38,6 +38,7 @@ static struct fake {
     int send_rv;
     /* What reached raft above, and the service beside. */
     unsigned n_received;
+    struct raft_message received;
     unsigned n_append_done;
     struct raft_io_append *append_done_request;
     int append_done_status;
@@ -57,6 +58,7 @@ static struct fake {
     struct raft_io_send *send_done_request;
     /* Who may be voted for. */
     bool may_vote;
+    bool is_leaderless;
     unsigned n_asked;
     uint64_t asked_candidate;
 } fake;
@@ -114,6 +116,7 @@ static void raft_tick(struct raft_io *io) {
 }
 static void raft_recv(struct raft_io *io, struct raft_message *message) {
     fake.n_received++;
+    fake.received = *message;
 }
 static void raft_send_done(struct raft_io_send *request, int status) {
     fake.n_send_done++;
@@ -165,6 +168,11 @@ static bool may_vote(void *data, uint64_t candidate_id) {
     return fake.may_vote;
 }
 
+static bool is_leaderless(void *data) {
+    assert_ptr_equal(data, &fake);
+    return fake.is_leaderless;
+}
+
 static const struct raft_guard_callbacks callbacks = {.serialise = serialise,
                                                       .serialised = serialised,
                                                       .handed_over = handed_over,
@@ -175,6 +183,7 @@ static const struct raft_guard_callbacks voter_callbacks = {.serialise = seriali
                                                             .handed_over = handed_over,
                                                             .stored = stored,
                                                             .may_vote = may_vote,
+                                                            .is_leaderless = is_leaderless,
                                                             .failed = failed};
 
 static int set_up_with(const struct raft_guard_callbacks *with) {
@@ -312,9 +321,11 @@ static void nobody_is_voted_for_while_a_promise_stands(void **state) {
     fake.recv(fake.io, &vote);
     assert_int_equal(fake.n_received, 0);
     assert_int_equal(fake.asked_candidate, OTHER);
+    raft_guard_turn(&fake.guard);
     assert_int_equal(fake.guard.votes_dropped, 1);
     vote.request_vote.pre_vote = true;
     fake.recv(fake.io, &vote);
+    raft_guard_turn(&fake.guard);
     assert_int_equal(fake.n_received, 0);
     assert_int_equal(fake.guard.votes_dropped, 2);
     fake.may_vote = true;
@@ -323,12 +334,66 @@ static void nobody_is_voted_for_while_a_promise_stands(void **state) {
     assert_int_equal(fake.guard.votes_dropped, 2);
 }
 
+static void a_request_for_a_vote_waits_for_the_end_of_a_promise(void **state) {
+    char address[] = "127.0.0.1:1";
+    struct raft_message vote = request_vote(5, false);
+    vote.server_address = address;
+    fake.guard.hold_ms = 60000;
+    fake.recv(fake.io, &vote);
+    /* The newest one of a candidate is enough. */
+    vote.request_vote.term = 6;
+    fake.recv(fake.io, &vote);
+    memset(address, 'x', sizeof address);
+    raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.n_received, 0);
+    fake.may_vote = true;
+    raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.n_received, 1);
+    assert_int_equal(fake.received.request_vote.term, 6);
+    raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.n_received, 1);
+    assert_int_equal(fake.guard.votes_dropped, 0);
+}
+
+static void a_question_for_votes_waits_for_the_end_of_our_own_promise(void **state) {
+    struct raft_io_send requests[2] = {0};
+    struct raft_message vote = request_vote(5, false);
+    fake.guard.hold_ms = 60000;
+    assert_int_equal(fake.io->send(fake.io, &requests[0], &vote, raft_send_done), 0);
+    raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.n_sent, 0);
+    assert_int_equal(fake.n_send_done, 0);
+    fake.may_vote = true;
+    raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.n_sent, 1);
+    assert_ptr_equal(fake.sent_request, &requests[0]);
+    assert_ptr_equal(fake.sent_cb, raft_send_done);
+    /* Who closes waits for nothing. */
+    fake.may_vote = false;
+    assert_int_equal(fake.io->send(fake.io, &requests[1], &vote, raft_send_done), 0);
+    fake.guard.closing = true;
+    raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.n_send_done, 1);
+    assert_ptr_equal(fake.send_done_request, &requests[1]);
+}
+
+static void who_has_heard_of_no_leader_for_a_timeout_votes_at_once(void **state) {
+    struct raft_message vote = request_vote(5, false);
+    fake.may_vote = true;
+    fake.recv(fake.io, &vote);
+    assert_false(fake.received.request_vote.disrupt_leader);
+    fake.is_leaderless = true;
+    fake.recv(fake.io, &vote);
+    assert_true(fake.received.request_vote.disrupt_leader);
+}
+
 static void a_promise_holds_nothing_up_but_votes(void **state) {
     static const int types[] = {RAFT_APPEND_ENTRIES, RAFT_APPEND_ENTRIES_RESULT,
                                 RAFT_REQUEST_VOTE_RESULT};
     struct raft_io_send request = {0};
     for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct raft_message message = {.type = (unsigned short)types[i], .server_id = OTHER};
+        message.request_vote_result.term = 5;
         fake.recv(fake.io, &message);
         assert_int_equal(fake.n_received, i + 1);
         assert_int_equal(fake.io->send(fake.io, &request, &message, raft_send_done), 0);
@@ -337,12 +402,25 @@ static void a_promise_holds_nothing_up_but_votes(void **state) {
     assert_int_equal(fake.n_asked, 0);
 }
 
+static void a_knock_is_sent_and_never_received(void **state) {
+    raft_guard_knock(&fake.guard, OTHER, "127.0.0.1:1");
+    assert_int_equal(fake.n_sent, 1);
+    assert_int_equal(fake.sent.type, RAFT_REQUEST_VOTE_RESULT);
+    assert_int_equal(fake.sent.request_vote_result.term, 0);
+    assert_false(fake.sent.request_vote_result.vote_granted);
+    fake.sent_cb(fake.sent_request, RAFT_NOCONNECTION);
+    struct raft_message knock = fake.sent;
+    fake.recv(fake.io, &knock);
+    assert_int_equal(fake.n_received, 0);
+}
+
 static void nobody_is_asked_for_a_vote_while_a_promise_stands(void **state) {
     struct raft_io_send request = {0};
     struct raft_message vote = request_vote(5, false);
     assert_int_equal(fake.io->send(fake.io, &request, &vote, raft_send_done), 0);
     assert_int_equal(fake.asked_candidate, SELF);
     assert_int_equal(fake.n_sent, 0);
+    raft_guard_turn(&fake.guard);
     assert_int_equal(fake.guard.votes_dropped, 1);
     fake.may_vote = true;
     assert_int_equal(fake.io->send(fake.io, &request, &vote, raft_send_done), 0);
@@ -403,6 +481,7 @@ static void who_was_told_to_lead_may_ask(void **state) {
 static void the_mark_of_a_transfer_frees_nobody(void **state) {
     struct raft_message vote = request_vote(5, true);
     fake.recv(fake.io, &vote);
+    raft_guard_turn(&fake.guard);
     assert_int_equal(fake.n_received, 0);
 }
 
@@ -423,8 +502,8 @@ static void a_transfer_is_good_for_one_term(void **state) {
     vote = request_vote(7, true);
     assert_int_equal(fake.io->send(fake.io, &request, &vote, raft_send_done), 0);
     assert_int_equal(fake.n_sent, 1);
-    assert_int_equal(fake.guard.votes_dropped, 1);
     raft_guard_turn(&fake.guard);
+    assert_int_equal(fake.guard.votes_dropped, 1);
 }
 
 static void without_anybody_to_ask_votes_pass(void **state) {
@@ -661,6 +740,10 @@ int main(void) {
         VOTER_TEST(a_dropped_send_ends_later_and_once),
         VOTER_TEST(a_dropped_send_may_be_answered_by_another),
         VOTER_TEST(who_was_told_to_lead_may_ask),
+        VOTER_TEST(a_request_for_a_vote_waits_for_the_end_of_a_promise),
+        VOTER_TEST(a_question_for_votes_waits_for_the_end_of_our_own_promise),
+        VOTER_TEST(who_has_heard_of_no_leader_for_a_timeout_votes_at_once),
+        GUARD_TEST(a_knock_is_sent_and_never_received),
         VOTER_TEST(the_mark_of_a_transfer_frees_nobody),
         VOTER_TEST(a_transfer_is_good_for_one_term),
         GUARD_TEST(without_anybody_to_ask_votes_pass),
