@@ -23,7 +23,7 @@ run: build ## build, then serve on 127.0.0.1:2379 in the foreground
 test: ## every test, the last line is the count
 	@BUILD=$(BUILD) tools/run-tests
 
-accept: build ## what was promised of one node, line by line, with figures
+accept: build ## what was promised of one node and of three, line by line, with figures
 	@LEASED=$(CURDIR)/$(BUILD)/leased tools/accept $(LINES)
 
 asan: ## the Meson tests under AddressSanitizer and UBSan, in build-asan

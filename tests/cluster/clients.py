@@ -12,6 +12,7 @@ import zlib
 import grpc
 from etcd3 import etcdrpc
 
+from harness import wait_for
 from harness.ops import created_is, delete_op, end_of, put_op
 from harness.watch_messages import EVENT_DELETE
 
@@ -159,43 +160,81 @@ class Holder(Client):
 
 
 class Abandoned:
-    """Leases with a key each that nobody renews, and a watch on every node for their ends. Use as a
-    context manager around the trouble, then check()."""
+    """Leases with a key each that nobody renews, and a watch for their ends on every node, which goes
+    on where it was when the node comes back. Use as a context manager around the trouble."""
 
     PREFIX = b"/abandoned/"
 
-    def __init__(self, cluster, ttls_s):
-        self._streams = [cluster.rpc(node).watch() for node in cluster.answering()]
-        for stream in self._streams:
-            stream.create(self.PREFIX, end_of(self.PREFIX))
+    def __init__(self, cluster, ttls_s=()):
+        self._cluster = cluster
         self._sent = {}
-        for number, ttl_s in enumerate(ttls_s):
-            rpc = cluster.rpc(cluster.answering()[number % len(self._streams)])
-            key = self.PREFIX + b"%d" % number
-            sent_at = time.monotonic()
-            rpc.put(key, b"", lease=rpc.grant(ttl_s).ID)
-            self._sent[key] = (sent_at, ttl_s)
+        self._ends = {}
+        self._done = threading.Event()
+        self._revision = cluster.rpc(0).revision() + 1
+        self._threads = [
+            threading.Thread(target=self._watch, args=(node,), daemon=True)
+            for node in range(len(cluster))
+        ]  # fmt: skip
+        for ttl_s in ttls_s:
+            self.add(ttl_s)
 
     def __enter__(self):
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_):
-        for stream in self._streams:
-            stream.close()
+        self._done.set()
+        for thread in self._threads:
+            thread.join()
 
-    def check(self, timeout_s):
+    def add(self, ttl_s):
+        """Grants one more, through whichever node answers."""
+        key = self.PREFIX + b"%d" % len(self._sent)
+        for node in itertools.cycle(range(len(self._cluster))):
+            with self._cluster.new_rpc(node) as rpc:
+                try:
+                    sent_at = time.monotonic()
+                    grant = etcdrpc.LeaseGrantRequest(TTL=ttl_s)
+                    lease = rpc.lease.LeaseGrant(grant, timeout=CALL_SECONDS).ID
+                    granted_at = time.monotonic()
+                    rpc.kv.Put(etcdrpc.PutRequest(key=key, lease=lease), timeout=CALL_SECONDS)
+                except grpc.RpcError as error:
+                    assert error.code() in EXCUSES, error
+                    continue
+            self._sent[key] = (sent_at, granted_at, ttl_s)
+            return
+
+    def _watch(self, node):
+        revision = self._revision
+        while not self._done.is_set():
+            with self._cluster.new_rpc(node) as rpc, rpc.watch() as stream:
+                try:
+                    stream.create(self.PREFIX, end_of(self.PREFIX), start_revision=revision)
+                    while not self._done.is_set():
+                        try:
+                            response = stream.receive(0.05)
+                        except TimeoutError:
+                            continue
+                        for event in response.events:
+                            revision = event.kv.mod_revision + 1
+                            if event.type == EVENT_DELETE:
+                                self._ends.setdefault((event.kv.key, node), stream.received_at)
+                except (grpc.RpcError, EOFError, TimeoutError):
+                    self._done.wait(FAILURE_PAUSE_SECONDS)
+
+    def check(self, timeout_s, early_s_max=0.0):
         """Waits for the last end, on every node; answers how long after its TTL each lease ended."""
-        ends = {}
-        for stream in self._streams:
-            mine, deadline = set(), time.monotonic() + timeout_s
-            while len(mine) < len(self._sent):
-                for event in stream.receive(max(0.01, deadline - time.monotonic())).events:
-                    if event.type == EVENT_DELETE:
-                        mine.add(event.kv.key)
-                        ends[event.kv.key] = min(ends.get(event.kv.key, stream.received_at),
-                                                 stream.received_at)  # fmt: skip
-        late = [ends[key] - sent_at - ttl_s for key, (sent_at, ttl_s) in self._sent.items()]
-        assert min(late) >= 0, f"a lease ended {-min(late):.3f} s before its time"
+        wait_for(
+            lambda: len(self._ends) == len(self._sent) * len(self._threads),
+            timeout_s, "the end of what nobody renewed",
+        )  # fmt: skip
+        late = []
+        for key, (sent_at, granted_at, ttl_s) in self._sent.items():
+            end = min(at for (ended, _), at in self._ends.items() if ended == key)
+            early = sent_at + ttl_s - end
+            assert early <= early_s_max, f"a lease ended {early:.3f} s too early"
+            late.append(end - granted_at - ttl_s)
         return late
 
 

@@ -5,6 +5,7 @@ import time
 import pytest
 from register import SEED, Register
 from register_check import Operation, problems
+from troubles import kill_and_stop
 
 from harness.acceptance import either, report
 from harness.cluster import Cluster
@@ -12,31 +13,11 @@ from harness.cluster import Cluster
 SECONDS = either(9.0, 60.0)
 
 
-def trouble(cluster, choose, until):
-    """Kills and stops leaders, and now and then another; counts what it did."""
-    done = {"kills": 0, "stops": 0}
-    while time.monotonic() < until:
-        time.sleep(choose.uniform(0.2, 0.8))
-        node = cluster.leader() if choose.random() < 0.8 else choose.randrange(len(cluster))
-        if choose.random() < 0.5:
-            cluster.kill(node)
-            time.sleep(choose.uniform(0, 1.0))
-            cluster.restart(node)
-            done["kills"] += 1
-        else:
-            cluster.pause(node)
-            # Around the time at which the others give up on it.
-            time.sleep(choose.uniform(0.1, 1.0))
-            cluster.resume(node)
-            done["stops"] += 1
-    return done
-
-
 @pytest.mark.seconds_max(120 + SECONDS)
 def test_one_register_is_linearizable_whatever_happens_to_leaders():
     with Cluster() as cluster:
         with Register(cluster) as register:
-            troubles = trouble(cluster, random.Random(SEED), time.monotonic() + SECONDS)
+            troubles = kill_and_stop(cluster, random.Random(SEED), time.monotonic() + SECONDS)
         cluster.wait_equal()
     report("one register", **register.check(), **troubles)
 

@@ -11,15 +11,16 @@ import pytest
 from clients import EXCUSES, Abandoned, Load
 from etcd3 import etcdrpc
 from register import SEED, Register
+from troubles import flap
 
 from harness import wait_for
 from harness.acceptance import either, report
 from harness.cluster import Cluster
 from harness.network import Network
 
-CUT_SECONDS = either(4.0, 12.0)
-FLAP_SECONDS = either(10.0, 30.0)
-LOSS_SECONDS = either(6.0, 20.0)
+CUT_SECONDS = either(3.0, 12.0)
+FLAP_SECONDS = either(8.0, 30.0)
+LOSS_SECONDS = either(5.0, 20.0)
 LOSS_PERCENT = 5
 # From the cut to the next acknowledged write of clients that may use every node.
 GAP_SECONDS_MAX = either(8.0, 4.0)
@@ -242,24 +243,6 @@ def test_two_sides_that_see_only_the_one_between_them_elect_once():
     report("one between two sides", terms=terms, at_the_end_ms=round(last_gap * 1000))
     assert last_gap < GAP_SECONDS_MAX
     assert terms <= TERMS_MAX
-
-
-def flap(cluster, choose, until):
-    """One link after the other goes and comes back; counts how often."""
-    network, count = cluster.network, 0
-    while time.monotonic() < until:
-        one, two = choose.sample(range(len(cluster)), 2)
-        trouble = choose.choice(["cut", "deafen", "isolate"])
-        if trouble == "isolate":
-            network.isolate(one)
-        else:
-            getattr(network, trouble)(one, two)
-        # Around the time at which a leader is given up.
-        time.sleep(choose.uniform(0.05, 0.9))
-        network.heal()
-        time.sleep(choose.uniform(0.05, 0.6))
-        count += 1
-    return count
 
 
 @pytest.mark.seconds_max(120 + FLAP_SECONDS)

@@ -34,3 +34,12 @@ def free_ports(count):
         if len(chosen) == count:
             return list(chosen)
     raise OSError(f"no {count} free ports between {PORT_FIRST} and {PORT_LAST}")
+
+
+def free_block(count):
+    """The first of count ports in a row that nobody listens on now."""
+    for _ in range(PORT_ATTEMPTS_MAX):
+        first = _random.randint(PORT_FIRST, PORT_LAST - count)
+        if all(_is_free(port) for port in range(first, first + count)):
+            return first
+    raise OSError(f"no {count} free ports in a row between {PORT_FIRST} and {PORT_LAST}")
