@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Wide windows: the answer to one range or watch may be many megabytes and is consumed at once. */
-#define STREAM_WINDOW_SIZE (4 * 1024 * 1024)
-#define CONNECTION_WINDOW_SIZE (64 * 1024 * 1024)
-#define REASON_SIZE_MAX 512
-
 static void connect_next(struct grpc_client *client);
 
 /* ---- life and death ------------------------------------------------------------------------- */
@@ -21,7 +16,7 @@ static void release(struct grpc_client *client) {
     if (client->users > 0 || !client->destroyed) {
         return;
     }
-    nghttp2_session_del(client->session);
+    grpc_client_session_clear(client);
     grpc_client_free_calls(client);
     buffer_clear(&client->out);
     free(client);
@@ -46,7 +41,6 @@ static void fail(struct grpc_client *client, const char *reason) {
     client->state = GRPC_CLIENT_CLOSED;
     uv_timer_stop(&client->connect_timer);
     uv_timer_stop(&client->deadline_timer);
-    uv_prepare_stop(&client->prepare);
     close_tcp(client);
     grpc_client_end_calls(client, GRPC_UNAVAILABLE, reason);
     if (!client->destroyed && client->options.on_closed != NULL) {
@@ -55,7 +49,7 @@ static void fail(struct grpc_client *client, const char *reason) {
 }
 
 static void fail_with(struct grpc_client *client, const char *what, const char *why) {
-    char reason[REASON_SIZE_MAX];
+    char reason[GRPC_CLIENT_REASON_SIZE_MAX];
     snprintf(reason, sizeof reason, "%s %s: %s", client->authority, what, why);
     fail(client, reason);
 }
@@ -98,35 +92,15 @@ static void on_written(uv_write_t *request, int result) {
             fail_with(client, "was lost", uv_strerror(result));
         }
     } else {
-        client->dirty = true;
+        grpc_client_touch(client);
     }
     release(client);
 }
 
-/* Serialises frames until there are none left or the buffer is full enough for one write. */
-static bool fill_out(struct grpc_client *client) {
-    while (client->out.size < GRPC_CLIENT_WRITE_SIZE) {
-        const uint8_t *data;
-        ssize_t size = nghttp2_session_mem_send(client->session, &data);
-        if (size < 0) {
-            fail_with(client, "could not be written to", nghttp2_strerror((int)size));
-            return false;
-        }
-        if (size == 0) {
-            break;
-        }
-        buffer_append(&client->out, data, (size_t)size);
-    }
-    return true;
-}
-
 static void flush(struct grpc_client *client) {
     while (!client->write_pending && client->state == GRPC_CLIENT_CONNECTED) {
-        if (!fill_out(client)) {
-            return;
-        }
-        /* Serialising may close a stream, and its owner may then have destroyed us. */
-        if (client->destroyed || client->out.size == 0) {
+        grpc_client_session_fill(client, &client->out);
+        if (client->out.size == 0) {
             break;
         }
         uv_stream_t *stream = (uv_stream_t *)&client->tcp;
@@ -154,25 +128,26 @@ static void flush(struct grpc_client *client) {
 }
 
 static void close_when_done(struct grpc_client *client) {
-    if (client->state != GRPC_CLIENT_CONNECTED || nghttp2_session_want_read(client->session) ||
-        nghttp2_session_want_write(client->session)) {
-        return;
-    }
-    if (!client->settings_received) {
-        fail_with(client, "does not speak HTTP/2", "is this a gRPC port without TLS?");
-    } else {
-        fail_with(client, "closed the connection",
-                  client->goaway_text[0] != 0 ? client->goaway_text : "end of session");
+    if (client->state == GRPC_CLIENT_CONNECTED && grpc_client_session_is_over(client)) {
+        fail_with(client, "closed the connection", client->session.goaway_text);
     }
 }
 
-/* Once per turn of the loop, before it waits: all that the turn submitted leaves together. */
+/* Once in a turn of the loop that has something to send, before it waits: all of it leaves
+ * together. */
 static void on_prepare(uv_prepare_t *handle) {
     struct grpc_client *client = handle->data;
-    if (client->dirty && client->state == GRPC_CLIENT_CONNECTED) {
-        client->dirty = false;
-        flush(client);
+    uv_prepare_stop(handle);
+    grpc_client_recycle_calls(client);
+    flush(client);
+    if (!client->destroyed) {
         close_when_done(client);
+    }
+}
+
+void grpc_client_touch(struct grpc_client *client) {
+    if (!client->destroyed && !uv_is_active((uv_handle_t *)&client->prepare)) {
+        uv_prepare_start(&client->prepare, on_prepare);
     }
 }
 
@@ -206,34 +181,23 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
         return;
     }
     bool was_ready = client->settings_received;
-    ssize_t used = nghttp2_session_mem_recv(client->session, client->read_buffer, (size_t)size);
-    if (used < 0) {
+    const char *error =
+        grpc_client_session_receive(client, bytes_of(client->read_buffer, (size_t)size));
+    if (error != NULL) {
         fail_with(client,
                   client->settings_received ? "broke the protocol" : "does not speak HTTP/2",
-                  nghttp2_strerror((int)used));
+                  error);
         return;
     }
-    client->dirty = true;
     if (!was_ready && client->settings_received && !client->destroyed) {
         uv_timer_stop(&client->connect_timer);
         if (client->options.on_ready != NULL) {
             client->options.on_ready(client->options.context);
         }
     }
-    close_when_done(client);
-}
-
-static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user_data) {
-    struct grpc_client *client = user_data;
-    (void)session;
-    if (frame->hd.type == NGHTTP2_SETTINGS && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) {
-        client->settings_received = true;
+    if (!client->destroyed) {
+        close_when_done(client);
     }
-    if (frame->hd.type == NGHTTP2_GOAWAY) {
-        snprintf(client->goaway_text, sizeof client->goaway_text, "%s",
-                 nghttp2_http2_strerror(frame->goaway.error_code));
-    }
-    return 0;
 }
 
 /* ---- connecting -------------------------------------------------------------------------------
@@ -250,7 +214,7 @@ static void on_connected(uv_connect_t *request, int result) {
     }
     if (result == 0) {
         client->state = GRPC_CLIENT_CONNECTED;
-        client->dirty = true;
+        grpc_client_touch(client);
         uv_tcp_nodelay(&client->tcp, 1);
     } else {
         client->connect_error = result;
@@ -355,31 +319,6 @@ static int find_addresses(struct grpc_client *client) {
 /* ---- creation ---------------------------------------------------------------------------------
  */
 
-static enum status create_session(struct grpc_client *client) {
-    nghttp2_session_callbacks *callbacks;
-    if (nghttp2_session_callbacks_new(&callbacks) != 0) {
-        return STATUS_NO_MEMORY;
-    }
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
-    grpc_client_call_register(callbacks);
-    int result = nghttp2_session_client_new(&client->session, callbacks, client);
-    nghttp2_session_callbacks_del(callbacks);
-    if (result != 0) {
-        return STATUS_NO_MEMORY;
-    }
-    const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_SIZE},
-    };
-    if (nghttp2_submit_settings(client->session, NGHTTP2_FLAG_NONE, settings, 2) != 0 ||
-        nghttp2_session_set_local_window_size(client->session, NGHTTP2_FLAG_NONE, 0,
-                                              CONNECTION_WINDOW_SIZE) != 0) {
-        nghttp2_session_del(client->session);
-        return STATUS_NO_MEMORY;
-    }
-    return STATUS_OK;
-}
-
 static void init_handles(struct grpc_client *client) {
     /* These three cannot fail; only the socket is to keep the loop alive. */
     uv_prepare_init(client->loop, &client->prepare);
@@ -392,7 +331,6 @@ static void init_handles(struct grpc_client *client) {
     client->write.data = client;
     client->resolver.data = client;
     client->users = 3;
-    uv_prepare_start(&client->prepare, on_prepare);
     uv_unref((uv_handle_t *)&client->prepare);
     uv_unref((uv_handle_t *)&client->deadline_timer);
     if (client->options.connect_timeout_ms > 0) {
@@ -416,14 +354,14 @@ enum status grpc_client_create(uv_loop_t *loop, const struct grpc_client_options
     memcpy(client->host, options->host, strlen(options->host) + 1);
     client->options.host = client->host;
     bool is_ip6 = strchr(client->host, ':') != NULL;
-    int size = snprintf(client->authority, sizeof client->authority, "%s%s%s:%u", is_ip6 ? "[" : "",
-                        client->host, is_ip6 ? "]" : "", options->port);
-    client->authority_size = (size_t)size;
+    snprintf(client->authority, sizeof client->authority, "%s%s%s:%u", is_ip6 ? "[" : "",
+             client->host, is_ip6 ? "]" : "", options->port);
     list_init(&client->calls);
+    list_init(&client->dead_calls);
     list_init(&client->idle_calls);
     list_init(&client->deadlines);
     buffer_init(&client->out);
-    enum status status = create_session(client);
+    enum status status = grpc_client_session_init(client);
     if (status != STATUS_OK) {
         free(client);
         return status;

@@ -1,5 +1,5 @@
 /*
- * One connection to a gRPC server: HTTP/2 by nghttp2 over a libuv socket, any number of unary calls
+ * One connection to a gRPC server: HTTP/2 over a libuv socket, any number of unary calls
  * and streams in flight. Everything happens on the loop's thread; what one turn of the loop submits
  * leaves in as few writes as possible. A lost connection ends every call and is then the owner's to
  * replace: this layer never reconnects, because only the owner knows what may be repeated.

@@ -6,12 +6,10 @@
 #include "client/grpc_client_internal.h"
 
 #include <assert.h>
+#include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* grpc-timeout has at most eight digits. */
-#define GRPC_TIMEOUT_VALUE_MAX 99999999u
 
 /* ---- objects ----------------------------------------------------------------------------------
  */
@@ -34,6 +32,7 @@ static struct grpc_client_call *take_call(struct grpc_client *client) {
             abort();
         }
         list_init(&call->link);
+        list_init(&call->send_link);
         list_init(&call->deadline_link);
         call->client = client;
         buffer_init(&call->out);
@@ -45,8 +44,9 @@ static struct grpc_client_call *take_call(struct grpc_client *client) {
     call->grpc_status = -1;
     call->is_grpc = false;
     call->half_closed = false;
-    call->deferred = false;
+    call->end_sent = false;
     call->ended = false;
+    call->unacknowledged = 0;
     call->message_whole = false;
     call->out_sent = 0;
     call->text[0] = 0;
@@ -55,14 +55,14 @@ static struct grpc_client_call *take_call(struct grpc_client *client) {
     return call;
 }
 
-static void recycle_call(struct grpc_client_call *call) {
-    struct grpc_client *client = call->client;
-    list_remove(&call->link);
-    list_remove(&call->deadline_link);
-    trim(&call->out);
-    trim(&call->in);
-    list_append(&client->idle_calls, &call->link);
-    client->n_calls--;
+void grpc_client_recycle_calls(struct grpc_client *client) {
+    struct list *node;
+    while ((node = list_pop_first(&client->dead_calls)) != NULL) {
+        struct grpc_client_call *call = list_entry(node, struct grpc_client_call, link);
+        trim(&call->out);
+        trim(&call->in);
+        list_append(&client->idle_calls, &call->link);
+    }
 }
 
 static void free_list(struct list *list) {
@@ -77,17 +77,25 @@ static void free_list(struct list *list) {
 
 void grpc_client_free_calls(struct grpc_client *client) {
     free_list(&client->calls);
+    free_list(&client->dead_calls);
     free_list(&client->idle_calls);
 }
 
-/* Tells the owner, once. The object itself stays until nghttp2 lets go of the stream; a request
- * that could not be sent is closed like any other stream. */
-static void end_call(struct grpc_client_call *call, enum grpc_code code, const char *text) {
-    if (call->ended) {
-        return;
-    }
+/* The object stays as it is until the turn is over. */
+static void bury(struct grpc_client_call *call) {
+    struct grpc_client *client = call->client;
     call->ended = true;
     list_remove(&call->deadline_link);
+    list_remove(&call->link);
+    list_append(&client->dead_calls, &call->link);
+    assert(client->n_calls > 0);
+    client->n_calls--;
+    grpc_client_touch(client);
+}
+
+void grpc_client_call_end(struct grpc_client_call *call, enum grpc_code code, const char *text) {
+    assert(!call->ended);
+    bury(call);
     struct bytes message = {0};
     if (code == GRPC_OK && call->method->unary) {
         message = bytes_of(call->in.data + GRPC_FRAME_PREFIX_SIZE,
@@ -99,21 +107,18 @@ static void end_call(struct grpc_client_call *call, enum grpc_code code, const c
 }
 
 void grpc_client_end_calls(struct grpc_client *client, enum grpc_code code, const char *text) {
-    /* The session will not run again, so nothing else refers to these calls. */
     while (!list_is_empty(&client->calls) && !client->destroyed) {
         struct grpc_client_call *call =
             list_entry(client->calls.next, struct grpc_client_call, link);
-        end_call(call, code, text);
-        recycle_call(call);
+        grpc_client_session_drop(call, true);
+        grpc_client_call_end(call, code, text);
     }
 }
 
 /* Gives the stream up and tells the owner why. */
 static void break_call(struct grpc_client_call *call, enum grpc_code code, const char *text) {
-    nghttp2_submit_rst_stream(call->client->session, NGHTTP2_FLAG_NONE, call->stream_id,
-                              NGHTTP2_CANCEL);
-    call->client->dirty = true;
-    end_call(call, code, text);
+    grpc_client_session_drop(call, false);
+    grpc_client_call_end(call, code, text);
 }
 
 /* ---- deadlines --------------------------------------------------------------------------------
@@ -169,84 +174,21 @@ static void add_deadline(struct grpc_client_call *call, uint32_t timeout_ms) {
 /* ---- sending ----------------------------------------------------------------------------------
  */
 
-static ssize_t on_send_data(nghttp2_session *session, int32_t stream_id, uint8_t *to, size_t room,
-                            uint32_t *flags, nghttp2_data_source *source, void *user_data) {
-    struct grpc_client_call *call = source->ptr;
-    (void)session;
-    (void)stream_id;
-    (void)user_data;
-    size_t left = call->out.size - call->out_sent;
-    size_t size = left < room ? left : room;
-    if (size > 0) {
-        memcpy(to, call->out.data + call->out_sent, size);
-    }
-    call->out_sent += size;
-    if (call->out_sent == call->out.size) {
-        call->out.size = 0;
-        call->out_sent = 0;
-        if (call->half_closed) {
-            *flags |= NGHTTP2_DATA_FLAG_EOF;
-        } else if (size == 0) {
-            call->deferred = true;
-            return NGHTTP2_ERR_DEFERRED;
-        }
-    }
-    return (ssize_t)size;
-}
-
-#define HEADER_FLAGS (NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE)
-#define HEADER(header_name, header_value, header_value_size)                                       \
-    {                                                                                              \
-        .name = (uint8_t *)(header_name), .namelen = sizeof(header_name) - 1,                      \
-        .value = (uint8_t *)(header_value), .valuelen = (header_value_size), .flags = HEADER_FLAGS \
-    }
-#define FIXED_HEADER(header_name, header_value)                                                    \
-    HEADER(header_name, header_value, sizeof(header_value) - 1)
-
-static size_t write_timeout(struct grpc_client_call *call, uint32_t timeout_ms) {
-    const char *unit = "m";
-    if (timeout_ms > GRPC_TIMEOUT_VALUE_MAX) {
-        timeout_ms /= 1000;
-        unit = "S";
-    }
-    return (size_t)snprintf(call->timeout_text, sizeof call->timeout_text, "%u%s", timeout_ms,
-                            unit);
-}
-
 struct grpc_client_call *grpc_client_open(struct grpc_client *client,
                                           const struct grpc_client_method *method,
                                           uint32_t timeout_ms) {
-    if (client->state == GRPC_CLIENT_CLOSED) {
+    const struct grpc_client_session *session = &client->session;
+    if (client->state == GRPC_CLIENT_CLOSED || session->goaway_last_id >= 0) {
+        return NULL;
+    }
+    /* Calls that wait for their stream need an id too. */
+    if ((size_t)(HTTP2_STREAM_ID_MAX - session->next_stream_id) / 2 <= client->n_calls) {
         return NULL;
     }
     struct grpc_client_call *call = take_call(client);
     call->method = method;
-    /* Nothing here is copied: every string outlives the frame (the call outlives its stream). The
-     * same headers each time become one byte each on the wire. */
-    nghttp2_nv headers[] = {
-        FIXED_HEADER(":method", "POST"),
-        FIXED_HEADER(":scheme", "http"),
-        HEADER(":path", method->path, strlen(method->path)),
-        HEADER(":authority", client->authority, client->authority_size),
-        FIXED_HEADER("content-type", "application/grpc"),
-        FIXED_HEADER("te", "trailers"),
-        HEADER("grpc-timeout", call->timeout_text, 0),
-    };
-    size_t n_headers = sizeof headers / sizeof headers[0];
-    if (timeout_ms > 0) {
-        headers[n_headers - 1].valuelen = write_timeout(call, timeout_ms);
-    } else {
-        n_headers--;
-    }
-    const nghttp2_data_provider body = {.source.ptr = call, .read_callback = on_send_data};
-    call->stream_id =
-        nghttp2_submit_request(client->session, NULL, headers, n_headers, &body, call);
-    if (call->stream_id < 0) {
-        /* Stream ids are used up, or the server said GOAWAY: both mean a new connection. */
-        recycle_call(call);
-        return NULL;
-    }
-    client->dirty = true;
+    call->timeout_ms = timeout_ms;
+    grpc_client_session_queue(call);
     if (timeout_ms > 0) {
         add_deadline(call, timeout_ms);
     }
@@ -266,14 +208,6 @@ uint8_t *grpc_client_call_reserve(struct grpc_client_call *call, size_t size) {
     return buffer_reserve(&call->out, GRPC_FRAME_PREFIX_SIZE + size) + GRPC_FRAME_PREFIX_SIZE;
 }
 
-static void resume(struct grpc_client_call *call) {
-    if (call->deferred) {
-        call->deferred = false;
-        nghttp2_session_resume_data(call->client->session, call->stream_id);
-    }
-    call->client->dirty = true;
-}
-
 void grpc_client_call_commit(struct grpc_client_call *call, size_t size) {
     assert(size <= UINT32_MAX);
     uint8_t *prefix = call->out.data + call->out.size;
@@ -284,7 +218,7 @@ void grpc_client_call_commit(struct grpc_client_call *call, size_t size) {
     prefix[4] = (uint8_t)size;
     call->out.size += GRPC_FRAME_PREFIX_SIZE + size;
     assert(call->out.size <= call->out.capacity);
-    resume(call);
+    grpc_client_session_queue(call);
 }
 
 size_t grpc_client_call_queued_bytes(const struct grpc_client_call *call) {
@@ -293,16 +227,13 @@ size_t grpc_client_call_queued_bytes(const struct grpc_client_call *call) {
 
 void grpc_client_call_half_close(struct grpc_client_call *call) {
     call->half_closed = true;
-    resume(call);
+    grpc_client_session_queue(call);
 }
 
 void grpc_client_call_cancel(struct grpc_client_call *call) {
-    call->ended = true;
-    list_remove(&call->deadline_link);
-    if (call->client->state != GRPC_CLIENT_CLOSED) {
-        nghttp2_submit_rst_stream(call->client->session, NGHTTP2_FLAG_NONE, call->stream_id,
-                                  NGHTTP2_CANCEL);
-        call->client->dirty = true;
+    if (!call->ended) {
+        grpc_client_session_drop(call, call->client->state == GRPC_CLIENT_CLOSED);
+        bury(call);
     }
 }
 
@@ -389,81 +320,29 @@ static const char *take_data(struct grpc_client_call *call, struct bytes rest) {
     return NULL;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *data,
-                   size_t size, void *user_data) {
-    struct grpc_client_call *call = nghttp2_session_get_stream_user_data(session, stream_id);
-    (void)flags;
-    (void)user_data;
+void grpc_client_call_on_data(struct grpc_client_call *call, struct bytes data) {
     /* A body that is not gRPC (an error page) tells nothing that its HTTP status does not. */
-    if (call == NULL || is_over(call) || !call->is_grpc) {
-        return 0;
+    if (!call->is_grpc) {
+        return;
     }
-    const char *error = take_data(call, bytes_of(data, size));
+    const char *error = take_data(call, data);
     if (error != NULL) {
         break_call(call, GRPC_INTERNAL, error);
     }
-    return 0;
 }
 
-static int decimal(const uint8_t *data, size_t size) {
-    int number = 0;
-    if (size == 0 || size > 3) {
-        return -1;
+void grpc_client_call_on_headers(struct grpc_client_call *call,
+                                 const struct header_codec_answer *answer) {
+    if (answer->http_status != 0) {
+        call->http_status = answer->http_status;
+        call->is_grpc = answer->is_grpc;
     }
-    for (size_t i = 0; i < size; i++) {
-        if (data[i] < '0' || data[i] > '9') {
-            return -1;
-        }
-        number = number * 10 + (data[i] - '0');
+    if (answer->grpc_status >= 0) {
+        call->grpc_status = answer->grpc_status;
     }
-    return number;
-}
-
-static int hex_digit(uint8_t c) {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
+    if (answer->text[0] != 0) {
+        memcpy(call->text, answer->text, sizeof call->text);
     }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* grpc-message is percent-encoded; what is not well encoded is kept as it stands. */
-static void decode_text(const uint8_t *data, size_t size, char *out_text) {
-    size_t used = 0;
-    for (size_t i = 0; i < size && used + 1 < GRPC_CLIENT_TEXT_SIZE_MAX; i++) {
-        int high = data[i] == '%' && i + 2 < size ? hex_digit(data[i + 1]) : -1;
-        int low = high >= 0 ? hex_digit(data[i + 2]) : -1;
-        if (low >= 0) {
-            out_text[used++] = (char)(high << 4 | low);
-            i += 2;
-        } else {
-            out_text[used++] = (char)data[i];
-        }
-    }
-    out_text[used] = 0;
-}
-
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
-                     void *user_data) {
-    (void)flags;
-    (void)user_data;
-    struct grpc_client_call *call =
-        nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    if (call == NULL) {
-        return 0;
-    }
-    if (name_size == 7 && memcmp(name, ":status", 7) == 0) {
-        call->http_status = decimal(value, value_size);
-    } else if (name_size == 11 && memcmp(name, "grpc-status", 11) == 0) {
-        int status = decimal(value, value_size);
-        call->grpc_status = status < 0 || status > GRPC_UNAUTHENTICATED ? GRPC_UNKNOWN : status;
-    } else if (name_size == 12 && memcmp(name, "grpc-message", 12) == 0) {
-        decode_text(value, value_size, call->text);
-    } else if (name_size == 12 && memcmp(name, "content-type", 12) == 0) {
-        call->is_grpc = value_size >= 16 && memcmp(value, "application/grpc", 16) == 0;
-    }
-    return 0;
 }
 
 /* PROTOCOL-HTTP2.md and its table for HTTP statuses that replace a gRPC status. */
@@ -490,55 +369,35 @@ static enum grpc_code code_of_http_status(int http_status) {
 /* The same document's table for streams that were reset. */
 static enum grpc_code code_of_reset(uint32_t error_code) {
     switch (error_code) {
-    case NGHTTP2_REFUSED_STREAM:
+    case HTTP2_REFUSED_STREAM:
         return GRPC_UNAVAILABLE;
-    case NGHTTP2_CANCEL:
+    case HTTP2_CANCEL:
         return GRPC_CANCELLED;
-    case NGHTTP2_ENHANCE_YOUR_CALM:
+    case HTTP2_ENHANCE_YOUR_CALM:
         return GRPC_RESOURCE_EXHAUSTED;
-    case NGHTTP2_INADEQUATE_SECURITY:
+    case HTTP2_INADEQUATE_SECURITY:
         return GRPC_PERMISSION_DENIED;
     default:
         return GRPC_INTERNAL;
     }
 }
 
-static void end_by_close(struct grpc_client_call *call, uint32_t error_code) {
+void grpc_client_call_on_close(struct grpc_client_call *call, uint32_t error_code) {
     char *text = call->text;
     size_t room = sizeof call->text;
     if (call->grpc_status < 0 && call->http_status != 0 && !call->is_grpc) {
         snprintf(text, room, "HTTP status %d instead of a gRPC answer", call->http_status);
-        end_call(call, code_of_http_status(call->http_status), text);
-    } else if (call->grpc_status < 0 && error_code != NGHTTP2_NO_ERROR) {
+        grpc_client_call_end(call, code_of_http_status(call->http_status), text);
+    } else if (call->grpc_status < 0 && error_code != HTTP2_NO_ERROR) {
         snprintf(text, room, "the server reset the call: %s", nghttp2_http2_strerror(error_code));
-        end_call(call, code_of_reset(error_code), text);
+        grpc_client_call_end(call, code_of_reset(error_code), text);
     } else if (call->grpc_status < 0) {
-        end_call(call, GRPC_UNKNOWN, "the answer ended without a status");
+        grpc_client_call_end(call, GRPC_UNKNOWN, "the answer ended without a status");
     } else if (call->grpc_status == GRPC_OK && call->method->unary && !call->message_whole) {
-        end_call(call, GRPC_INTERNAL, "the answer ended without a message");
+        grpc_client_call_end(call, GRPC_INTERNAL, "the answer ended without a message");
     } else if (call->grpc_status == GRPC_OK && !call->method->unary && call->in.size > 0) {
-        end_call(call, GRPC_INTERNAL, "the stream ended inside a message");
+        grpc_client_call_end(call, GRPC_INTERNAL, "the stream ended inside a message");
     } else {
-        end_call(call, (enum grpc_code)call->grpc_status, text);
+        grpc_client_call_end(call, (enum grpc_code)call->grpc_status, text);
     }
-}
-
-static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
-                           void *user_data) {
-    struct grpc_client_call *call = nghttp2_session_get_stream_user_data(session, stream_id);
-    (void)user_data;
-    if (call == NULL) {
-        return 0;
-    }
-    if (!call->ended) {
-        end_by_close(call, error_code);
-    }
-    recycle_call(call);
-    return 0;
-}
-
-void grpc_client_call_register(nghttp2_session_callbacks *callbacks) {
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 }

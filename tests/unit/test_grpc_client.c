@@ -516,6 +516,89 @@ static void a_reset_a_page_and_a_bad_answer_have_their_codes(void **state) {
                "second answer");
 }
 
+/* A message of one byte, and trailers with grpc-status 0. */
+#define GRPC_TRAILERS                                                                              \
+    "\0\0\xf\x1\x5\0\0\0\x1\0\xb"                                                                  \
+    "grpc-status\x1"                                                                               \
+    "0"
+
+static void frames_of_every_shape_are_taken(void **state) {
+    /* Headers in two frames, data with padding in two frames, frames of no known type, PRIORITY,
+     * and a PING in between. */
+    EXPECT_END(SETTINGS "\0\0\x1\x1\0\0\0\0\x1\x88"
+                        "\0\0\x13\x9\x4\0\0\0\x1\x0f\x10\x10"
+                        "application/grpc"
+                        "\0\0\x6\0\x8\0\0\0\x1\x2\0\0\0\0\0"
+                        "\0\0\x1\x77\0\0\0\0\x1z"
+                        "\0\0\x5\x2\0\0\0\0\x1\0\0\0\0\x1"
+                        "\0\0\x8\x6\0\0\0\0\0pingpong"
+                        "\0\0\x3\0\0\0\0\0\x1\0\x1x" GRPC_TRAILERS,
+               GRPC_OK, "");
+    /* HEADERS with a priority, which nobody sends any more. */
+    EXPECT_END(SETTINGS "\0\0\x6\x1\x25\0\0\0\x1\0\0\0\0\x1\x8d", GRPC_UNIMPLEMENTED, "404");
+    /* Frames of a stream that was given up or never was are not ours to judge. */
+    EXPECT_END(SETTINGS "\0\0\x1\0\0\0\0\0\x9x"
+                        "\0\0\x4\x3\0\0\0\0\x9\0\0\0\x7"
+                        "\0\0\x4\x8\0\0\0\0\x9\0\0\0\x7" GRPC_HEADERS
+                        "\0\0\x6\0\0\0\0\0\x1\0\0\0\0\x1x" GRPC_TRAILERS,
+               GRPC_OK, "");
+}
+
+static void a_server_that_breaks_the_protocol_is_told(void **state) {
+    EXPECT_END(SETTINGS "\0\x40\x1\0\0\0\0\0\x1", GRPC_UNAVAILABLE, "too large");
+    EXPECT_END(SETTINGS "\0\0\x1\x9\x4\0\0\0\x1\x88", GRPC_UNAVAILABLE, "out of order");
+    EXPECT_END(SETTINGS "\0\0\x1\x1\0\0\0\0\x1\x88"
+                        "\0\0\x1\0\0\0\0\0\x1x",
+               GRPC_UNAVAILABLE, "out of order");
+    EXPECT_END(SETTINGS "\0\0\x4\x5\x4\0\0\0\x1\0\0\0\x2", GRPC_UNAVAILABLE, "a push");
+    EXPECT_END(SETTINGS "\0\0\x1\x1\x4\0\0\0\xb\x88", GRPC_UNAVAILABLE, "never opened");
+    EXPECT_END(SETTINGS "\0\0\x1\x1\x4\0\0\0\0\x88", GRPC_UNAVAILABLE, "never opened");
+    EXPECT_END(SETTINGS "\0\0\x1\x1\x4\0\0\0\x1\x80", GRPC_UNAVAILABLE, "cannot be decoded");
+    EXPECT_END(SETTINGS "\0\0\x1\x1\xc\0\0\0\x1\x5", GRPC_UNAVAILABLE, "padding");
+    EXPECT_END(SETTINGS "\0\0\x1\x1\x24\0\0\0\x1\x5", GRPC_UNAVAILABLE, "too short");
+    EXPECT_END(SETTINGS GRPC_HEADERS "\0\0\x1\0\x8\0\0\0\x1\x5", GRPC_UNAVAILABLE, "padding");
+    EXPECT_END(SETTINGS "\0\0\x4\x8\0\0\0\0\0\0\0\0\0", GRPC_UNAVAILABLE, "window");
+    EXPECT_END(SETTINGS "\0\0\x4\x8\0\0\0\0\0\x7f\xff\xff\xff", GRPC_UNAVAILABLE, "window");
+    EXPECT_END(SETTINGS "\0\0\x3\x8\0\0\0\0\0\0\0\x1", GRPC_UNAVAILABLE, "wrong size");
+    EXPECT_END(SETTINGS "\0\0\x5\x4\0\0\0\0\0\0\x3\0\0\0", GRPC_UNAVAILABLE, "wrong size");
+    EXPECT_END(SETTINGS "\0\0\x6\x4\0\0\0\0\0\0\x4\xff\0\0\0", GRPC_UNAVAILABLE, "window");
+    EXPECT_END(SETTINGS "\0\0\x6\x4\0\0\0\0\0\0\x5\0\0\0\x1", GRPC_UNAVAILABLE, "frame size");
+    EXPECT_END(SETTINGS "\0\0\x7\x6\0\0\0\0\0pingpon", GRPC_UNAVAILABLE, "wrong size");
+    EXPECT_END(SETTINGS "\0\0\x3\x3\0\0\0\0\x1\0\0\0", GRPC_UNAVAILABLE, "wrong size");
+    EXPECT_END(SETTINGS "\0\0\x4\x7\0\0\0\0\0\0\0\0\0", GRPC_UNAVAILABLE, "wrong size");
+    EXPECT_END("\0\0\x8\x6\0\0\0\0\0pingpong", GRPC_UNAVAILABLE, "does not speak HTTP/2");
+}
+
+static void a_server_that_takes_no_more_calls_is_told(void **state) {
+    /* GOAWAY, last stream 0. */
+    EXPECT_END(SETTINGS "\0\0\x8\x7\0\0\0\0\0\0\0\0\0\0\0\0\0", GRPC_UNAVAILABLE,
+               "takes no more calls");
+    /* The stream that it still answers is heard to its end. */
+    EXPECT_END(SETTINGS "\0\0\x8\x7\0\0\0\0\0\0\0\0\x1\0\0\0\0" GRPC_HEADERS
+                        "\0\0\x6\0\0\0\0\0\x1\0\0\0\0\x1x" GRPC_TRAILERS,
+               GRPC_OK, "");
+}
+
+static void windows_are_opened_again(void **state) {
+    enum { SIZE = 1000000, COUNT = 80 }; /* more than the connection's window */
+    struct fixture fixture;
+    struct outcome outcome = {0};
+    uint8_t *data = calloc(1, SIZE);
+    assert_non_null(data);
+    set_up(&fixture);
+    struct grpc_client_call *call = start(&fixture, &outcome, &method_stream, 0);
+    for (size_t sent = 0; outcome.messages < COUNT;) {
+        if (sent < COUNT && sent - outcome.messages < 4) {
+            send_bytes(call, data, SIZE);
+            sent++;
+        }
+        uv_run(&fixture.loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(outcome.bytes, (size_t)SIZE * COUNT);
+    tear_down(&fixture);
+    free(data);
+}
+
 static void a_refused_connection_is_told(void **state) {
     struct fixture fixture;
     struct outcome outcome = {0};
@@ -546,6 +629,10 @@ int main(void) {
         cmocka_unit_test(a_server_that_goes_ends_every_call),
         cmocka_unit_test(a_server_of_another_protocol_is_told),
         cmocka_unit_test(a_reset_a_page_and_a_bad_answer_have_their_codes),
+        cmocka_unit_test(frames_of_every_shape_are_taken),
+        cmocka_unit_test(a_server_that_breaks_the_protocol_is_told),
+        cmocka_unit_test(a_server_that_takes_no_more_calls_is_told),
+        cmocka_unit_test(windows_are_opened_again),
         cmocka_unit_test(a_refused_connection_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
