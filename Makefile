@@ -32,9 +32,8 @@ asan: ## the Meson tests under AddressSanitizer and UBSan, in build-asan
 fuzz: ## every fuzz target for FUZZ_SECONDS (30) each
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
-bench: build ## measure, side by side with etcd
-	@[ -x tools/bench ] || { echo 'make bench: tools/bench is not there yet' >&2; exit 1; }
-	@tools/bench
+bench: build ## measure, side by side with etcd, Redis and ZooKeeper; ARGS=--quick for a short look
+	@BUILD=$(BUILD) tools/bench $(ARGS)
 
 soak: build ## run for long under faults
 	@[ -x tools/soak ] || { echo 'make soak: tools/soak is not there yet' >&2; exit 1; }
