@@ -88,6 +88,12 @@ static void give_answer_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ou
     *out_buffer = uv_buf_init((char *)&dial->answer, 1);
 }
 
+/* The connection ended. TLS may know why. */
+static void hung_up(struct peer_dial *dial) {
+    const char *reason = dial->tls != NULL ? peer_tls_ended(dial->tls) : NULL;
+    finish(dial, reason != NULL ? reason : "the peer hung up");
+}
+
 static void answered(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
     struct peer_dial *dial = stream->data;
     (void)buffer;
@@ -95,7 +101,7 @@ static void answered(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) 
         return;
     }
     if (size < 0) {
-        finish(dial, "the peer hung up");
+        hung_up(dial);
         return;
     }
     finish(dial,
@@ -108,7 +114,7 @@ static void hello_written(uv_write_t *write, int status) {
     if (dial->is_done) {
         release(dial);
     } else if (status != 0) {
-        finish(dial, uv_strerror(status));
+        hung_up(dial);
     }
 }
 
@@ -134,10 +140,9 @@ static void prepare(uv_tcp_t *tcp) {
     }
 }
 
-static void tls_changed(void *data, uv_stream_t *stream, const char *reason) {
+static void tls_agreed(void *data, uv_stream_t *stream, const char *reason) {
     struct peer_dial *dial = data;
     if (stream == NULL) {
-        dial->tls = NULL;
         finish(dial, reason);
         return;
     }
@@ -150,7 +155,7 @@ static void start_tls(struct peer_dial *dial) {
     SSL *ssl = peer_tls_context_dial(dial->tls_context, dial->address.host);
     int socket = peer_tls_take_socket((uv_tcp_t *)dial->stream);
     dial->stream = NULL;
-    dial->tls = peer_tls_start(dial->timer.loop, ssl, socket, tls_changed, dial);
+    dial->tls = peer_tls_start(dial->timer.loop, ssl, socket, tls_agreed, dial);
     if (dial->tls == NULL) {
         finish(dial, "TLS could not begin");
     }

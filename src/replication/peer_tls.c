@@ -33,13 +33,21 @@ struct peer_tls {
     bool is_inner_ended;   /* the stream was closed, and all that was written to it is here */
     bool is_inner_hung_up; /* it was closed, and perhaps something is still to be read */
     bool is_farewell_sent;
-    bool is_closing;
+    bool is_released;
+    const char *ended; /* why; NULL: it goes on */
     unsigned n_handles;
-    void (*changed)(void *data, uv_stream_t *stream, const char *reason); /* NULL: released */
+    void (*agreed)(void *data, uv_stream_t *stream, const char *reason);
     void *data;
 };
 
 /* --- The end. --- */
+
+static void free_if_done(struct peer_tls *tls) {
+    if (tls->n_handles == 0 && tls->is_released) {
+        SSL_free(tls->ssl);
+        free(tls);
+    }
+}
 
 static void handle_closed(uv_handle_t *handle) {
     struct peer_tls *tls = handle->data;
@@ -50,8 +58,7 @@ static void handle_closed(uv_handle_t *handle) {
     if (tls->inner >= 0) {
         close(tls->inner);
     }
-    SSL_free(tls->ssl);
-    free(tls);
+    free_if_done(tls);
 }
 
 /* What the peer sent and nobody will read: left in the socket it would make the system reset the
@@ -63,20 +70,15 @@ static void drain(int socket) {
 }
 
 static void end(struct peer_tls *tls, const char *reason) {
-    if (tls->is_closing) {
+    if (tls->ended != NULL) {
         return;
     }
-    tls->is_closing = true;
+    tls->ended = reason;
     drain(tls->network);
-    void (*changed)(void *data, uv_stream_t *stream, const char *reason) = tls->changed;
-    tls->changed = NULL;
     uv_close((uv_handle_t *)&tls->network_poll, handle_closed);
     uv_close((uv_handle_t *)&tls->linger, handle_closed);
     if (tls->inner >= 0) {
         uv_close((uv_handle_t *)&tls->inner_poll, handle_closed);
-    }
-    if (changed != NULL) {
-        changed(tls->data, NULL, reason);
     }
 }
 
@@ -85,6 +87,15 @@ static void linger_is_over(uv_timer_t *timer) {
 }
 
 /* --- Moving bytes. --- */
+
+/* OpenSSL says nothing to one who speaks plain text; an alert tells him why he is not let in. */
+static void warn_plain_text(struct peer_tls *tls, unsigned long error) {
+    static const uint8_t alert[] = {21, 3, 1, 0, 2, SSL3_AL_FATAL, SSL_AD_PROTOCOL_VERSION};
+    if (tls->inner < 0 && SSL_is_server(tls->ssl) &&
+        ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER) {
+        (void)send(tls->network, alert, sizeof alert, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
 
 /* True: it will go on when the network is ready. False: this connection is over. */
 static bool network_waits(struct peer_tls *tls, int result) {
@@ -101,6 +112,7 @@ static bool network_waits(struct peer_tls *tls, int result) {
         tls->is_network_ended = true;
         return true;
     default:
+        warn_plain_text(tls, ERR_peek_last_error());
         end(tls, peer_tls_reason(tls->ssl, &failure));
         return false;
     }
@@ -217,20 +229,20 @@ static void watch_the_end(struct peer_tls *tls, bool has_moved) {
 /* What the pair holds bounds what one call moves: its other end is served by this same thread. */
 static void move_all(struct peer_tls *tls) {
     bool has_moved = false;
-    for (bool moves = true; moves && !tls->is_closing;) {
+    for (bool moves = true; moves && tls->ended == NULL;) {
         tls->network_wants = 0;
         tls->inner_wants = 0;
         /* First what the peer has to say: it may be why nothing more can be written. */
         moves = take_from_network(tls);
-        moves = (!tls->is_closing && give_to_inner(tls)) || moves;
-        moves = (!tls->is_closing && take_from_inner(tls)) || moves;
-        moves = (!tls->is_closing && give_to_network(tls)) || moves;
+        moves = (tls->ended == NULL && give_to_inner(tls)) || moves;
+        moves = (tls->ended == NULL && take_from_inner(tls)) || moves;
+        moves = (tls->ended == NULL && give_to_network(tls)) || moves;
         has_moved = has_moved || moves;
     }
-    if (!tls->is_closing) {
+    if (tls->ended == NULL) {
         say_farewell(tls);
     }
-    if (!tls->is_closing) {
+    if (tls->ended == NULL) {
         watch_the_end(tls, has_moved);
     }
 }
@@ -267,11 +279,7 @@ static uv_stream_t *make_stream(struct peer_tls *tls) {
     return (uv_stream_t *)pipe;
 }
 
-/* True when both sides have proven themselves. */
-static bool shake_hands(struct peer_tls *tls) {
-    if (tls->inner >= 0) {
-        return true;
-    }
+static void shake_hands(struct peer_tls *tls) {
     tls->network_wants = 0;
     ERR_clear_error();
     errno = 0;
@@ -281,15 +289,14 @@ static bool shake_hands(struct peer_tls *tls) {
             const struct peer_tls_failure failure = {.ssl_error = SSL_ERROR_ZERO_RETURN};
             end(tls, peer_tls_reason(tls->ssl, &failure));
         }
-        return false;
+        return;
     }
     uv_stream_t *stream = make_stream(tls);
     if (stream == NULL) {
         end(tls, uv_strerror(UV_EMFILE));
-        return false;
+        return;
     }
-    tls->changed(tls->data, stream, NULL);
-    return true;
+    tls->agreed(tls->data, stream, NULL);
 }
 
 /* --- Life. --- */
@@ -302,13 +309,20 @@ static void network_ready(uv_poll_t *poll, int status, int events) {
 }
 
 static void turn(struct peer_tls *tls) {
-    if (tls->is_closing) {
+    if (tls->ended != NULL) {
         return;
     }
-    if (shake_hands(tls)) {
-        move_all(tls);
+    if (tls->inner < 0) {
+        shake_hands(tls);
     }
-    if (tls->is_closing) {
+    if (tls->inner >= 0) {
+        move_all(tls);
+    } else if (tls->ended != NULL) {
+        /* The handshake failed, and nobody else would tell. */
+        tls->agreed(tls->data, NULL, tls->ended);
+        return;
+    }
+    if (tls->ended != NULL) {
         return;
     }
     /* Without events a handle is not polled at all, so that a hang-up cannot spin the loop. */
@@ -343,9 +357,9 @@ int peer_tls_take_socket(uv_tcp_t *tcp) {
     return own;
 }
 
-struct peer_tls *
-peer_tls_start(uv_loop_t *loop, SSL *ssl, int socket,
-               void (*changed)(void *data, uv_stream_t *stream, const char *reason), void *data) {
+struct peer_tls *peer_tls_start(uv_loop_t *loop, SSL *ssl, int socket,
+                                void (*agreed)(void *data, uv_stream_t *stream, const char *reason),
+                                void *data) {
     struct peer_tls *tls = calloc(1, sizeof *tls);
     if (tls == NULL) {
         abort();
@@ -353,7 +367,7 @@ peer_tls_start(uv_loop_t *loop, SSL *ssl, int socket,
     tls->network = socket;
     tls->inner = -1;
     tls->ssl = ssl;
-    tls->changed = changed;
+    tls->agreed = agreed;
     tls->data = data;
     if (ssl == NULL || socket < 0 || SSL_set_fd(ssl, socket) != 1 ||
         uv_poll_init_socket(loop, &tls->network_poll, socket) != 0) {
@@ -374,9 +388,15 @@ peer_tls_start(uv_loop_t *loop, SSL *ssl, int socket,
     return tls;
 }
 
+const char *peer_tls_ended(const struct peer_tls *tls) {
+    return tls->ended;
+}
+
 void peer_tls_release(struct peer_tls *tls) {
-    tls->changed = NULL;
+    assert(!tls->is_released);
+    tls->is_released = true;
     if (tls->inner < 0) {
-        end(tls, "");
+        end(tls, "released");
     }
+    free_if_done(tls);
 }

@@ -5,8 +5,8 @@
  *
  *     raft, link ── stream ═ pair ═ inner ── peer_tls ── network ── the peer
  *
- * The owner watches over it until it has seen that all is well, then lets it go: from there on it
- * ends by itself when the stream is closed or the peer is gone.
+ * The owner keeps it until it has seen that all is well, then lets it go: from there on it ends by
+ * itself when the stream is closed or the peer is gone.
  */
 #ifndef LEASED_REPLICATION_PEER_TLS_H
 #define LEASED_REPLICATION_PEER_TLS_H
@@ -26,16 +26,20 @@ enum {
 /* The socket of a handle that is closed here; -1: no descriptor is left. */
 int peer_tls_take_socket(uv_tcp_t *tcp);
 
-/* Begins the handshake. The socket and `ssl` now belong to it. `changed` is called, never from
- * inside, first with a stream when both sides have proven themselves (a uv_pipe_t from malloc that
- * belongs to the callee: uv_close it, then free it), and at most once with NULL and the reason when
- * it broke; the object goes then. NULL: it could not begin, and everything is freed. */
-struct peer_tls *
-peer_tls_start(uv_loop_t *loop, SSL *ssl, int socket,
-               void (*changed)(void *data, uv_stream_t *stream, const char *reason), void *data);
+/* Begins the handshake. The socket and `ssl` now belong to it. `agreed` is called once, never from
+ * inside, unless it is released before: with a stream when both sides have proven themselves (a
+ * uv_pipe_t from malloc that belongs to the callee: uv_close it, then free it), or with NULL and
+ * the reason. When it breaks later, the stream ends after what had arrived. NULL: it could not
+ * begin, and everything is freed. */
+struct peer_tls *peer_tls_start(uv_loop_t *loop, SSL *ssl, int socket,
+                                void (*agreed)(void *data, uv_stream_t *stream, const char *reason),
+                                void *data);
 
-/* No more calls to `changed`. With a stream it goes on until either side ends; without one it ends
- * now. */
+/* Why it ended, a constant text; NULL while it goes on. */
+const char *peer_tls_ended(const struct peer_tls *tls);
+
+/* To be called once, whatever happened. With a stream it goes on until either side ends; without
+ * one it ends now. */
 void peer_tls_release(struct peer_tls *tls);
 
 #endif

@@ -495,10 +495,9 @@ static void visitor_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buff
     visitor_take_frames(visitor);
 }
 
-static void visitor_tls_changed(void *data, uv_stream_t *stream, const char *reason) {
+static void visitor_tls_agreed(void *data, uv_stream_t *stream, const char *reason) {
     struct peer_visitor *visitor = data;
     if (stream == NULL) {
-        visitor->tls = NULL;
         visitor_refuse(visitor, "", reason);
         return;
     }
@@ -518,7 +517,7 @@ static bool visitor_begin(struct peer_visitor *visitor) {
     SSL *ssl = peer_tls_context_accept(peers->tls);
     int socket = peer_tls_take_socket((uv_tcp_t *)visitor->stream);
     visitor->stream = NULL;
-    visitor->tls = peer_tls_start(peers->loop, ssl, socket, visitor_tls_changed, visitor);
+    visitor->tls = peer_tls_start(peers->loop, ssl, socket, visitor_tls_agreed, visitor);
     return visitor->tls != NULL;
 }
 

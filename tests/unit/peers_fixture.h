@@ -57,6 +57,7 @@ struct node {
     uv_stream_t *raft;
     char raft_address[64];
     bool is_closed;
+    const struct peer_tls_options *tls; /* NULL: plain text */
 };
 
 static struct node a;
@@ -237,7 +238,8 @@ static inline enum status node_try_open(struct node *node) {
                                     .self_id = node->id,
                                     .listen_host = "127.0.0.1",
                                     .listen_port = node->port,
-                                    .address = node->address};
+                                    .address = node->address,
+                                    .tls = node->tls};
     node->is_closed = false;
     enum status status =
         peers_open(&loop, &options, &callbacks, node, &node->peers, error, sizeof error);

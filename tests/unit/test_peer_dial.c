@@ -65,22 +65,58 @@ static void cancelled_at_any_turn_a_dial_ends_once(void **state) {
 }
 
 static void what_cannot_be_reached_is_told(void **state) {
-    static const char *const nowhere[] = {
-        "nonsense", "", ":", "127.0.0.1:", "127.0.0.1:port", "[::1:2380"};
+    static const char *const nowhere[] = {"nonsense",       "", ":", "127.0.0.1:", "127.0.0.1:port",
+                                          "127.0.0.1:65536"};
     struct dialled dialled;
     for (size_t i = 0; i < sizeof nowhere / sizeof nowhere[0]; i++) {
-        struct sockaddr_storage ignored;
-        if (peer_address_resolve(nowhere[i], &ignored) != 0) {
-            dial(nowhere[i], &dialled);
-            WAIT_UNTIL(dialled.n == 1);
-            assert_null(dialled.stream);
-        }
+        dial(nowhere[i], &dialled);
+        WAIT_UNTIL(dialled.n == 1);
+        assert_null(dialled.stream);
+        assert_string_equal(dialled.reason, "the address cannot be reached");
     }
     char address[32];
     snprintf(address, sizeof address, "127.0.0.1:%u", free_port());
     dial(address, &dialled);
     WAIT_UNTIL(dialled.n == 1);
     assert_string_equal(dialled.reason, uv_strerror(UV_ECONNREFUSED));
+}
+
+static void a_peer_may_be_named(void **state) {
+    char address[32];
+    struct dialled dialled;
+    snprintf(address, sizeof address, "localhost:%u", b.port);
+    dial(address, &dialled);
+    WAIT_UNTIL(dialled.n == 1);
+    assert_string_equal(dialled.reason, "");
+    close_stream(dialled.stream);
+    /* Nobody listens at any of the addresses. */
+    snprintf(address, sizeof address, "localhost:%u", free_port());
+    dial(address, &dialled);
+    WAIT_UNTIL(dialled.n == 1);
+    assert_string_equal(dialled.reason, uv_strerror(UV_ECONNREFUSED));
+}
+
+static void a_lookup_can_be_cancelled(void **state) {
+    char address[32];
+    snprintf(address, sizeof address, "localhost:%u", b.port);
+    for (int turns = 0; turns < 8; turns++) {
+        struct dialled dialled[6];
+        struct peer_dial *begun[6];
+        for (size_t i = 0; i < 6; i++) {
+            begun[i] = dial(address, &dialled[i]); /* more than are looked up at a time */
+        }
+        for (int i = 0; i < turns; i++) {
+            uv_run(&loop, UV_RUN_NOWAIT);
+        }
+        for (size_t i = 0; i < 6; i++) {
+            if (dialled[i].n == 0) {
+                assert_cancels(begun[i], &dialled[i]);
+            } else {
+                assert_non_null(dialled[i].stream);
+                close_stream(dialled[i].stream);
+            }
+        }
+    }
 }
 
 static void a_peer_that_hangs_up_or_answers_nonsense_is_told(void **state) {
@@ -144,6 +180,8 @@ int main(void) {
         PEERS_TEST(cancelled_at_any_turn_a_dial_ends_once),
         PEERS_TEST(a_connection_that_nobody_acknowledges_ends_soon),
         PEERS_TEST(what_cannot_be_reached_is_told),
+        PEERS_TEST(a_peer_may_be_named),
+        PEERS_TEST(a_lookup_can_be_cancelled),
         PEERS_TEST(a_peer_that_hangs_up_or_answers_nonsense_is_told),
         PEERS_TEST(a_peer_that_never_answers_is_given_up),
     };

@@ -28,8 +28,7 @@ struct side {
     struct peer_tls_context *context;
     struct peer_tls *tls;
     uv_stream_t *stream;
-    const char *reason;
-    unsigned n_changes;
+    unsigned n_agreed;
     uint64_t received; /* every byte tells its place */
     bool is_ended;
     uint64_t written;
@@ -61,18 +60,23 @@ static void count_turn(uv_prepare_t *prepare) {
 
 /* --- The owner. --- */
 
-static void changed(void *data, uv_stream_t *stream, const char *reason) {
+static void agreed(void *data, uv_stream_t *stream, const char *reason) {
     struct side *side = data;
     assert_int_equal(stream == NULL, reason != NULL);
-    side->n_changes++;
+    side->n_agreed++;
     if (stream == NULL) {
-        side->tls = NULL;
-        side->reason = reason;
+        assert_string_equal(peer_tls_ended(side->tls), reason);
         return;
     }
     assert_null(side->stream);
+    assert_null(peer_tls_ended(side->tls));
     side->stream = stream;
     stream->data = side;
+}
+
+/* Why it ended; NULL while it goes on. */
+static const char *reason_of(const struct side *side) {
+    return side->tls != NULL ? peer_tls_ended(side->tls) : NULL;
 }
 
 static uint8_t byte_at(uint64_t place) {
@@ -168,24 +172,24 @@ static void make_contexts(const struct tls_terms *dialler_terms,
 
 static void start_dialler(int socket, const char *host) {
     dialler.tls = peer_tls_start(&loop, peer_tls_context_dial(dialler.context, host), socket,
-                                 changed, &dialler);
+                                 agreed, &dialler);
     assert_non_null(dialler.tls);
 }
 
 static void start_accepter(int socket) {
-    accepter.tls = peer_tls_start(&loop, peer_tls_context_accept(accepter.context), socket, changed,
-                                  &accepter);
+    accepter.tls =
+        peer_tls_start(&loop, peer_tls_context_accept(accepter.context), socket, agreed, &accepter);
     assert_non_null(accepter.tls);
 }
 
 static void start_both(const char *host) {
     int sockets[2];
     make_pair(sockets);
-    dialler.n_changes = 0;
-    accepter.n_changes = 0;
+    dialler.n_agreed = 0;
+    accepter.n_agreed = 0;
     start_dialler(sockets[0], host);
     start_accepter(sockets[1]);
-    assert_int_equal(dialler.n_changes + accepter.n_changes, 0);
+    assert_int_equal(dialler.n_agreed + accepter.n_agreed, 0);
 }
 
 static void connect_both(void) {
@@ -244,8 +248,8 @@ static void bytes_go_both_ways_in_their_order(void **state) {
         WAIT_UNTIL(dialler.n_writing < WINDOW && accepter.n_writing < WINDOW);
     }
     WAIT_UNTIL(accepter.received == dialler.written && dialler.received == accepter.written);
-    assert_int_equal(dialler.n_changes, 1);
-    assert_int_equal(accepter.n_changes, 1);
+    assert_int_equal(dialler.n_agreed, 1);
+    assert_int_equal(accepter.n_agreed, 1);
 }
 
 static void it_goes_on_after_it_was_released(void **state) {
@@ -257,7 +261,7 @@ static void it_goes_on_after_it_was_released(void **state) {
     WAIT_UNTIL(accepter.received == CHUNK_SIZE);
     close_stream(&dialler);
     WAIT_UNTIL(accepter.is_ended);
-    assert_int_equal(accepter.n_changes, 1); /* of the end the stream tells */
+    assert_int_equal(accepter.n_agreed, 1);
 }
 
 static void who_does_not_read_is_sent_no_more_at_some_point(void **state) {
@@ -317,7 +321,7 @@ static void what_was_written_before_the_end_arrives(void **state) {
     close_stream(&dialler);
     WAIT_UNTIL(accepter.is_ended);
     assert_int_equal(accepter.received, dialler.written);
-    assert_string_equal(accepter.reason, "the peer hung up");
+    assert_string_equal(reason_of(&accepter), "the peer hung up");
 }
 
 static void the_end_takes_only_so_long_when_nobody_reads(void **state) {
@@ -335,7 +339,7 @@ static void the_end_takes_only_so_long_when_nobody_reads(void **state) {
     assert_true(dialler.n_writing > 0);
     uint64_t start_ms = clock_boottime_ms();
     close_stream(&dialler);
-    WAIT_UNTIL(dialler.reason != NULL);
+    WAIT_UNTIL(reason_of(&dialler) != NULL);
     assert_true(clock_boottime_ms() - start_ms >= PEER_TLS_LINGER_MS - 50);
     assert_int_equal(dialler.n_writing, 0);
 }
@@ -351,8 +355,8 @@ static void a_peer_that_dies_is_noticed(void **state) {
     assert_int_equal(shutdown(grip, SHUT_RDWR), 0);
     close(grip);
     read_from(&dialler);
-    WAIT_UNTIL(dialler.is_ended && accepter.reason != NULL);
-    assert_string_equal(dialler.reason, "the peer hung up");
+    WAIT_UNTIL(dialler.is_ended && reason_of(&accepter) != NULL);
+    assert_string_equal(reason_of(&dialler), "the peer hung up");
 }
 
 static void released_in_the_handshake_it_ends(void **state) {
@@ -377,13 +381,13 @@ static void released_in_the_handshake_it_ends(void **state) {
 /* The dialler may believe for a moment that all is well: the other one's word comes later. */
 static void assert_refused(const char *host, const char *dialler_reason,
                            const char *accepter_reason) {
-    dialler.reason = NULL;
-    accepter.reason = NULL;
+    release(&dialler);
+    release(&accepter);
     start_both(host);
-    WAIT_UNTIL(dialler.reason != NULL && accepter.reason != NULL);
+    WAIT_UNTIL(reason_of(&dialler) != NULL && reason_of(&accepter) != NULL);
     assert_null(accepter.stream);
-    assert_string_equal(dialler.reason, dialler_reason);
-    assert_string_equal(accepter.reason, accepter_reason);
+    assert_string_equal(reason_of(&dialler), dialler_reason);
+    assert_string_equal(reason_of(&accepter), accepter_reason);
     if (dialler.stream != NULL) {
         close_stream(&dialler);
     }
@@ -481,12 +485,12 @@ static void who_has_no_certificate_is_refused(void **state) {
     SSL_CTX *bare = SSL_CTX_new(TLS_client_method());
     SSL *ssl = SSL_new(bare);
     SSL_set_connect_state(ssl);
-    dialler.tls = peer_tls_start(&loop, ssl, sockets[0], changed, &dialler);
+    dialler.tls = peer_tls_start(&loop, ssl, sockets[0], agreed, &dialler);
     SSL_CTX_free(bare);
-    WAIT_UNTIL(accepter.reason != NULL && dialler.reason != NULL);
+    WAIT_UNTIL(reason_of(&accepter) != NULL && reason_of(&dialler) != NULL);
     assert_null(accepter.stream);
-    assert_string_equal(accepter.reason, "the peer has no certificate");
-    assert_string_equal(dialler.reason, "the peer wants a certificate of ours");
+    assert_string_equal(reason_of(&accepter), "the peer has no certificate");
+    assert_string_equal(reason_of(&dialler), "the peer wants a certificate of ours");
 }
 
 static void what_is_older_than_tls_1_2_is_refused(void **state) {
@@ -499,9 +503,9 @@ static void what_is_older_than_tls_1_2_is_refused(void **state) {
     SSL_CTX_set_max_proto_version(old, TLS1_1_VERSION);
     SSL *ssl = SSL_new(old);
     SSL_set_connect_state(ssl);
-    dialler.tls = peer_tls_start(&loop, ssl, sockets[0], changed, &dialler);
+    dialler.tls = peer_tls_start(&loop, ssl, sockets[0], agreed, &dialler);
     SSL_CTX_free(old);
-    WAIT_UNTIL(accepter.reason != NULL && dialler.reason != NULL);
+    WAIT_UNTIL(reason_of(&accepter) != NULL && reason_of(&dialler) != NULL);
     assert_null(accepter.stream);
 }
 
@@ -513,11 +517,12 @@ static void plain_text_is_told_from_tls(void **state) {
     for (size_t i = 0; i < 2; i++) {
         int sockets[2];
         make_pair(sockets);
-        accepter.reason = NULL;
+        release(&accepter);
         start_accepter(sockets[1]);
         assert_true(send(sockets[0], texts[i], 18, MSG_NOSIGNAL) == 18);
-        WAIT_UNTIL(accepter.reason != NULL);
-        assert_string_equal(accepter.reason, "the peer does not speak TLS, and this node does");
+        WAIT_UNTIL(reason_of(&accepter) != NULL);
+        assert_string_equal(reason_of(&accepter),
+                            "the peer does not speak TLS, and this node does");
         close(sockets[0]);
     }
 }
@@ -528,13 +533,13 @@ static void who_hangs_up_in_the_handshake_is_told_of(void **state) {
     make_pair(sockets);
     start_dialler(sockets[0], "127.0.0.1");
     close(sockets[1]);
-    WAIT_UNTIL(dialler.reason != NULL);
+    WAIT_UNTIL(reason_of(&dialler) != NULL);
     make_pair(sockets);
     start_accepter(sockets[1]);
     assert_int_equal(send(sockets[0], "\x16\x03\x01\x02", 4, MSG_NOSIGNAL), 4);
     close(sockets[0]);
-    WAIT_UNTIL(accepter.reason != NULL);
-    assert_string_equal(accepter.reason, expected);
+    WAIT_UNTIL(reason_of(&accepter) != NULL);
+    assert_string_equal(reason_of(&accepter), expected);
 }
 
 /* Moves what is there from one socket to the other, at most so many bytes. */
@@ -578,7 +583,7 @@ static void a_handshake_may_come_byte_by_byte(void **state) {
     assert_true(n > 3000);
     bytes[1000] ^= 1;
     assert_int_equal(send(right[1], bytes, (size_t)n, MSG_NOSIGNAL), n);
-    WAIT_UNTIL(accepter.reason != NULL && accepter.is_ended);
+    WAIT_UNTIL(reason_of(&accepter) != NULL && accepter.is_ended);
     assert_int_equal(accepter.received, 3000);
     close(left[1]);
     close(right[1]);
@@ -597,7 +602,8 @@ static void files_that_changed_are_read_again(void **state) {
     accepter.stream = NULL;
     assert_refused("127.0.0.1", unknown, "the peer refuses our certificate");
     tls_files_make(&files[1], "accepter", &theirs, &theirs, &usual_terms);
-    dialler.reason = NULL;
+    release(&dialler);
+    release(&accepter);
     connect_both();
     close_stream(&kept[0]);
     close_stream(&kept[1]);
