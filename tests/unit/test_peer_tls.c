@@ -171,12 +171,14 @@ static void make_contexts(const struct tls_terms *dialler_terms,
 }
 
 static void start_dialler(int socket, const char *host) {
+    release(&dialler);
     dialler.tls = peer_tls_start(&loop, peer_tls_context_dial(dialler.context, host), socket,
                                  agreed, &dialler);
     assert_non_null(dialler.tls);
 }
 
 static void start_accepter(int socket) {
+    release(&accepter);
     accepter.tls =
         peer_tls_start(&loop, peer_tls_context_accept(accepter.context), socket, agreed, &accepter);
     assert_non_null(accepter.tls);
@@ -381,8 +383,6 @@ static void released_in_the_handshake_it_ends(void **state) {
 /* The dialler may believe for a moment that all is well: the other one's word comes later. */
 static void assert_refused(const char *host, const char *dialler_reason,
                            const char *accepter_reason) {
-    release(&dialler);
-    release(&accepter);
     start_both(host);
     WAIT_UNTIL(reason_of(&dialler) != NULL && reason_of(&accepter) != NULL);
     assert_null(accepter.stream);
@@ -517,7 +517,6 @@ static void plain_text_is_told_from_tls(void **state) {
     for (size_t i = 0; i < 2; i++) {
         int sockets[2];
         make_pair(sockets);
-        release(&accepter);
         start_accepter(sockets[1]);
         assert_true(send(sockets[0], texts[i], 18, MSG_NOSIGNAL) == 18);
         WAIT_UNTIL(reason_of(&accepter) != NULL);
@@ -602,8 +601,6 @@ static void files_that_changed_are_read_again(void **state) {
     accepter.stream = NULL;
     assert_refused("127.0.0.1", unknown, "the peer refuses our certificate");
     tls_files_make(&files[1], "accepter", &theirs, &theirs, &usual_terms);
-    release(&dialler);
-    release(&accepter);
     connect_both();
     close_stream(&kept[0]);
     close_stream(&kept[1]);
