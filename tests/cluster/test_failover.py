@@ -58,8 +58,8 @@ def test_leases_are_granted_again_soon_after_the_leader_was_killed():
     gaps.sort()
     p99 = gaps[max(0, -(-len(gaps) * 99 // 100) - 1)]
     report("failover", kills=KILLS, p50_ms=round(statistics.median(gaps) * 1000),
-           p99_ms=round(p99 * 1000), max_ms=round(gaps[-1] * 1000), granted=granted,
-           written=len(load.acknowledged()), renewals=sum(one.renewals for one in load.holders),
-           failures=load.failures())  # fmt: skip
+           p99_ms=round(p99 * 1000), slowest_ms=[round(gap * 1000) for gap in gaps[-5:]],
+           granted=granted, written=len(load.acknowledged()), failures=load.failures(),
+           renewals=sum(one.renewals for one in load.holders))  # fmt: skip
     assert statistics.median(gaps) < P50_SECONDS_MAX
     assert p99 < P99_SECONDS_MAX

@@ -8,11 +8,11 @@ import tempfile
 import grpc
 import pytest
 from etcd3 import etcdrpc
-from small_disk import SmallDisk
 
 from harness import KIND_LEASED, Server, ServerFailed, binary_of
 from harness.ops import end_of
 from harness.rpc import Rpc
+from harness.small_disk import SmallDisk
 
 MIB = 1024 * 1024
 DISK_MIB = 80

@@ -99,6 +99,11 @@ class Cluster:
         self.servers[index].resume()
         self._paused.discard(index)
 
+    def wait_end(self, index, timeout_s):
+        """Until a node has ended by itself, which somebody expects; answers the exit code."""
+        self._down.add(index)
+        return self.servers[index].process.wait(timeout_s)
+
     def launch(self, index):
         """Starts a node that is down and waits for nothing: alone it would never be healthy."""
         if index in self._rpcs:

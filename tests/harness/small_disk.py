@@ -1,4 +1,4 @@
-"""A file system of a few megabytes that a test may fill, break and mend.
+"""A file system of a few megabytes that a test may fill, break, mend and slow down.
 
 An ext4 image on a loop device where the machine lets us, a limited tmpfs otherwise. Both
 need root; the test is skipped, with the reason, where neither can be mounted.
@@ -74,6 +74,50 @@ class SmallDisk:
         assert _run("e2fsck", "-fy", self.image).returncode in (0, 1)
         assert _run("resize2fs", self.image).returncode == 0
         assert _run("mount", "-o", "loop", self.image, self.path).returncode == 0
+
+    def _device(self):
+        device = os.stat(self.path).st_dev
+        return f"{os.major(device)}:{os.minor(device)}"
+
+    def writes(self):
+        """How many writes the loop device has completed so far, journal and all."""
+        with open(f"/sys/dev/block/{self._device()}/stat", encoding="ascii") as stat:
+            return int(stat.read().split()[4])
+
+    def slow_down(self, pid, writes_a_second):
+        """What this process writes takes its time from now on; answers what speed_up() wants."""
+        if not self.is_ext4:
+            pytest.skip("only a loop device can be slowed down")
+        name = self._device()
+        for root, file, rule in (
+            ("/sys/fs/cgroup/blkio", "blkio.throttle.write_iops_device", f"{name} {writes_a_second}"),
+            ("/sys/fs/cgroup", "io.max", f"{name} wiops={writes_a_second}"),
+        ):
+            group = os.path.join(root, f"leased-{pid}")
+            if not os.path.exists(os.path.join(root, "cgroup.procs")):
+                continue
+            try:
+                os.mkdir(group)
+                with open(os.path.join(group, file), "w", encoding="ascii") as limit:
+                    limit.write(rule)
+                with open(os.path.join(group, "cgroup.procs"), "w", encoding="ascii") as members:
+                    members.write(str(pid))
+                return group
+            except OSError:
+                if os.path.isdir(group):
+                    os.rmdir(group)
+        pytest.skip("no control group can slow a disk down here")
+        return None
+
+    @staticmethod
+    def speed_up(group, pid):
+        """Ends what slow_down() began; the process may have ended meanwhile."""
+        try:
+            with open(os.path.join(os.path.dirname(group), "cgroup.procs"), "w", encoding="ascii") as root:
+                root.write(str(pid))
+        except OSError:
+            pass
+        os.rmdir(group)
 
     def make_read_only(self):
         assert _run("mount", "-o", "remount,ro", self.path).returncode == 0
