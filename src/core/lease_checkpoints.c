@@ -15,7 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OVERDUE_CAPACITY_MIN = 64 };
+enum {
+    OVERDUE_CAPACITY_MIN = 64,
+    /* Of many that have ended or were renewed meanwhile, looked at for each one wanted. */
+    LOOKED_AT_PER_WANTED = 4
+};
 
 static bool is_counting(const struct lease_facts *facts) {
     return facts->ttl_ms != LEASE_TTL_FOREVER;
@@ -145,7 +149,8 @@ static int compare_overdue(const void *a, const void *b) {
 size_t lease_table_take_overdue(struct lease_table *table, uint64_t now_ms,
                                 struct lease_overdue *out_overdue, size_t capacity) {
     size_t n = 0;
-    while (n < capacity && lease_table_has_overdue(table)) {
+    size_t n_left = capacity * LOOKED_AT_PER_WANTED;
+    for (; n < capacity && n_left > 0 && lease_table_has_overdue(table); n_left--) {
         n += take_overdue(table, table->overdue.ids[table->overdue.begin++], now_ms,
                           &out_overdue[n]);
     }

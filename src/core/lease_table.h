@@ -146,7 +146,8 @@ bool lease_table_has_overdue(const struct lease_table *table);
  * in ascending order. To be told together with the beginning of the term. */
 size_t lease_table_counted(const struct lease_table *table, uint64_t now_ms,
                            struct lease_overdue *out_overdue, size_t capacity);
-/* Takes at most `capacity`, with ids in ascending order. Until lease_table_noted() is called, a
+/* Takes at most `capacity`, with ids in ascending order; less although there are more, if many were
+ * renewed meanwhile. Until lease_table_noted() is called, a
  * renewal of one of them says that it is checkpointed. */
 size_t lease_table_take_overdue(struct lease_table *table, uint64_t now_ms,
                                 struct lease_overdue *out_overdue, size_t capacity);

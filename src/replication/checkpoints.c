@@ -70,7 +70,9 @@ static void submit_overdue(struct service *service, const struct lease_overdue *
  * leaders that live for a moment only do not keep a lease alive. */
 static void note(struct service *service) {
     struct lease_table *leases = state_machine_leases(service->machine);
-    if (!service->serving || service->n_noting > 0 || !lease_table_has_overdue(leases)) {
+    /* What ends now goes first. */
+    bool has_to_wait = service->n_noting > 0 || expiry_is_under_way(service);
+    if (!service->serving || has_to_wait || !lease_table_has_overdue(leases)) {
         return;
     }
     struct lease_overdue *overdue = calloc(EXPIRY_BATCH_MAX, sizeof *overdue);

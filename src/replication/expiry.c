@@ -201,6 +201,15 @@ static void expiry_done(struct service_request *request, const struct outcome *o
     answer_waiting_renewals(service);
 }
 
+bool expiry_is_under_way(const struct service *service) {
+    for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
+        if (service->expiry[i]->in_flight) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct expiry_batch *expiry_free_batch(struct service *service) {
     for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
         if (!service->expiry[i]->in_flight) {

@@ -247,6 +247,8 @@ void expiry_init(struct service *service);
 void expiry_clear(struct service *service);
 /* After polling: ends what is due, unless sockets must be read first. */
 void expiry_run(struct service *service);
+/* Leases are being ended. */
+bool expiry_is_under_way(const struct service *service);
 /* Before polling: sets the timer for the next deadline. */
 void expiry_arm(struct service *service);
 /* The time that leases run out on. */
