@@ -5,7 +5,7 @@
 #define WIDTH 720
 #define HEIGHT 400
 #define LEFT 70
-#define RIGHT 24
+#define RIGHT 40
 #define TOP 44
 #define BOTTOM 52
 /* Points of a curve for each further nine. */

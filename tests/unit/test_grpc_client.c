@@ -293,7 +293,7 @@ static void a_call_that_is_not_answered_ends_at_its_deadline(void **state) {
     struct outcome later = {0};
     struct outcome good = {0};
     set_up(&fixture);
-    struct grpc_client_call *second = start(&fixture, &later, &method_silent, 60);
+    struct grpc_client_call *second = start(&fixture, &later, &method_silent, 500);
     struct grpc_client_call *first = start(&fixture, &late, &method_silent, 30);
     send_bytes(first, "x", 1);
     send_bytes(second, "x", 1);

@@ -80,6 +80,13 @@ def etcd_version(binary):
     return re.search(r"etcd Version: (\S+)", _run(str(binary), "--version"))[1]
 
 
+def package_version(folder, name):
+    """Of what was unpacked, as its package says."""
+    package = {"redis": "redis-server", "zookeeper": "libzookeeper-java"}[name]
+    found = sorted((folder / "packages").glob(f"{package}_*.deb"))
+    return found[-1].name.split("_")[1].replace("%3a", ":") if found else "of this machine"
+
+
 def etcd_35(folder):
     """Path of etcd 3.5, the newest that the machine's mirror has in any suite."""
     binary = folder / "etcd-3.5" / "usr" / "bin" / "etcd"

@@ -3,7 +3,7 @@ import html
 import math
 
 WIDTH, HEIGHT = 720, 400
-LEFT, RIGHT, TOP, BOTTOM = 84, 24, 44, 56
+LEFT, RIGHT, TOP, BOTTOM = 84, 40, 44, 56
 COLOURS = {"leased": "#2f7ed8", "etcd 3.5": "#d9730d", "etcd 3.4": "#b08b2e"}
 OTHER_COLOUR = "#6b7280"
 STYLE = (
@@ -30,8 +30,8 @@ def short(number):
     return f"{number:.3g}"
 
 
-def lines(path, title, x_label, y_label, series):
-    """`series`: name -> [(x, y), ...], all above zero."""
+def lines(path, title, x_label, series, x_text=short):
+    """`series`: name -> [(x, y), ...], all above zero; `x_text` writes the values of x."""
     points = [point for one in series.values() for point in one]
     if not points:
         return
@@ -56,7 +56,7 @@ def lines(path, title, x_label, y_label, series):
         x, _ = place(value, y_low)
         out.append(f'<path class="grid" d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}"/>'
                    f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">'
-                   f'{short(value)}</text>')  # fmt: skip
+                   f'{x_text(value)}</text>')  # fmt: skip
     for index, (name, one) in enumerate(series.items()):
         colour = COLOURS.get(name, OTHER_COLOUR)
         places = [place(x, y) for x, y in sorted(one)]
@@ -67,7 +67,7 @@ def lines(path, title, x_label, y_label, series):
         out.append(f'<path stroke="{colour}" stroke-width="4" d="M{x} {HEIGHT - 10}h22"/>'
                    f'<text x="{x + 30}" y="{HEIGHT - 6}">{html.escape(name)}</text>')  # fmt: skip
     out.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">'
-               f'{html.escape(y_label)}, against {html.escape(x_label)}</text></svg>')  # fmt: skip
+               f"{html.escape(x_label)}</text></svg>")  # fmt: skip
     path.write_text("\n".join(out) + "\n", encoding="utf-8")
 
 
@@ -88,10 +88,10 @@ def bars(path, title, rows):
         out.append(f'<text x="{left - 10}" y="{y + 16}" text-anchor="end">{html.escape(name)}</text>'
                    f'<rect x="{left}" y="{y + 3}" width="{max(1, place(ratio) - left):.1f}" '
                    f'height="18" rx="2" fill="{COLOURS["leased"]}"/>'
-                   f'<text x="{place(ratio) + 6:.1f}" y="{y + 16}">{ratio:.1f}×</text>')  # fmt: skip
+                   f'<text x="{place(max(ratio, target or 0)) + 6:.1f}" y="{y + 16}">'
+                   f"{ratio:.1f}×</text>")  # fmt: skip
         if target:
-            x = place(target)
-            out.append(f'<path class="target" d="M{x:.1f} {y}v24"/>')
+            out.append(f'<path class="target" d="M{place(target):.1f} {y}v24"/>')
     out.append(f'<text x="{left}" y="{height - 8}">times etcd 3.5; the red tick is the target'
                "</text></svg>")  # fmt: skip
     path.write_text("\n".join(out) + "\n", encoding="utf-8")

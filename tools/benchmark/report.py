@@ -8,11 +8,15 @@ import tempfile
 import time
 
 from benchmark import plot
-from benchmark.measures import ETCD_34, ETCD_35, LEASED, REDIS, ZOOKEEPER
+from benchmark.measures import ETCD_34, ETCD_35, FULL, LEASED, REDIS, ZOOKEEPER, measures
 
 PER_CPU = "ops_per_server_cpu_second"
 PER_SECOND = "ops_per_second"
 P50 = "latency_ms.p50"
+FLAGS = {one.name: one.flags for one in measures(FULL)}
+README_BEGIN = "<!-- written by tools/bench: begin -->"
+README_END = "<!-- written by tools/bench: end -->"
+README_BEFORE = "## Where things are"
 
 
 class Figures:
@@ -217,13 +221,33 @@ GROWTHS = [
 ]  # fmt: skip
 
 
+# Each further step is a further nine.
+SHARES = {2: "p50", 10: "p90", 100: "p99", 1000: "p99_9", 10000: "max"}
+
+
+def latencies(figures, pictures):
+    """The open loop at one rate: what a client waits that does not wait for others."""
+    series = {}
+    for server in (LEASED, ETCD_35):
+        points = [(share, figures.median("put-rate", server, f"latency_ms.{name}"))
+                  for share, name in SHARES.items()]  # fmt: skip
+        if all(value for _, value in points):
+            series[server] = points
+    if not series:
+        return ""
+    title = "milliseconds of a put at 2,000 puts/s, by percentile"
+    plot.lines(pictures / "latency.svg", title, "percentile", series,
+               lambda share: SHARES[share].replace("_", "."))  # fmt: skip
+    return f"![{title}](benchmarks/latency.svg)\n"
+
+
 def growths(figures, pictures):
     parts = []
     for prefix, key, what, of, name in GROWTHS:
         rows, series = growth(figures, prefix, key)
         if not rows:
             continue
-        plot.lines(pictures / name, f"{of}, against {what}", what, of, series)
+        plot.lines(pictures / name, f"{of}, against {what}", what, series)
         parts.append(f"### {of[0].upper()}{of[1:]}, against {what}\n\n"
                      f"![{of} against {what}](benchmarks/{name})\n\n"
                      + table([what, LEASED, ETCD_35, "ratio"], rows))  # fmt: skip
@@ -283,6 +307,8 @@ def machine(runner):
     memory = re.search(r"MemTotal:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
     versions = runner.versions()
     lines = [
+        f"- {time.strftime('%Y-%m-%d', time.gmtime())}, load average {os.getloadavg()[2]:.1f} over the last "
+        "quarter of an hour, the benchmark's own included",
         f"- {os.cpu_count()} cores, {cpu[1].strip() if cpu else platform.machine()}; "
         f"{int(memory[1]) / 1e6:.0f} GB of memory; Linux {platform.release()}",
         f"- the disk takes {syncs_per_second(runner.folder):,.0f} fdatasync calls of 4 KiB a second, one "
@@ -300,7 +326,9 @@ def commands(results):
             seen.add(one["measure"])
             words = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", one["command"])
             words = re.sub(r"--server-pid \S+", "--server-pid PID", words)
-            lines.append(f"{one['measure']:22} {words}")
+            flags = FLAGS.get(one["measure"], ())
+            beside = f"   # servers with {' '.join(flags)}" if flags else ""
+            lines.append(f"{one['measure']:22} {words}{beside}")
     servers = {}
     for one in results:
         if one.get("server_command") and one["server"] not in servers:
@@ -327,6 +355,23 @@ def overview(figures, pictures):
         if ratio:
             rows.append((name, ratio, target))
     plot.bars(pictures / "overview.svg", "leased beside etcd 3.5", rows)
+
+
+def readme(text, shown):
+    """The project's README with the table of what was promised put in, or put in anew."""
+    section = f"""{README_BEGIN}
+## Beside etcd
+
+`make bench` on one machine, in one run; more in [docs/benchmarks.md](docs/benchmarks.md).
+
+![leased beside etcd 3.5](docs/benchmarks/overview.svg)
+
+{shown}{README_END}
+"""
+    if README_BEGIN in text:
+        head, rest = text.split(README_BEGIN, 1)
+        return head + section + rest.split(README_END, 1)[1].removeprefix("\n")
+    return text.replace(README_BEFORE, f"{section}\n{README_BEFORE}", 1)
 
 
 def write(runner, target):
@@ -361,6 +406,7 @@ more than errors. CPU seconds are the server processes' own, from `/proc`.
 server used: above 100 % the tool itself may be what holds the server back.
 
 {every_workload(figures)}
+{latencies(figures, pictures)}
 ## Growth
 
 {growths(figures, pictures)}

@@ -50,6 +50,8 @@ class Runner:
         for name, binary in self.binaries.items():
             if name in (table.ETCD_34, table.ETCD_35):
                 found[name] = peers.etcd_version(binary)
+            elif name in (table.REDIS, table.ZOOKEEPER):
+                found[name] = peers.package_version(self.folder / "peers", name)
         found[table.LEASED] = subprocess.run(
             [self.leased, "--version"], capture_output=True, text=True, check=True
         ).stdout.splitlines()[0]
