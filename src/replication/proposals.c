@@ -10,9 +10,13 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* What is kept of a proposal's room for the next one: a full entry, with what doubling adds. */
+enum { FREE_COMMANDS_CAPACITY_MAX = 2 * LOG_ENTRY_COMMANDS_SIZE_MAX };
+
 void proposals_init(struct service *service) {
     list_init(&service->ready);
     list_init(&service->in_flight);
+    buffer_init(&service->free_commands);
     for (size_t i = 0; i < STATUS_COUNT; i++) {
         list_init(&service->refused[i]);
     }
@@ -41,6 +45,16 @@ static struct proposal *proposal_create(struct service *service) {
     return proposal;
 }
 
+static void give_back_commands(struct service *service, struct buffer *commands) {
+    if (service->free_commands.data != NULL || commands->capacity > FREE_COMMANDS_CAPACITY_MAX) {
+        buffer_clear(commands);
+        return;
+    }
+    commands->size = 0;
+    service->free_commands = *commands;
+    buffer_init(commands);
+}
+
 static void proposal_destroy(struct proposal *proposal) {
     buffer_clear(&proposal->commands);
     free(proposal);
@@ -50,6 +64,7 @@ void proposals_clear(struct service *service) {
     assert(list_is_empty(&service->in_flight));
     assert(list_is_empty(&service->ready));
     assert(service->open == NULL);
+    buffer_clear(&service->free_commands);
 }
 
 /* Tells every request of a proposal that it failed. */
@@ -118,7 +133,7 @@ static void propose(struct service *service, struct proposal *proposal,
 /* Hands a gathered proposal on: to raft, or to the leader. */
 static void proposal_depart(struct service *service, struct proposal *proposal) {
     service->pending_bytes -= proposal->commands.size;
-    buffer_clear(&proposal->commands);
+    give_back_commands(service, &proposal->commands);
     list_append(&service->in_flight, &proposal->link);
     service->n_in_flight++;
 }
@@ -134,7 +149,7 @@ static void proposal_send(struct service *service, struct proposal *proposal) {
     buffer_init(&proposal->commands);
     proposal_depart(service, proposal);
     propose(service, proposal, header, bytes_of(commands.data, commands.size));
-    buffer_clear(&commands);
+    give_back_commands(service, &commands);
 }
 
 /* --- Through another node. --- */
@@ -340,6 +355,9 @@ void proposals_submit(struct service *service, struct service_request *request,
                       const struct command *command) {
     if (service->open == NULL) {
         service->open = proposal_create(service);
+        /* The room that an earlier one grew is used again. */
+        service->open->commands = service->free_commands;
+        buffer_init(&service->free_commands);
     }
     struct proposal *proposal = service->open;
     size_t before = proposal->commands.size;

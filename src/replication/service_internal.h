@@ -83,11 +83,12 @@ struct service {
 
     /* proposals.c */
     uint64_t incarnation;
-    uint64_t sequence;         /* of the newest proposal */
-    uint64_t sequence_applied; /* of the newest one of ours that was applied */
-    struct proposal *open;     /* gathering; NULL: none */
-    struct list ready;         /* gathered, waiting for room in flight */
-    struct list in_flight;     /* given to raft and not applied yet, oldest first */
+    uint64_t sequence;           /* of the newest proposal */
+    uint64_t sequence_applied;   /* of the newest one of ours that was applied */
+    struct proposal *open;       /* gathering; NULL: none */
+    struct buffer free_commands; /* room for the next one to gather in */
+    struct list ready;           /* gathered, waiting for room in flight */
+    struct list in_flight;       /* given to raft and not applied yet, oldest first */
     size_t n_in_flight;
     size_t pending_bytes;
     struct list refused[STATUS_COUNT]; /* requests to be told so at the end of the turn */

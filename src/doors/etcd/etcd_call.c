@@ -209,12 +209,12 @@ static void give_up(struct etcd_call *waiting) {
     waiting->call = NULL;
 }
 
-void etcd_call_read(struct grpc_call *call, struct bytes message,
-                    void (*resume)(struct grpc_call *call, struct bytes message)) {
+bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
+                        void (*resume)(struct grpc_call *call, struct bytes message)) {
     struct etcd_call *waiting = call_create(call);
     if (waiting == NULL) {
         etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
-        return;
+        return false;
     }
     waiting->read.ready = read_ready;
     list_init(&waiting->read.link);
@@ -224,13 +224,20 @@ void etcd_call_read(struct grpc_call *call, struct bytes message,
         if (!keep_message(waiting, message)) {
             give_up(waiting);
         }
-        return;
+        return false;
     }
     call_destroy(waiting);
     const struct etcd_error *error = etcd_error_of(status);
     if (error != NULL) {
         etcd_error_finish(call, error);
-    } else {
+        return false;
+    }
+    return true;
+}
+
+void etcd_call_read(struct grpc_call *call, struct bytes message,
+                    void (*resume)(struct grpc_call *call, struct bytes message)) {
+    if (etcd_call_may_read(call, message, resume)) {
         resume(call, message);
     }
 }

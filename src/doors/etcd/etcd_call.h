@@ -109,6 +109,11 @@ struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command 
                                    void (*reply)(struct etcd_call *waiting,
                                                  const struct outcome *outcome));
 
+/* True: the state may be read now. False: `resume` is called with the same message when it may be,
+ * or the call is told why not. */
+bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
+                        void (*resume)(struct grpc_call *call, struct bytes message));
+
 /* Calls `resume` once the state may be read, at once when it may be already. */
 void etcd_call_read(struct grpc_call *call, struct bytes message,
                     void (*resume)(struct grpc_call *call, struct bytes message));

@@ -57,11 +57,9 @@ static void on_range(struct grpc_call *call, struct bytes message) {
     const struct etcd_error *error = etcd_request_range(message, &request);
     if (error != NULL) {
         etcd_error_finish(call, error);
-    } else if (request.serializable) {
+    } else if (request.serializable || etcd_call_may_read(call, message, range_ready)) {
         answer_range(call, &request.range);
         arena_reset(&etcd_door_of(call)->arena);
-    } else {
-        etcd_call_read(call, message, range_ready);
     }
 }
 
