@@ -32,7 +32,16 @@
     X(CORRUPT, "stored data is corrupt")                                                           \
     X(UNSUPPORTED, "not supported")                                                                \
     X(NO_MEMORY, "out of memory")                                                                  \
-    X(IO, "input or output failed")
+    X(IO, "input or output failed")                                                                \
+    X(MEMBER_EXISTS, "member id already exists")                                                   \
+    X(MEMBER_NOT_FOUND, "member not found")                                                        \
+    X(MEMBER_NOT_LEARNER, "can only promote a learner member")                                     \
+    X(MEMBER_NOT_READY, "can only promote a learner member which is in sync with leader")          \
+    X(PEER_URL_EXISTS, "peer URLs already exist")                                                  \
+    X(TOO_MANY_LEARNERS, "too many learner members in cluster")                                    \
+    X(TOO_MANY_MEMBERS, "too many members in cluster")                                             \
+    X(MEMBERS_NOT_ENOUGH, "re-configuration failed due to not enough started members")             \
+    X(UNHEALTHY, "unhealthy cluster")
 
 enum status {
 #define STATUS_ENUM(name, text) STATUS_##name,

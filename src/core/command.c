@@ -321,6 +321,14 @@ void command_encode(struct buffer *buffer, const struct command *command) {
     case COMMAND_BARRIER:
         buffer_put_varint(buffer, command->barrier.term);
         return;
+    case COMMAND_MEMBERS_BEGIN:
+        buffer_put_u64(buffer, command->members_begin.token_hash);
+        member_list_encode(buffer, command->members_begin.members, command->members_begin.n);
+        return;
+    case COMMAND_MEMBER:
+        buffer_put_u8(buffer, (uint8_t)command->member.action);
+        member_facts_encode(buffer, command->member.facts);
+        return;
     }
     assert(!"command type");
 }
@@ -334,6 +342,16 @@ static void decode_checkpoint(struct reader *reader, struct arena *arena, struct
         remaining_ms[i] = (int64_t)reader_get_varint(reader);
     }
     command->checkpoint.remaining_ms = remaining_ms;
+}
+
+static void decode_member(struct reader *reader, struct arena *arena, struct command *command) {
+    struct member_facts *facts = arena_calloc(arena, 1, sizeof *facts);
+    command->member.action = (enum member_action)reader_get_u8(reader);
+    if (command->member.action < MEMBER_ADD || command->member.action > MEMBER_PUBLISH) {
+        reader->failed = true;
+    }
+    member_facts_decode(reader, facts);
+    command->member.facts = facts;
 }
 
 enum status command_decode(struct reader *reader, struct arena *arena,
@@ -380,6 +398,13 @@ enum status command_decode(struct reader *reader, struct arena *arena,
         break;
     case COMMAND_BARRIER:
         command.barrier.term = reader_get_varint(reader);
+        break;
+    case COMMAND_MEMBERS_BEGIN:
+        command.members_begin.token_hash = reader_get_u64(reader);
+        command.members_begin.members = member_list_decode(reader, arena, &command.members_begin.n);
+        break;
+    case COMMAND_MEMBER:
+        decode_member(reader, arena, &command);
         break;
     default:
         reader->failed = true;

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/status.h"
 #include "core/lease_table.h"
+#include "core/member_table.h"
 #include "core/operation.h"
 
 #include <stdint.h>
@@ -24,7 +25,9 @@ enum command_type {
     COMMAND_LEASE_CHECKPOINT = 8,
     COMMAND_LEASE_SET_TTL = 9,
     COMMAND_ALARM = 10,
-    COMMAND_BARRIER = 11 /* the first entry of a term: checkpoints every lease */
+    COMMAND_BARRIER = 11, /* the first entry of a term: checkpoints every lease */
+    COMMAND_MEMBERS_BEGIN = 12,
+    COMMAND_MEMBER = 13
 };
 
 /* Checked by whoever proposes. */
@@ -75,6 +78,15 @@ struct command {
             uint64_t member_id;
             enum alarm_type alarm;
         } alarm;
+        struct {
+            uint64_t token_hash;
+            size_t n;
+            const struct member_facts *members;
+        } members_begin;
+        struct {
+            enum member_action action;
+            const struct member_facts *facts; /* of which the action takes what it needs */
+        } member;
     };
 };
 

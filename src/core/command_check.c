@@ -214,6 +214,15 @@ static enum status check_ttl(int64_t ttl_ms) {
                                                                     : STATUS_OK;
 }
 
+static enum status check_members(const struct member_facts *members, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!member_facts_are_good(&members[i])) {
+            return STATUS_INVALID;
+        }
+    }
+    return n > 0 && n <= MEMBERS_MAX ? STATUS_OK : STATUS_INVALID;
+}
+
 enum status command_check(const struct command *command) {
     switch (command->type) {
     case COMMAND_PUT:
@@ -228,6 +237,10 @@ enum status command_check(const struct command *command) {
         return check_ttl(command->set_ttl.ttl_ms);
     case COMMAND_ALARM:
         return command->alarm.alarm > ALARM_CORRUPT ? STATUS_INVALID : STATUS_OK;
+    case COMMAND_MEMBERS_BEGIN:
+        return check_members(command->members_begin.members, command->members_begin.n);
+    case COMMAND_MEMBER:
+        return check_members(command->member.facts, 1);
     case COMMAND_COMPACT:
     case COMMAND_LEASE_REVOKE:
     case COMMAND_LEASE_EXPIRE:

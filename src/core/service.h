@@ -75,6 +75,30 @@ struct service_transfer {
 enum status service_move_leader(struct service *service, struct service_transfer *transfer,
                                 uint64_t member_id);
 
+/* A change of who belongs to the cluster. */
+struct service_change {
+    uint64_t id; /* of the member; of a new one it is set when the change is done */
+    /* STATUS_OK: all nodes know, and raft follows. STATUS_MEMBER_…, _PEER_URL_EXISTS,
+     * _TOO_MANY_LEARNERS, _TOO_MANY_MEMBERS, _MEMBERS_NOT_ENOUGH, _UNHEALTHY: nothing was changed.
+     * _NO_LEADER, _LEADER_CHANGED, _TIMED_OUT: it may still come about. */
+    void (*done)(struct service_change *change, enum status status);
+    struct list link; /* this and what follows belongs to the service */
+    struct service_request request;
+    struct service *service;
+    enum member_action action;
+    struct buffer facts; /* encoded */
+    unsigned stage;
+    uint64_t since_ms;
+    uint64_t sent_ms;
+    uint64_t token;
+    uint64_t asked_id; /* the leader that was asked */
+    uint64_t index;    /* what must be applied first */
+};
+/* Any node may be asked. The facts are borrowed for the call: of a new member its role and its peer
+ * URLs, of another its id and what changes. done() is always called, later. */
+void service_change_members(struct service *service, struct service_change *change,
+                            enum member_action action, const struct member_facts *facts);
+
 /* The state, for reading in this turn (after a service_read, when it must be linearizable). */
 struct state_machine *service_state(struct service *service);
 /* Monotonic time. */
@@ -95,12 +119,14 @@ struct service_member {
     const char *const *client_urls;
     const char *const *peer_urls;
     bool is_learner;
+    bool is_started;
 };
 
 struct service_info {
     uint64_t cluster_id;
     uint64_t member_id;
     uint64_t leader_id; /* 0: none */
+    bool is_learner;    /* this node does not vote, or not yet */
     uint64_t term;
     uint64_t last_index;
     uint64_t applied_index;

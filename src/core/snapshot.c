@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const char SNAPSHOT_MAGIC[8] = {'l', 'e', 'a', 's', 'e', 'd', 's', 'n'};
-enum { SNAPSHOT_VERSION = 1, SNAPSHOT_CHECKSUM_SIZE = 4 };
+/* Version 1 has no members in it: the cluster's next leader writes them down again. */
+enum { SNAPSHOT_VERSION_FIRST = 1, SNAPSHOT_VERSION = 2, SNAPSHOT_CHECKSUM_SIZE = 4 };
 enum { LEASE_HAS_PARENT = 1, LEASE_HAS_CHECKPOINT = 2, LEASE_HAS_CLASS = 4 };
 enum { RECORD_SAME_KEY = 1, RECORD_TOMBSTONE = 2, RECORD_HAS_LEASE = 4, RECORD_END = 8 };
 
@@ -224,9 +225,9 @@ static enum status decode_keys(struct reader *reader, struct key_store *keys,
 
 /* --- The whole. --- */
 
-void snapshot_encode(struct buffer *buffer, const struct key_view *keys,
-                     const struct lease_view *leases, const struct alarm_entry *alarms,
-                     size_t n_alarms) {
+void snapshot_encode(struct buffer *buffer, const struct snapshot_parts *parts) {
+    const struct key_view *keys = parts->keys;
+    const struct lease_view *leases = parts->leases;
     size_t start = buffer->size;
     buffer_append(buffer, SNAPSHOT_MAGIC, sizeof SNAPSHOT_MAGIC);
     buffer_put_u32(buffer, SNAPSHOT_VERSION);
@@ -234,11 +235,12 @@ void snapshot_encode(struct buffer *buffer, const struct key_view *keys,
     buffer_put_varint(buffer, (uint64_t)key_view_compacted_revision(keys));
     encode_leases(buffer, leases);
     encode_ended(buffer, leases);
-    buffer_put_varint(buffer, n_alarms);
-    for (size_t i = 0; i < n_alarms; i++) {
-        buffer_put_varint(buffer, alarms[i].member_id);
-        buffer_put_u8(buffer, (uint8_t)alarms[i].alarm);
+    buffer_put_varint(buffer, parts->n_alarms);
+    for (size_t i = 0; i < parts->n_alarms; i++) {
+        buffer_put_varint(buffer, parts->alarms[i].member_id);
+        buffer_put_u8(buffer, (uint8_t)parts->alarms[i].alarm);
     }
+    buffer_append(buffer, parts->members.data, parts->members.size);
     struct record_writer writer = {.buffer = buffer};
     key_view_visit(keys, write_record, &writer);
     buffer_put_u8(buffer, RECORD_END);
@@ -277,10 +279,13 @@ enum status snapshot_check(struct bytes bytes) {
     }
     reader_init(&reader, bytes);
     reader.position = sizeof SNAPSHOT_MAGIC;
-    return reader_get_u32(&reader) == SNAPSHOT_VERSION ? STATUS_OK : STATUS_UNSUPPORTED;
+    uint32_t version = reader_get_u32(&reader);
+    return version >= SNAPSHOT_VERSION_FIRST && version <= SNAPSHOT_VERSION ? STATUS_OK
+                                                                            : STATUS_UNSUPPORTED;
 }
 
 enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct lease_table *leases,
+                            struct member_table *members,
                             struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX],
                             size_t *out_n_alarms) {
     enum status status = snapshot_check(bytes);
@@ -290,13 +295,19 @@ enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct l
     struct reader reader;
     bytes.size -= SNAPSHOT_CHECKSUM_SIZE;
     reader_init(&reader, bytes);
-    reader.position = sizeof SNAPSHOT_MAGIC + sizeof(uint32_t);
+    reader.position = sizeof SNAPSHOT_MAGIC;
+    uint32_t version = reader_get_u32(&reader);
     int64_t revision = (int64_t)reader_get_varint(&reader);
     int64_t compacted_revision = (int64_t)reader_get_varint(&reader);
     status = decode_leases(&reader, leases);
     if (status == STATUS_OK) {
         decode_ended(&reader, leases);
         decode_alarms(&reader, out_alarms, out_n_alarms);
+        if (version > SNAPSHOT_VERSION_FIRST) {
+            status = member_table_decode(members, &reader);
+        }
+    }
+    if (status == STATUS_OK) {
         status = decode_keys(&reader, keys, leases);
     }
     if (status == STATUS_OK && (reader.failed || reader_left(&reader) != 0)) {

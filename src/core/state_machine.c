@@ -11,6 +11,7 @@ struct state_machine {
     struct key_store *keys;
     struct lease_table *leases;
     struct watch_hub *watches;
+    struct member_table *members;
     size_t n_alarms;
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX]; /* by member, then alarm */
 };
@@ -23,6 +24,7 @@ struct state_machine *state_machine_create(void) {
     machine->keys = key_store_create();
     machine->leases = lease_table_create();
     machine->watches = watch_hub_create(machine->keys);
+    machine->members = member_table_create();
     return machine;
 }
 
@@ -30,6 +32,7 @@ void state_machine_destroy(struct state_machine *machine) {
     if (machine == NULL) {
         return;
     }
+    member_table_destroy(machine->members);
     watch_hub_destroy(machine->watches);
     lease_table_destroy(machine->leases);
     key_store_destroy(machine->keys);
@@ -46,6 +49,10 @@ struct lease_table *state_machine_leases(struct state_machine *machine) {
 
 struct watch_hub *state_machine_watches(struct state_machine *machine) {
     return machine->watches;
+}
+
+const struct member_table *state_machine_members(const struct state_machine *machine) {
+    return machine->members;
 }
 
 /* --- Leases. --- */
@@ -239,6 +246,15 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
             lease_table_checkpoint_all(machine->leases, context->now_ms);
         }
         break;
+    case COMMAND_MEMBERS_BEGIN:
+        outcome.status =
+            member_table_begin(machine->members, command->members_begin.token_hash,
+                               command->members_begin.members, command->members_begin.n);
+        break;
+    case COMMAND_MEMBER:
+        outcome.status =
+            member_table_change(machine->members, command->member.action, command->member.facts);
+        break;
     }
     outcome.revision = key_store_revision(machine->keys);
     *out_outcome = outcome;
@@ -251,6 +267,7 @@ struct snapshot_view {
     struct lease_view *leases;
     size_t n_alarms;
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
+    struct buffer members; /* small: encoded at once */
 };
 
 struct snapshot_view *snapshot_view_open(struct state_machine *machine) {
@@ -261,26 +278,37 @@ struct snapshot_view *snapshot_view_open(struct state_machine *machine) {
     view->keys = key_view_open(machine->keys);
     view->leases = lease_view_open(machine->leases);
     view->n_alarms = state_machine_alarms(machine, view->alarms);
+    buffer_init(&view->members);
+    member_table_encode(machine->members, &view->members);
     return view;
 }
 
 void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer) {
-    snapshot_encode(buffer, view->keys, view->leases, view->alarms, view->n_alarms);
+    const struct snapshot_parts parts = {.keys = view->keys,
+                                         .leases = view->leases,
+                                         .alarms = view->alarms,
+                                         .n_alarms = view->n_alarms,
+                                         .members =
+                                             bytes_of(view->members.data, view->members.size)};
+    snapshot_encode(buffer, &parts);
 }
 
 void snapshot_view_close(struct snapshot_view *view) {
     key_view_close(view->keys);
     lease_view_close(view->leases);
+    buffer_clear(&view->members);
     free(view);
 }
 
 enum status state_machine_restore(struct state_machine *machine, struct bytes snapshot) {
     struct key_store *keys = key_store_create();
     struct lease_table *leases = lease_table_create();
+    struct member_table *members = member_table_create();
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
     size_t n_alarms = 0;
-    enum status status = snapshot_decode(snapshot, keys, leases, alarms, &n_alarms);
+    enum status status = snapshot_decode(snapshot, keys, leases, members, alarms, &n_alarms);
     if (status != STATUS_OK) {
+        member_table_destroy(members);
         lease_table_destroy(leases);
         key_store_destroy(keys);
         return status;
@@ -288,8 +316,10 @@ enum status state_machine_restore(struct state_machine *machine, struct bytes sn
     watch_hub_set_store(machine->watches, keys);
     lease_table_destroy(machine->leases);
     key_store_destroy(machine->keys);
+    member_table_succeed(members, machine->members);
     machine->keys = keys;
     machine->leases = leases;
+    machine->members = members;
     machine->n_alarms = n_alarms;
     memcpy(machine->alarms, alarms, n_alarms * sizeof alarms[0]);
     return STATUS_OK;

@@ -1,6 +1,6 @@
 /*
- * The replicated state: keys, leases, alarms, and the watch hub over them. The only way in is
- * state_machine_apply(): the same commands in the same order give byte-equal snapshots on every
+ * The replicated state: keys, leases, alarms, members, and the watch hub over them. The only way in
+ * is state_machine_apply(): the same commands in the same order give byte-equal snapshots on every
  * replica. It reads no clock: `now_ms` only feeds the leader's local deadlines.
  */
 #ifndef LEASED_CORE_STATE_MACHINE_H
@@ -12,6 +12,7 @@
 #include "core/command.h"
 #include "core/key_store.h"
 #include "core/lease_table.h"
+#include "core/member_table.h"
 #include "core/watch_hub.h"
 
 struct state_machine;
@@ -28,6 +29,7 @@ void state_machine_destroy(struct state_machine *machine);
 struct key_store *state_machine_keys(struct state_machine *machine);
 struct lease_table *state_machine_leases(struct state_machine *machine);
 struct watch_hub *state_machine_watches(struct state_machine *machine);
+const struct member_table *state_machine_members(const struct state_machine *machine);
 
 /* Applies one command. Outcome arrays lie in the arena. */
 void state_machine_apply(struct state_machine *machine, const struct command *command,

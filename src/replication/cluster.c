@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    /* A learner takes its leader for gone after so many election timeouts. */
+    LEADER_SILENT_ELECTIONS = 3
+};
+
 bool cluster_is_alone(const struct service *service) {
     return service->peers == NULL;
 }
@@ -16,26 +21,30 @@ bool cluster_is_authority(const struct service *service, uint64_t now_ms) {
            (cluster_is_alone(service) || leader_lease_is_valid(&service->lease, now_ms));
 }
 
-uint64_t cluster_leader(struct service *service) {
+static uint64_t leader_of_raft(struct service *service) {
     raft_id id = 0;
     const char *address = NULL;
     raft_leader(&service->raft, &id, &address);
     return id;
 }
 
+/* Who does not vote does not stand for election when its leader goes silent, and raft goes on
+ * naming that one: it is believed for as long as it can be heard. */
+uint64_t cluster_leader(struct service *service) {
+    uint64_t id = leader_of_raft(service);
+    if (id == 0 || id == service->options.member_id || !members_is_learner(service)) {
+        return id;
+    }
+    uint64_t silent_ms = clock_elapsed_ms(clock_boottime_ms(), service->leader_heard_ms);
+    return silent_ms > LEADER_SILENT_ELECTIONS * (uint64_t)service->options.election_ms ? 0 : id;
+}
+
 /* --- The leader's lease. --- */
 
 void cluster_lead(struct service *service, uint64_t term) {
-    uint64_t others[LEADER_LEASE_VOTERS_MAX];
-    size_t n = 0;
-    for (size_t i = 0; i < service->options.n_members; i++) {
-        if (service->options.members[i].id != service->options.member_id) {
-            assert(n < LEADER_LEASE_VOTERS_MAX);
-            others[n++] = service->options.members[i].id;
-        }
-    }
-    memset(service->announced_index, 0, sizeof service->announced_index);
-    leader_lease_begin(&service->lease, term, service->options.election_ms, true, others, n);
+    memset(service->announced, 0, sizeof service->announced);
+    leader_lease_begin(&service->lease, term, service->options.election_ms, true, NULL, 0);
+    members_count_voters(service);
     service->ping_ms = 0;
 }
 
@@ -43,8 +52,8 @@ static void send_pings(struct service *service, uint64_t now_ms) {
     struct peer_frame ping = {.type = PEER_PING};
     ping.ping.term = service->lease.term;
     ping.ping.sent_ms = now_ms;
-    for (size_t i = 0; i < service->lease.n_others; i++) {
-        (void)peers_send(service->peers, service->lease.voters[i].id, &ping);
+    for (unsigned i = 0; i < service->raft.configuration.n; i++) {
+        (void)peers_send(service->peers, service->raft.configuration.servers[i].id, &ping);
     }
     service->ping_ms = now_ms;
 }
@@ -52,10 +61,11 @@ static void send_pings(struct service *service, uint64_t now_ms) {
 static void on_ping(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
     bool is_my_leader = raft_state(&service->raft) == RAFT_FOLLOWER &&
                         frame->ping.term == raft_current_term(&service->raft) &&
-                        cluster_leader(service) == from_id;
+                        leader_of_raft(service) == from_id;
     if (!is_my_leader) {
         return;
     }
+    service->leader_heard_ms = clock_boottime_ms();
     struct leader_word word = {from_id, frame->ping.term, frame->ping.sent_ms};
     voter_promise_make(&service->promise, &word, clock_boottime_ms());
     /* A majority elected it, and it steps down when it loses that. */
@@ -98,17 +108,22 @@ static void announce_commit(struct service *service) {
     if (!service->serving || raft_last_index(&service->raft) > index) {
         return;
     }
-    for (size_t i = 0; i < service->options.n_members; i++) {
-        const struct replication_member *member = &service->options.members[i];
+    const struct raft_configuration *configuration = &service->raft.configuration;
+    for (unsigned i = 0; i < configuration->n && i < 2 * MEMBERS_MAX; i++) {
+        const struct raft_server *server = &configuration->servers[i];
+        struct announced *announced = &service->announced[i];
         raft_index match = 0;
-        if (member->id == service->options.member_id || service->announced_index[i] >= index ||
-            raft_match_index(&service->raft, member->id, &match) != 0 || match < index) {
+        if (announced->id != server->id) {
+            *announced = (struct announced){.id = server->id};
+        }
+        if (server->id == service->options.member_id || announced->index >= index ||
+            raft_match_index(&service->raft, server->id, &match) != 0 || match < index) {
             continue;
         }
-        service->announced_index[i] = index;
+        announced->index = index;
         raft_guard_announce(&service->guard,
-                            &(struct raft_guard_commit){.to_id = member->id,
-                                                        .to_address = member->address,
+                            &(struct raft_guard_commit){.to_id = server->id,
+                                                        .to_address = server->address,
                                                         .term = service->barrier_term,
                                                         .index = index});
     }
@@ -121,60 +136,12 @@ static void knock(struct service *service, uint64_t now_ms) {
         return;
     }
     service->knock_ms = now_ms;
-    for (size_t i = 0; i < service->options.n_members; i++) {
-        const struct replication_member *member = &service->options.members[i];
-        if (member->id != service->options.member_id) {
-            raft_guard_knock(&service->guard, member->id, member->address);
+    for (unsigned i = 0; i < service->raft.configuration.n; i++) {
+        const struct raft_server *server = &service->raft.configuration.servers[i];
+        if (server->id != service->options.member_id && server->role == RAFT_VOTER) {
+            raft_guard_knock(&service->guard, server->id, server->address);
         }
     }
-}
-
-/* --- Who the others are. --- */
-
-static void tell_client_urls(struct service *service, uint64_t to_id) {
-    struct peer_frame frame = {.type = PEER_MEMBER};
-    for (const char *const *url = service->options.client_urls;
-         *url != NULL && frame.member.n_urls < PEER_URLS_MAX; url++) {
-        frame.member.urls[frame.member.n_urls++] = bytes_from_text(*url);
-    }
-    (void)peers_send(service->peers, to_id, &frame);
-}
-
-static void on_member(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
-    for (size_t i = 0; i < service->options.n_members; i++) {
-        if (service->options.members[i].id != from_id) {
-            continue;
-        }
-        struct member_urls *urls = &service->member_urls[i];
-        size_t size = 0;
-        for (size_t u = 0; u < frame->member.n_urls; u++) {
-            size += frame->member.urls[u].size + 1;
-        }
-        free(urls->text);
-        *urls = (struct member_urls){.text = calloc(size + 1, 1)};
-        if (urls->text == NULL) {
-            abort();
-        }
-        char *at = urls->text;
-        for (size_t u = 0; u < frame->member.n_urls; u++) {
-            memcpy(at, frame->member.urls[u].data, frame->member.urls[u].size);
-            urls->urls[u] = at;
-            at += frame->member.urls[u].size + 1;
-        }
-    }
-}
-
-const char *const *cluster_client_urls(const struct service *service, size_t member) {
-    return service->options.members[member].id == service->options.member_id
-               ? service->options.client_urls
-               : service->member_urls[member].urls;
-}
-
-void cluster_clear(struct service *service) {
-    for (size_t i = 0; i < service->options.n_members; i++) {
-        free(service->member_urls[i].text);
-    }
-    free(service->member_urls);
 }
 
 /* --- Everything else. --- */
@@ -212,40 +179,38 @@ static void on_frame(void *data, uint64_t from_id, const struct peer_frame *fram
     case PEER_RENEW_RESULT:
         questions_on_renew_result(service, frame);
         return;
-    case PEER_MEMBER:
-        on_member(service, from_id, frame);
+    case PEER_CHANGE:
+        member_changes_of_peer(service, from_id, frame);
         return;
+    case PEER_CHANGE_RESULT:
+        member_changes_result(service, frame);
+        return;
+    case PEER_MEMBERS:
+        return; /* only who asks is told, and not on a link */
     }
-}
-
-static void on_link_opened(void *data, uint64_t id) {
-    tell_client_urls(data, id);
 }
 
 static void on_link_lost(void *data, uint64_t id) {
     struct service *service = data;
     proposals_link_lost(service, id);
+    member_changes_link_lost(service, id);
     questions_ask_again(service);
 }
 
 static void on_raft_accepted(void *data, uint64_t id, const char *address, uv_stream_t *stream) {
-    peer_transport_accept(&((struct service *)data)->transport, id, address, stream);
-}
-
-static bool is_member(void *data, uint64_t id) {
     struct service *service = data;
-    for (size_t i = 0; i < service->options.n_members; i++) {
-        if (service->options.members[i].id == id) {
-            return true;
-        }
-    }
-    return false;
+    /* raft_uv breaks its connection when it is told of another address than before: it is always
+     * told the one of the configuration. Where a member really is, we look up by its id. */
+    const struct raft_server *server = members_server(service, id);
+    peer_transport_accept(&service->transport, id, server != NULL ? server->address : address,
+                          stream);
 }
 
 static const struct peers_callbacks peers_callbacks = {.raft_accepted = on_raft_accepted,
-                                                       .is_member = is_member,
+                                                       .admit = members_admit,
+                                                       .asked = members_asked,
+                                                       .removed = members_removed,
                                                        .frame = on_frame,
-                                                       .link_opened = on_link_opened,
                                                        .link_lost = on_link_lost};
 
 /* Pings must go out while nothing else wakes the loop. */
@@ -257,16 +222,20 @@ enum status cluster_open(struct service *service, char *out_error, size_t error_
     list_init(&service->waiting_reads);
     list_init(&service->peer_reads);
     list_init(&service->held_renewals);
-    service->member_urls = calloc(service->options.n_members + 1, sizeof *service->member_urls);
-    if (service->member_urls == NULL) {
-        abort();
-    }
+    list_init(&service->changes);
     uv_timer_init(service->loop, &service->ping_timer);
     service->ping_timer.data = service;
     voter_promise_init(&service->promise, service->options.election_ms, clock_boottime_ms());
-    if (service->options.n_members < 2) {
-        return STATUS_OK;
-    }
+    return service->options.n_members > 1 || service->options.is_joining
+               ? cluster_open_peers(service, out_error, error_size)
+               : STATUS_OK;
+}
+
+static void nothing_left(void *data) {
+    (void)data;
+}
+
+enum status cluster_open_peers(struct service *service, char *out_error, size_t error_size) {
     struct peers_options options = {.cluster_id = service->options.cluster_id,
                                     .self_id = service->options.member_id,
                                     .listen_host = service->options.peer_listen_host,
@@ -276,14 +245,13 @@ enum status cluster_open(struct service *service, char *out_error, size_t error_
     enum status status = peers_open(service->loop, &options, &peers_callbacks, service,
                                     &service->peers, out_error, error_size);
     if (status != STATUS_OK) {
+        peers_close(service->peers, nothing_left, NULL);
+        service->peers = NULL;
         return status;
     }
-    for (size_t i = 0; i < service->options.n_members; i++) {
-        const struct replication_member *member = &service->options.members[i];
-        if (member->id != service->options.member_id) {
-            peers_set_member(service->peers, member->id, member->address);
-        }
-    }
+    service->transport.peers = service->peers;
+    /* A leader that was alone until now goes on being sure of itself. */
+    service->was_authority = service->serving;
     uv_timer_start(&service->ping_timer, ping_timer_fired, service->options.heartbeat_ms,
                    service->options.heartbeat_ms);
     return STATUS_OK;
@@ -296,11 +264,12 @@ void cluster_turn(struct service *service) {
     }
     uint64_t now_ms = clock_boottime_ms();
     transfer_turn(service, now_ms);
-    uint64_t leader_id = cluster_leader(service);
-    if (leader_id != service->last_leader_id) {
-        service->last_leader_id = leader_id;
+    if (leader_of_raft(service) != service->last_leader_id) {
+        service->last_leader_id = leader_of_raft(service);
+        service->leader_heard_ms = now_ms;
         questions_ask_again(service);
     }
+    uint64_t leader_id = cluster_leader(service);
     service->was_authority = cluster_is_authority(service, now_ms);
     if (service->was_authority && !cluster_is_alone(service)) {
         expiry_leader_seen(service, now_ms);

@@ -13,7 +13,7 @@ void leader_lease_end(struct leader_lease *lease) {
     lease->term = 0;
 }
 
-static uint64_t answered_by(const struct leader_lease *lease, uint64_t voter) {
+uint64_t leader_lease_heard_ms(const struct leader_lease *lease, uint64_t voter) {
     for (size_t i = 0; i < lease->n_others; i++) {
         if (lease->voters[i].id == voter) {
             return lease->voters[i].answered_ms;
@@ -31,7 +31,7 @@ void leader_lease_set_voters(struct leader_lease *lease, bool self_votes,
     lease->n_others = n_others;
     for (size_t i = 0; i < n_others; i++) {
         lease->voters[i].id = other_voters[i];
-        lease->voters[i].answered_ms = answered_by(&before, other_voters[i]);
+        lease->voters[i].answered_ms = leader_lease_heard_ms(&before, other_voters[i]);
     }
 }
 

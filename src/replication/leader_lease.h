@@ -45,6 +45,8 @@ void leader_lease_set_voters(struct leader_lease *lease, bool self_votes,
  * count. */
 void leader_lease_answered(struct leader_lease *lease, uint64_t voter, uint64_t term,
                            uint64_t sent_ms);
+/* When the newest ping was sent that this voter answered; 0: none. */
+uint64_t leader_lease_heard_ms(const struct leader_lease *lease, uint64_t voter);
 /* The newest moment such that a majority answered a ping sent then or later; 0: none, UINT64_MAX
  * when this node is a majority by itself. A read that arrived before it is safe. */
 uint64_t leader_lease_confirmed_ms(const struct leader_lease *lease);

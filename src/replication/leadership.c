@@ -18,6 +18,12 @@ static void barrier_done(struct service_request *request, const struct outcome *
              LOG_NUMBER("leases", lease_table_count(state_machine_leases(service->machine))));
 }
 
+/* The first members are known: if not, the next leader sees to it. */
+static void members_begun(struct service_request *request, const struct outcome *outcome) {
+    (void)request;
+    (void)outcome;
+}
+
 void leadership_poll(struct service *service) {
     if (service->closing || service->failed) {
         return;
@@ -31,7 +37,13 @@ void leadership_poll(struct service *service) {
         service->barrier_term = term;
         cluster_lead(service, term);
         service->barrier.done = barrier_done;
-        struct command command = {.type = COMMAND_BARRIER, .barrier.term = term};
+        struct command command;
+        if (members_begin(service, &service->arena, &command)) {
+            service->begin.done = members_begun;
+            proposals_submit(service, &service->begin, &command);
+            arena_reset(&service->arena);
+        }
+        command = (struct command){.type = COMMAND_BARRIER, .barrier.term = term};
         proposals_submit(service, &service->barrier, &command);
         checkpoints_begin_term(service);
     } else if (!leads && service->barrier_term != 0) {

@@ -41,7 +41,10 @@ static unsigned trailing_entries(const struct service *service) {
 }
 
 static void log_size_set_threshold(struct service *service) {
-    bool is_due = service->log_bytes > log_bytes_max(service);
+    /* Among several changes of the configuration that are applied in one step, libraft would write
+     * an old one into the snapshot. */
+    bool is_due = service->log_bytes > log_bytes_max(service) &&
+                  service->raft.configuration_uncommitted_index == 0;
     raft_set_snapshot_threshold(&service->raft, is_due ? 1 : UINT_MAX);
     raft_set_snapshot_trailing(&service->raft, trailing_entries(service));
 }

@@ -25,6 +25,8 @@ const char *peer_answer_text(enum peer_answer answer) {
         return "the caller is no member of the cluster";
     case PEER_SPEAKS_TLS:
         return "the peer speaks TLS, and this node does not";
+    case PEER_REMOVED:
+        return "the caller was removed from the cluster";
     }
     return "the peer's answer makes no sense";
 }
@@ -79,18 +81,22 @@ enum peer_answer peer_hello_decode(struct bytes bytes, uint64_t cluster_id, uint
     hello.purpose = (enum peer_purpose)reader_get_u8(&reader);
     uint32_t address_size = reader_get_u32(&reader);
     if (reader.failed || address_size > PEER_ADDRESS_SIZE_MAX ||
-        reader_left(&reader) != address_size + sizeof(uint32_t) ||
-        (hello.purpose != PEER_FOR_RAFT && hello.purpose != PEER_FOR_LINK)) {
+        reader_left(&reader) != address_size + sizeof(uint32_t) || hello.purpose < PEER_FOR_RAFT ||
+        hello.purpose > PEER_TO_ASK) {
         return PEER_MALFORMED;
     }
     memcpy(hello.address, reader.data + reader.position, address_size);
     reader.position += address_size;
     size_t checked = reader.position;
-    if (reader_get_u32(&reader) != crc32c(0, bytes.data, checked) || hello.from_id == 0 ||
+    if (reader_get_u32(&reader) != crc32c(0, bytes.data, checked) ||
+        (hello.from_id == 0 && hello.purpose != PEER_TO_ASK) ||
         memchr(hello.address, '\0', address_size) != NULL) {
         return PEER_MALFORMED;
     }
     *out_hello = hello;
+    if (hello.purpose == PEER_TO_ASK) {
+        return PEER_WELCOME;
+    }
     if (hello.cluster_id != cluster_id) {
         return PEER_OTHER_CLUSTER;
     }
@@ -143,11 +149,22 @@ static void encode_body(struct buffer *buffer, const struct peer_frame *frame) {
             buffer_put_varint(buffer, (uint64_t)result->ttl_ms);
         }
         return;
-    case PEER_MEMBER:
-        buffer_put_varint(buffer, frame->member.n_urls);
-        for (size_t i = 0; i < frame->member.n_urls; i++) {
-            buffer_put_bytes(buffer, frame->member.urls[i]);
-        }
+    case PEER_CHANGE:
+        buffer_put_varint(buffer, frame->change.token);
+        buffer_put_u8(buffer, (uint8_t)frame->change.action);
+        member_facts_encode(buffer, frame->change.facts);
+        return;
+    case PEER_CHANGE_RESULT:
+        buffer_put_varint(buffer, frame->change_result.token);
+        buffer_put_u8(buffer, (uint8_t)frame->change_result.status);
+        buffer_put_u64(buffer, frame->change_result.id);
+        buffer_put_varint(buffer, frame->change_result.index);
+        return;
+    case PEER_MEMBERS:
+        buffer_put_u64(buffer, frame->members.cluster_id);
+        buffer_put_u64(buffer, frame->members.token_hash);
+        buffer_put_u8(buffer, frame->members.is_removed);
+        member_list_encode(buffer, frame->members.members, frame->members.n);
         return;
     }
     assert(!"frame type");
@@ -212,6 +229,29 @@ static void decode_results(struct reader *reader, struct arena *arena, struct pe
     frame->renew_result.results = results;
 }
 
+static void decode_change(struct reader *reader, struct arena *arena, struct peer_frame *frame) {
+    struct member_facts *facts = arena_calloc(arena, 1, sizeof *facts);
+    frame->change.token = reader_get_varint(reader);
+    frame->change.action = (enum member_action)reader_get_u8(reader);
+    /* What a member says of itself goes the way of all proposals. */
+    if (frame->change.action < MEMBER_ADD || frame->change.action >= MEMBER_PUBLISH) {
+        reader->failed = true;
+    }
+    member_facts_decode(reader, facts);
+    frame->change.facts = facts;
+}
+
+static void decode_members(struct reader *reader, struct arena *arena, struct peer_frame *frame) {
+    frame->members.cluster_id = reader_get_u64(reader);
+    frame->members.token_hash = reader_get_u64(reader);
+    uint8_t is_removed = reader_get_u8(reader);
+    frame->members.is_removed = is_removed == 1;
+    if (is_removed > 1) {
+        reader->failed = true;
+    }
+    frame->members.members = member_list_decode(reader, arena, &frame->members.n);
+}
+
 static void decode_body(struct reader *reader, struct arena *arena, struct peer_frame *frame) {
     switch (frame->type) {
     case PEER_PING:
@@ -245,15 +285,17 @@ static void decode_body(struct reader *reader, struct arena *arena, struct peer_
     case PEER_RENEW_RESULT:
         decode_results(reader, arena, frame);
         return;
-    case PEER_MEMBER:
-        frame->member.n_urls = decode_count(reader, 1);
-        if (frame->member.n_urls > PEER_URLS_MAX) {
-            reader->failed = true;
-            return;
-        }
-        for (size_t i = 0; i < frame->member.n_urls; i++) {
-            frame->member.urls[i] = reader_get_bytes(reader);
-        }
+    case PEER_CHANGE:
+        decode_change(reader, arena, frame);
+        return;
+    case PEER_CHANGE_RESULT:
+        frame->change_result.token = reader_get_varint(reader);
+        frame->change_result.status = decode_status(reader);
+        frame->change_result.id = reader_get_u64(reader);
+        frame->change_result.index = reader_get_varint(reader);
+        return;
+    case PEER_MEMBERS:
+        decode_members(reader, arena, frame);
         return;
     }
     reader->failed = true;

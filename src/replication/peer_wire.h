@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "core/member_table.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +20,9 @@ enum { PEER_VERSION = 1, PEER_ADDRESS_SIZE_MAX = 256 };
  */
 enum { PEER_FRAME_SIZE_MAX = 4 * 1024 * 1024 };
 
-enum peer_purpose { PEER_FOR_RAFT = 1, PEER_FOR_LINK = 2 };
+/* To ask who belongs to the cluster one need not belong to it, nor know its id: the sender's id is
+ * that of which it asks whether it was removed, and a PEER_MEMBERS follows the welcome. */
+enum peer_purpose { PEER_FOR_RAFT = 1, PEER_FOR_LINK = 2, PEER_TO_ASK = 3 };
 
 struct peer_hello {
     uint64_t cluster_id;
@@ -37,6 +40,7 @@ enum peer_answer {
     PEER_OTHER_MEMBER = 3,
     PEER_MALFORMED = 4,
     PEER_NOT_A_MEMBER = 5,
+    PEER_REMOVED = 6, /* the caller was a member once */
     /* Never sent as an answer: so begins the alert with which TLS answers a hello in plain text. */
     PEER_SPEAKS_TLS = 0x15
 };
@@ -59,11 +63,11 @@ enum peer_frame_type {
     PEER_READ_RESULT = 6,
     PEER_RENEW = 7,
     PEER_RENEW_RESULT = 8,
-    PEER_MEMBER = 9,
-    PEER_RELEASE = 10
+    PEER_RELEASE = 10,
+    PEER_CHANGE = 11,
+    PEER_CHANGE_RESULT = 12,
+    PEER_MEMBERS = 13
 };
-
-enum { PEER_URLS_MAX = 16 };
 
 struct peer_renewal {
     uint64_t token; /* the asker's own, given back */
@@ -111,11 +115,26 @@ struct peer_frame {
             size_t n;
             const struct peer_renewal_result *results;
         } renew_result;
-        /* Where the sender's clients reach it. */
+        /* A change of the members that the leader is asked for. */
         struct {
-            size_t n_urls;
-            struct bytes urls[PEER_URLS_MAX];
-        } member;
+            uint64_t token;
+            enum member_action action;
+            const struct member_facts *facts; /* of a new member the id does not matter */
+        } change;
+        struct {
+            uint64_t token;
+            enum status status;
+            uint64_t id;    /* of the member, a new one's too */
+            uint64_t index; /* applied there, it is known */
+        } change_result;
+        /* Who belongs to the cluster. */
+        struct {
+            uint64_t cluster_id;
+            uint64_t token_hash;
+            bool is_removed; /* the id that was asked for */
+            size_t n;        /* 0: the cluster has not begun, as far as the sender knows */
+            const struct member_facts *members;
+        } members;
     };
 };
 

@@ -27,6 +27,8 @@ enum {
     PEER_FROM_SIZE = 64,
     /* So begins a connection of one who wants TLS. */
     PEER_TLS_RECORD = 0x16,
+    /* Members that were removed, of those that this process has known. */
+    PEERS_FORGOTTEN_MAX = 64,
     /* Bytes waiting on a link; above, frames are refused. */
     PEER_QUEUE_SIZE_MAX = 32 * 1024 * 1024
 };
@@ -72,6 +74,8 @@ struct peers {
     size_t n_strangers;
     struct peer_tls_context *tls; /* NULL: plain text */
     struct peer_refusals refusals;
+    size_t n_forgotten;
+    uint64_t forgotten[PEERS_FORGOTTEN_MAX];
     struct arena arena;
     uint8_t *read_buffer;
     bool is_listening;
@@ -171,7 +175,11 @@ static void link_dialled(void *data, uv_stream_t *stream, const char *reason) {
                         LOG_TEXT("reason", reason));
         }
         link->last_reason = reason;
+        bool is_told_removed = strcmp(reason, peer_answer_text(PEER_REMOVED)) == 0;
         link_free_if_done(link);
+        if (is_told_removed && !peers->is_closing && peers->callbacks->removed != NULL) {
+            peers->callbacks->removed(peers->data);
+        }
         return;
     }
     peers->n_handles++;
@@ -247,6 +255,7 @@ void peers_remove_member(struct peers *peers, uint64_t id) {
     if (link != NULL) {
         link_remove(link);
     }
+    peers->forgotten[peers->n_forgotten++ % PEERS_FORGOTTEN_MAX] = id;
 }
 
 bool peers_is_linked(const struct peers *peers, uint64_t id) {
@@ -316,10 +325,27 @@ void peers_flush(struct peers *peers) {
     }
 }
 
+static bool is_forgotten(const struct peers *peers, uint64_t id) {
+    for (size_t i = 0; i < PEERS_FORGOTTEN_MAX; i++) {
+        if (peers->forgotten[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct peer_dial *peers_dial_raft(struct peers *peers, uint64_t id, const char *address,
                                   void (*done)(void *data, uv_stream_t *stream, const char *reason),
                                   void *data) {
     struct peer_hello hello = hello_to(peers, id, PEER_FOR_RAFT);
+    /* Raft remembers where a member was when it joined, and tries to reach one that was removed for
+     * ever; somebody else may be there now. */
+    const struct peer_link *link = link_find(peers, id);
+    if (link != NULL) {
+        address = link->address;
+    } else if (is_forgotten(peers, id)) {
+        address = "";
+    }
     return peer_dial_start(peers->loop, peers->tls, address, &hello, done, data);
 }
 
@@ -395,6 +421,52 @@ static void end_older_visits(struct peers *peers, uint64_t id, const struct peer
     }
 }
 
+void peers_check_visitors(struct peers *peers) {
+    for (struct list *node = peers->visitors.next, *next; node != &peers->visitors; node = next) {
+        struct peer_visitor *visitor = list_entry(node, struct peer_visitor, in_visitors);
+        next = node->next;
+        if (visitor->id != 0 && peers->callbacks->admit(peers->data, visitor->id) != PEER_WELCOME) {
+            visitor_end(visitor);
+        }
+    }
+}
+
+struct visitor_answer {
+    uv_write_t request;
+    struct peer_visitor *visitor;
+    struct buffer bytes;
+};
+
+static void visitor_answered(uv_write_t *request, int status) {
+    struct visitor_answer *answer = list_entry(request, struct visitor_answer, request);
+    (void)status;
+    /* A visitor that ended meanwhile goes only after this. */
+    visitor_end(answer->visitor);
+    buffer_clear(&answer->bytes);
+    free(answer);
+}
+
+/* Tells who belongs to the cluster; that ends the visit. */
+static void visitor_tell_members(struct peer_visitor *visitor, uint64_t id) {
+    struct peers *peers = visitor->peers;
+    struct visitor_answer *answer = calloc(1, sizeof *answer);
+    if (answer == NULL) {
+        abort();
+    }
+    answer->visitor = visitor;
+    buffer_init(&answer->bytes);
+    struct peer_frame frame = {.type = PEER_MEMBERS};
+    peers->callbacks->asked(peers->data, id, &peers->arena, &frame);
+    peer_frame_encode(&answer->bytes, &frame);
+    arena_reset(&peers->arena);
+    uv_stream_t *stream = visitor->stream;
+    uv_buf_t buffer = uv_buf_init((char *)answer->bytes.data, (unsigned)answer->bytes.size);
+    uv_read_stop(stream);
+    if (uv_write(&answer->request, stream, &buffer, 1, visitor_answered) != 0) {
+        visitor_answered(&answer->request, UV_EIO);
+    }
+}
+
 /* True when the hello is complete and welcome; the visitor may have ended otherwise. */
 static bool visitor_greet(struct peer_visitor *visitor) {
     struct peers *peers = visitor->peers;
@@ -416,9 +488,11 @@ static bool visitor_greet(struct peer_visitor *visitor) {
     struct peer_hello hello;
     enum peer_answer answer = peer_hello_decode(
         bytes_of(received.data, size), peers->options.cluster_id, peers->options.self_id, &hello);
-    if (answer == PEER_WELCOME && (hello.from_id == peers->options.self_id ||
-                                   !peers->callbacks->is_member(peers->data, hello.from_id))) {
-        answer = PEER_NOT_A_MEMBER;
+    bool is_question = hello.purpose == PEER_TO_ASK;
+    if (answer == PEER_WELCOME && !is_question) {
+        answer = hello.from_id == peers->options.self_id
+                     ? PEER_NOT_A_MEMBER
+                     : peers->callbacks->admit(peers->data, hello.from_id);
     }
     bool is_told = write_answer(visitor, answer);
     if (answer != PEER_WELCOME) {
@@ -427,6 +501,10 @@ static bool visitor_greet(struct peer_visitor *visitor) {
     }
     if (!is_told) {
         visitor_end(visitor);
+        return false;
+    }
+    if (is_question) {
+        visitor_tell_members(visitor, hello.from_id);
         return false;
     }
     uv_timer_stop(&visitor->timer);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct arena;
 struct peers;
 
 struct peers_options {
@@ -29,14 +30,20 @@ struct peers_options {
 struct peers_callbacks {
     /* A member opened a connection for raft's messages. The stream now belongs to the callee. */
     void (*raft_accepted)(void *data, uint64_t id, const char *address, uv_stream_t *stream);
-    /* Whether this id is a member's today. Who is none gets no connection to us. */
-    bool (*is_member)(void *data, uint64_t id);
+    /* Whether this id is a member's today: PEER_WELCOME, PEER_NOT_A_MEMBER or PEER_REMOVED. Who is
+     * none gets no connection to us. */
+    enum peer_answer (*admit)(void *data, uint64_t id);
+    /* Somebody asks who belongs to the cluster, and whether this id was removed: gives a
+     * PEER_MEMBERS; what it refers to may lie in the arena. */
+    void (*asked)(void *data, uint64_t id, struct arena *arena, struct peer_frame *out_answer);
     /* A frame from a member; borrowed for the call. */
     void (*frame)(void *data, uint64_t from_id, const struct peer_frame *frame);
     /* Our link to a member is open. NULL: nobody cares. */
     void (*link_opened)(void *data, uint64_t id);
     /* Our link to a member broke: what was sent on it may not have arrived. */
     void (*link_lost)(void *data, uint64_t id);
+    /* A member told us that we are none any more. NULL: nobody cares. */
+    void (*removed)(void *data);
 };
 
 /* STATUS_IO, or STATUS_INVALID for certificates, with a reason. The callbacks and the texts outlive
@@ -48,6 +55,8 @@ enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
 /* Keeps a link to this member from now on; a new address replaces the old one. */
 void peers_set_member(struct peers *peers, uint64_t id, const char *address);
 void peers_remove_member(struct peers *peers, uint64_t id);
+/* Ends the links to us of those who would not be admitted any more. */
+void peers_check_visitors(struct peers *peers);
 
 /* Queues a frame. False: there is no link now, or it is too far behind; nothing was queued. */
 bool peers_send(struct peers *peers, uint64_t to_id, const struct peer_frame *frame);

@@ -177,8 +177,23 @@ void proposal_finish_forwarded(struct service *service, struct proposal *proposa
     proposal_destroy(proposal);
 }
 
-/* Nobody may expire or checkpoint through another node (safety rule 7), and what cannot be read
- * must not reach the log. */
+/* Nobody may expire or checkpoint through another node (safety rule 7), and who belongs to the
+ * cluster is for the leader to look into; but a member may say who it is. */
+static bool may_be_forwarded(const struct command *command) {
+    switch (command->type) {
+    case COMMAND_LEASE_EXPIRE:
+    case COMMAND_LEASE_CHECKPOINT:
+    case COMMAND_BARRIER:
+    case COMMAND_MEMBERS_BEGIN:
+        return false;
+    case COMMAND_MEMBER:
+        return command->member.action == MEMBER_PUBLISH;
+    default:
+        return true;
+    }
+}
+
+/* What cannot be read must not reach the log. */
 static bool commands_are_good(struct service *service, const struct peer_frame *frame) {
     struct reader reader;
     bool is_good = true;
@@ -186,8 +201,7 @@ static bool commands_are_good(struct service *service, const struct peer_frame *
     for (uint64_t i = 0; i < frame->propose.n_commands && is_good; i++) {
         struct command command;
         is_good = command_decode(&reader, &service->arena, &command) == STATUS_OK &&
-                  command.type != COMMAND_LEASE_EXPIRE &&
-                  command.type != COMMAND_LEASE_CHECKPOINT && command.type != COMMAND_BARRIER;
+                  may_be_forwarded(&command);
         arena_reset(&service->arena);
     }
     return is_good && reader_left(&reader) == 0;

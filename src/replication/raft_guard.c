@@ -1,5 +1,6 @@
 #include "replication/raft_guard.h"
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/list.h"
 
@@ -12,10 +13,29 @@ static struct raft_guard *guard_of(struct raft_io *io) {
     return list_entry(io, struct raft_guard, io);
 }
 
+/* libraft takes the first new entry's index for that of a change behind it: a change stands first
+ * in its message, or not in it. */
+static void cut_before_change(struct raft_guard *guard, struct raft_append_entries *append) {
+    for (unsigned i = 1; i < append->n_entries; i++) {
+        if (append->entries[i].type == RAFT_CHANGE) {
+            /* All entries share one allocation, which goes with the first. */
+            append->n_entries = i;
+            guard->cut++;
+            return;
+        }
+    }
+}
+
 bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
     if (message->type == RAFT_APPEND_ENTRIES) {
         struct raft_append_entries *append = &message->append_entries;
+        cut_before_change(guard, append);
         raft_index last = append->prev_log_index + append->n_entries;
+        /* Of two changes that are committed in one step libraft forgets the first for a moment, and
+         * may take a snapshot in it. */
+        if (append->n_entries > 0 && append->entries[0].type == RAFT_CHANGE) {
+            last = append->prev_log_index;
+        }
         if (append->leader_commit > last) {
             append->leader_commit = last;
             guard->clamped++;
@@ -92,6 +112,68 @@ static int guard_start(struct raft_io *io, unsigned tick_ms, raft_io_tick_cb tic
     struct raft_guard *guard = guard_of(io);
     guard->recv = recv;
     return guard->start(io, tick_ms, tick, guard_recv);
+}
+
+/* One byte of version, the number of servers, then of each its id, its address as text, and its
+ * role. */
+bool raft_guard_is_sole_voter(const struct raft_buffer *configuration, raft_id self_id) {
+    struct reader reader;
+    reader_init(&reader, bytes_of(configuration->base, configuration->len));
+    (void)reader_get_u8(&reader);
+    uint64_t n = reader_get_u64(&reader);
+    bool self_votes = false;
+    uint64_t n_voters = 0;
+    for (uint64_t i = 0; i < n && !reader.failed; i++) {
+        uint64_t id = reader_get_u64(&reader);
+        while (!reader.failed && reader_get_u8(&reader) != 0) {
+        }
+        if (reader_get_u8(&reader) == RAFT_VOTER) {
+            n_voters++;
+            self_votes |= id == self_id;
+        }
+    }
+    return !reader.failed && n > 1 && n_voters == 1 && self_votes;
+}
+
+static bool is_sole_voter(const struct raft_guard *guard, const struct raft_snapshot *snapshot,
+                          const struct raft_entry *entries, size_t n_entries) {
+    for (size_t i = n_entries; i > 0; i--) {
+        if (entries[i - 1].type == RAFT_CHANGE) {
+            return raft_guard_is_sole_voter(&entries[i - 1].buf, guard->self_id);
+        }
+    }
+    size_t n_voters = 0;
+    bool self_votes = false;
+    for (size_t i = 0; snapshot != NULL && i < snapshot->configuration.n; i++) {
+        const struct raft_server *server = &snapshot->configuration.servers[i];
+        n_voters += server->role == RAFT_VOTER;
+        self_votes |= server->role == RAFT_VOTER && server->id == guard->self_id;
+    }
+    return n_voters == 1 && self_votes && snapshot->configuration.n > 1;
+}
+
+static int guard_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
+                      struct raft_snapshot **snapshot, raft_index *start_index,
+                      struct raft_entry **entries, size_t *n_entries) {
+    struct raft_guard *guard = guard_of(io);
+    int rv = guard->load(io, term, voted_for, snapshot, start_index, entries, n_entries);
+    if (rv == 0 && is_sole_voter(guard, *snapshot, *entries, *n_entries)) {
+        rv = guard->set_term(io, *term + 1);
+        if (rv == 0) {
+            *term += 1;
+            *voted_for = 0;
+        }
+    }
+    return rv;
+}
+
+int raft_guard_assign(struct raft *raft, struct raft_change *request, raft_id id, int role,
+                      raft_change_cb done) {
+    int rv = raft_assign(raft, request, id, role, done);
+    if (rv != 0 && raft->legacy.change == request) {
+        raft->legacy.change = NULL;
+    }
+    return rv;
 }
 
 static void guard_failed(struct raft_guard *guard, const char *what, int status) {
@@ -230,12 +312,14 @@ void raft_guard_install(struct raft_guard *guard, uv_loop_t *loop, uint64_t self
     guard->send = io->send;
     guard->append = io->append;
     guard->snapshot_put = io->snapshot_put;
+    guard->load = io->load;
     guard->set_term = io->set_term;
     guard->set_vote = io->set_vote;
     io->start = guard_start;
     io->send = guard_send;
     io->append = guard_append;
     io->snapshot_put = guard_snapshot_put;
+    io->load = guard_load;
     io->set_term = guard_set_term;
     io->set_vote = guard_set_vote;
 }

@@ -25,6 +25,13 @@
  *  - raft_uv notices that a connection is dead when it writes to it, and what it wrote is lost.
  *    Followers write to each other only when they ask for votes, so after a restart of one the
  * first request of the other would be lost, and an election timeout with it: raft_guard_knock().
+ *  - A follower that gets a change of the configuration among other entries notes the first one's
+ *    index as the change's: it never learns that the change is committed, and would keep it when it
+ *    is cut off. A message is cut before a change that is not its first entry (the leader sends the
+ *    rest again), and commits nothing together with a change.
+ *  - A server that is the only voter leads again in the same term when it restarts, although a
+ *    standby may have entries of that term that it has lost itself: it begins a new term.
+ *  - raft_assign() keeps a request that it refused: raft_guard_assign() takes it out again.
  *  - fsm.snapshot() runs on the loop: a snapshot is serialised in a worker thread, between
  *    libraft asking for it and raft_uv writing it.
  */
@@ -68,6 +75,7 @@ struct raft_guard {
     size_t n_appends;            /* writes to the log under way */
     uint64_t append_progress_ms; /* when the first of them began, or the last one before ended */
     uint64_t clamped;            /* how often each guard was needed */
+    uint64_t cut;
     uint64_t dropped;
     uint64_t votes_dropped;
     raft_term transfer_term; /* the one term for which a leader told this node to stand; 0: none */
@@ -82,6 +90,8 @@ struct raft_guard {
                   raft_io_append_cb);
     int (*snapshot_put)(struct raft_io *, unsigned, struct raft_io_snapshot_put *,
                         const struct raft_snapshot *, raft_io_snapshot_put_cb);
+    int (*load)(struct raft_io *, raft_term *, raft_id *, struct raft_snapshot **, raft_index *,
+                struct raft_entry **, size_t *);
     int (*set_term)(struct raft_io *, raft_term);
     int (*set_vote)(struct raft_io *, raft_id);
     raft_io_recv_cb recv;
@@ -103,6 +113,14 @@ void raft_guard_install(struct raft_guard *guard, uv_loop_t *loop, uint64_t self
 /* A received message, corrected; false when it is held, or must be dropped (its memory is freed
  * then). */
 bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message);
+
+/* raft_assign(), without what it leaves behind when it fails. */
+int raft_guard_assign(struct raft *raft, struct raft_change *request, raft_id id, int role,
+                      raft_change_cb done);
+
+/* Reads the bytes of a configuration: is `self_id` the only voter among several servers? False also
+ * for what cannot be read. */
+bool raft_guard_is_sole_voter(const struct raft_buffer *configuration, raft_id self_id);
 
 /* Sends a follower an empty AppendEntries, as a heartbeat would, with this commit index. The entry
  * at that index must be of this term, and the follower must have it. */

@@ -30,10 +30,15 @@ struct replication_options {
     const char *const *client_urls; /* end with NULL; outlive the replication */
     const char *const *peer_urls;
     const char *peer_address; /* host:port under which peers reach this node */
-    /* All members that the cluster starts with, this one included. With one member no port is
-     * opened. */
+    /* All members that the cluster starts with, this one included; of a node that joins, those it
+     * was told of. They count until the log tells more. With one member no port is opened before
+     * there is another. */
     const struct replication_member *members;
     size_t n_members;
+    /* This node joins a cluster, or once did: it waits for what the others tell it. */
+    bool is_joining;
+    /* Of the token that the cluster was given, see join.h; 0: none. */
+    uint64_t token_hash;
     const char *peer_listen_host;
     uint16_t peer_listen_port;
     const struct peer_tls_options *peer_tls; /* NULL: peers speak plain text */
@@ -52,6 +57,8 @@ struct replication_options {
     /* The node cannot go on (disk full, broken, corrupt): the server prints the reason and
      * exits without acknowledging anything more. */
     void (*failed)(void *data, const char *reason);
+    /* This node was removed from the cluster: it should stop. Called once. */
+    void (*removed)(void *data);
     void *data;
 };
 

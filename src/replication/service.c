@@ -51,6 +51,9 @@ static void before_polling(uv_prepare_t *prepare) {
     }
     leadership_poll(service);
     checkpoints_turn(service);
+    uint64_t now_ms = clock_boottime_ms();
+    members_turn(service, now_ms);
+    member_changes_turn(service, now_ms);
     proposals_flush(service);
     cluster_turn(service);
     apply_background(service);
@@ -104,7 +107,7 @@ static int bootstrap(struct service *service) {
         const struct replication_member *member = &service->options.members[i];
         rv = raft_configuration_add(&configuration, member->id, member->address, RAFT_VOTER);
     }
-    if (rv == 0) {
+    if (rv == 0 && !service->options.is_joining) {
         rv = raft_bootstrap(&service->raft, &configuration);
     }
     raft_configuration_close(&configuration);
@@ -116,6 +119,8 @@ static void configure(struct service *service) {
     raft_set_election_timeout(raft, service->options.election_ms);
     raft_set_heartbeat_timeout(raft, service->options.heartbeat_ms);
     raft_set_pre_vote(raft, true);
+    /* Who is nearly there and then goes silent must not hold up other changes. */
+    raft_set_max_catch_up_round_duration(raft, 2 * service->options.election_ms);
     raft_set_max_inflight_entries(raft, RAFT_INFLIGHT_ENTRIES_MAX);
     /* Snapshots are asked for by bytes: see log_size.c. */
     raft_set_snapshot_threshold(raft, UINT_MAX);
@@ -209,7 +214,6 @@ static void handle_closed(uv_handle_t *handle) {
     void *data = service->closed_data;
     proposals_clear(service);
     expiry_clear(service);
-    cluster_clear(service);
     arena_clear(&service->arena);
     state_machine_destroy(service->machine);
     raft_uv_close(&service->guard.io);
@@ -263,6 +267,7 @@ void replication_close(struct service *service, void (*closed)(void *data), void
     checkpoints_flush(service);
     proposals_fail_all(service, STATUS_STOPPED);
     questions_fail(service, STATUS_STOPPED);
+    member_changes_fail(service, STATUS_STOPPED);
     expiry_fail_renewals(service, STATUS_STOPPED);
     if (!transfer_on_stop(service)) {
         service_close_raft(service);
@@ -300,39 +305,16 @@ static uint64_t disk_bytes(struct service *service) {
 
 void service_info(struct service *service, struct service_info *out_info) {
     struct service_info info = service->counters;
-    raft_id leader_id = 0;
-    const char *leader_address = NULL;
-    raft_leader(&service->raft, &leader_id, &leader_address);
     info.cluster_id = service->options.cluster_id;
     info.member_id = service->options.member_id;
-    info.leader_id = service->failed ? 0 : leader_id;
+    info.leader_id = service->failed ? 0 : cluster_leader(service);
+    info.is_learner = members_is_learner(service);
     info.term = raft_current_term(&service->raft);
     info.last_index = raft_last_index(&service->raft);
     info.applied_index = raft_last_applied(&service->raft);
     info.disk_bytes = disk_bytes(service);
     info.log_bytes = service->log_bytes;
     *out_info = info;
-}
-
-size_t service_members(struct service *service, struct service_member *out_members,
-                       size_t capacity) {
-    for (size_t i = 0; i < service->options.n_members && i < capacity; i++) {
-        const struct replication_member *member = &service->options.members[i];
-        out_members[i] = (struct service_member){.id = member->id,
-                                                 .name = member->name,
-                                                 .client_urls = cluster_client_urls(service, i),
-                                                 .peer_urls = member->peer_urls};
-    }
-    if (service->options.n_members > 0) {
-        return service->options.n_members;
-    }
-    if (capacity > 0) {
-        out_members[0] = (struct service_member){.id = service->options.member_id,
-                                                 .name = service->options.name,
-                                                 .client_urls = service->options.client_urls,
-                                                 .peer_urls = service->options.peer_urls};
-    }
-    return 1;
 }
 
 /* --- A snapshot for a client. --- */

@@ -29,6 +29,8 @@ enum {
     EXPIRY_BATCH_MAX = 2048,
     EXPIRY_IN_FLIGHT_MAX = 2,
     LATENESS_BUCKETS = 12,
+    /* Those of the table and, for a while, those that were removed from it. */
+    LINKS_MAX = 4 * MEMBERS_MAX,
     /* A request that found no leader, or whose leader went silent, is given up. */
     PROPOSAL_TIMEOUT_MS = 5000,
     /* The answer leaves at the end of this turn of the loop; the deadline is counted from then
@@ -53,9 +55,10 @@ struct proposal {
     bool is_of_peer;        /* proposed for another node: nobody here waits for it */
 };
 
-struct member_urls {
-    char *text; /* all of them, each ended by a zero */
-    const char *urls[PEER_URLS_MAX + 1];
+/* What a server of raft's configuration has been told to be committed. */
+struct announced {
+    uint64_t id;
+    uint64_t index;
 };
 
 struct expiry_batch {
@@ -107,15 +110,13 @@ struct service {
     struct voter_promise promise;
     struct list waiting_reads;
     struct list peer_reads;
-    struct list held_renewals; /* until there is a leader that may answer them */
-    uint64_t token;            /* the newest given to a question */
-    uint64_t ping_ms;          /* when the last round went out */
-    uint64_t knock_ms;         /* when raft's connections were last tried */
-    /* Where clients reach the other members, as those told, in the order of options.members. */
-    struct member_urls *member_urls;
-    /* What each member has been told to be committed, in the order of options.members. */
-    uint64_t announced_index[LEADER_LEASE_VOTERS_MAX + 1];
+    struct list held_renewals;                   /* until there is a leader that may answer them */
+    uint64_t token;                              /* the newest given to a question */
+    uint64_t ping_ms;                            /* when the last round went out */
+    uint64_t knock_ms;                           /* when raft's connections were last tried */
+    struct announced announced[2 * MEMBERS_MAX]; /* in the order of raft's configuration */
     uint64_t last_leader_id;
+    uint64_t leader_heard_ms; /* when it last spoke to us */
     bool was_authority;
     uv_timer_t ping_timer;
     struct raft_transfer transfer;
@@ -126,6 +127,27 @@ struct service {
     bool is_raft_closing;
     uint64_t transfer_since_ms;
     bool is_handed_over; /* somebody else leads now, or nobody would: raft may be closed */
+
+    /* members.c */
+    uint64_t members_version; /* of the table, when it was last looked at */
+    uint64_t members_ms;      /* when that was */
+    size_t n_linked;
+    uint64_t linked[LINKS_MAX]; /* whom peers.c keeps a link to */
+    size_t n_seen;
+    uint64_t seen[LINKS_MAX]; /* who opened a connection to us */
+    struct service_request publish;
+    bool is_publishing;
+    uint64_t published_ms;
+    bool is_told_removed;
+    struct service_request begin;
+
+    /* reconfigure.c */
+    struct raft_change change;
+    bool is_changing;
+    uint64_t changing_ms;
+
+    /* member_changes.c */
+    struct list changes;
 
     /* expiry.c */
     struct expiry_batch *expiry[EXPIRY_IN_FLIGHT_MAX];
@@ -217,9 +239,38 @@ void cluster_lead(struct service *service, uint64_t term);
 bool cluster_may_vote(void *data, uint64_t candidate_id);
 /* This node follows nobody, or somebody whom it has not heard for an election timeout. */
 bool cluster_is_leaderless(void *data);
-/* The client URLs of a member; ends with NULL. */
-const char *const *cluster_client_urls(const struct service *service, size_t member);
-void cluster_clear(struct service *service);
+/* Opens the port for peers, when there are some. STATUS_IO with a reason. */
+enum status cluster_open_peers(struct service *service, char *out_error, size_t error_size);
+
+/* members.c */
+/* Of raft's newest configuration; NULL: it is none of them. */
+const struct raft_server *members_server(const struct service *service, uint64_t id);
+/* Where a member listens for peers; false: nobody knows. */
+bool members_address(const struct service *service, uint64_t id,
+                     char out_address[PEER_ADDRESS_SIZE_MAX + 1]);
+enum peer_answer members_admit(void *data, uint64_t id);
+void members_asked(void *data, uint64_t id, struct arena *arena, struct peer_frame *out_answer);
+void members_removed(void *data);
+/* The leader's lease rests on these from now on. */
+void members_count_voters(struct service *service);
+/* The command that writes down the first members; false: it has been done. */
+bool members_begin(struct service *service, struct arena *arena, struct command *out_command);
+bool members_is_learner(const struct service *service);
+void members_turn(struct service *service, uint64_t now_ms);
+
+/* reconfigure.c */
+bool reconfigure_can_lose(const struct service *service, uint64_t id, uint64_t now_ms);
+bool reconfigure_can_promote(const struct service *service, uint64_t id, uint64_t now_ms);
+void reconfigure_turn(struct service *service, uint64_t now_ms);
+
+/* member_changes.c */
+void member_changes_turn(struct service *service, uint64_t now_ms);
+/* Another node asks us, the leader. */
+void member_changes_of_peer(struct service *service, uint64_t from_id,
+                            const struct peer_frame *frame);
+void member_changes_result(struct service *service, const struct peer_frame *frame);
+void member_changes_link_lost(struct service *service, uint64_t id);
+void member_changes_fail(struct service *service, enum status status);
 
 /* questions.c */
 void questions_turn(struct service *service, uint64_t leader_id, uint64_t now_ms);
@@ -238,6 +289,8 @@ void transfer_turn(struct service *service, uint64_t now_ms);
 /* A leader that stops gives its lease up, then its leadership away, so that the others need not
  * wait for an election. False: there is nobody to hand over to. */
 bool transfer_on_stop(struct service *service);
+/* Gives leadership to whoever is most fit for it. */
+void transfer_to_another(struct service *service);
 /* The others are gone, too: nobody will take over. */
 bool transfer_is_late(const struct service *service);
 

@@ -39,8 +39,8 @@ static void transfer(struct service *service, uint64_t to_id) {
     service->transfer.data = service;
     service->transfer_to = to_id;
     service->transfer_since_ms = now_ms;
-    for (size_t i = 0; i < service->options.n_members; i++) {
-        (void)peers_send(service->peers, service->options.members[i].id, &release);
+    for (unsigned i = 0; i < service->raft.configuration.n; i++) {
+        (void)peers_send(service->peers, service->raft.configuration.servers[i].id, &release);
     }
     peers_flush(service->peers);
 }
@@ -68,11 +68,8 @@ enum status service_move_leader(struct service *service, struct service_transfer
     if (member_id == service->options.member_id) {
         return STATUS_OK;
     }
-    bool is_member = false;
-    for (size_t i = 0; i < service->options.n_members; i++) {
-        is_member |= service->options.members[i].id == member_id;
-    }
-    if (!is_member) {
+    const struct raft_server *server = members_server(service, member_id);
+    if (server == NULL || server->role != RAFT_VOTER) {
         return STATUS_INVALID;
     }
     if (service->is_transferring) {
@@ -83,13 +80,39 @@ enum status service_move_leader(struct service *service, struct service_transfer
     return STATUS_PENDING;
 }
 
+/* Of the voters that stay, the one that answers and has most of the log; 0: none. */
+static uint64_t most_fit(struct service *service) {
+    const struct member_table *table = state_machine_members(service->machine);
+    uint64_t best_id = 0;
+    raft_index best = 0;
+    for (unsigned i = 0; i < service->raft.configuration.n; i++) {
+        const struct raft_server *server = &service->raft.configuration.servers[i];
+        raft_index match = 0;
+        if (server->role == RAFT_VOTER && server->id != service->options.member_id &&
+            member_table_find(table, server->id) != NULL &&
+            peers_is_linked(service->peers, server->id) &&
+            raft_match_index(&service->raft, server->id, &match) == 0 && match > best) {
+            best = match;
+            best_id = server->id;
+        }
+    }
+    return best_id;
+}
+
+void transfer_to_another(struct service *service) {
+    uint64_t id = most_fit(service);
+    if (id != 0 && !service->is_transferring) {
+        transfer(service, id);
+    }
+}
+
 bool transfer_on_stop(struct service *service) {
     if (cluster_is_alone(service) || raft_state(&service->raft) != RAFT_LEADER) {
         return false;
     }
     /* One that is under way will do, and raft takes no second one. */
     if (!service->is_transferring) {
-        transfer(service, 0);
+        transfer(service, most_fit(service));
     }
     return true;
 }

@@ -201,7 +201,7 @@ bool data_dir_is_open_to_others(const struct data_dir *dir) {
     return dir->is_open_to_others;
 }
 
-static bool has_raft_files(const struct data_dir *dir) {
+bool data_dir_has_log(const struct data_dir *dir) {
     /* raft_uv writes these two before anything else. */
     struct stat status;
     char path[sizeof raft_name + 16];
@@ -217,7 +217,7 @@ enum status data_dir_load_identity(const struct data_dir *dir, struct identity *
                                    char *out_error, size_t error_size) {
     int fd = openat(dir->fd, identity_name, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
-        if (has_raft_files(dir)) {
+        if (data_dir_has_log(dir)) {
             snprintf(out_error, error_size,
                      "%s/%s is missing although there is data: restore the file from a backup of "
                      "this directory",

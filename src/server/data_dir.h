@@ -28,6 +28,9 @@ const char *data_dir_raft_path(const struct data_dir *dir);
 /* True when others than the owner may look into it. */
 bool data_dir_is_open_to_others(const struct data_dir *dir);
 
+/* True when raft has ever been started here. */
+bool data_dir_has_log(const struct data_dir *dir);
+
 /* STATUS_KEY_NOT_FOUND when there is none yet; STATUS_CORRUPT, STATUS_IO. */
 enum status data_dir_load_identity(const struct data_dir *dir, struct identity *out_identity,
                                    char *out_error, size_t error_size);

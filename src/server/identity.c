@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Missing in the file of a member that its cluster began with. */
+static const char joined_line[] = "joined\n";
+
 static const uint64_t HASH_START = UINT64_C(0xcbf29ce484222325);
 
 /* FNV-1a, then a mix of all bits: ids need to differ, not to resist anybody. */
@@ -78,8 +81,9 @@ void identity_make(struct identity *identity, const struct options *options) {
 size_t identity_encode(const struct identity *identity, char out_text[IDENTITY_TEXT_SIZE_MAX]) {
     int size =
         snprintf(out_text, IDENTITY_TEXT_SIZE_MAX,
-                 "leased-identity 1\ncluster %016" PRIx64 "\nmember %016" PRIx64 "\nname %s\n",
-                 identity->cluster_id, identity->member_id, identity->name);
+                 "leased-identity 1\ncluster %016" PRIx64 "\nmember %016" PRIx64 "\nname %s\n%s",
+                 identity->cluster_id, identity->member_id, identity->name,
+                 identity->is_joined ? joined_line : "");
     assert(size < IDENTITY_TEXT_SIZE_MAX);
     size += snprintf(out_text + size, (size_t)(IDENTITY_TEXT_SIZE_MAX - size),
                      "checksum %08" PRIx32 "\n", crc32c(0, out_text, (size_t)size));
@@ -109,6 +113,8 @@ enum status identity_decode(struct bytes text, struct identity *out_identity) {
         return STATUS_CORRUPT;
     }
     memcpy(identity.name, name, name_size);
+    const char *rest = name + name_size;
+    identity.is_joined = *rest == '\n' && strncmp(rest + 1, joined_line, strlen(joined_line)) == 0;
 
     /* What was read must give the very bytes that were written, checksum and all. */
     char again[IDENTITY_TEXT_SIZE_MAX];

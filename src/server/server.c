@@ -3,7 +3,9 @@
 #include "base/log.h"
 #include "doors/etcd/etcd_door.h"
 #include "net/net_server.h"
+#include "replication/join.h"
 #include "replication/replication.h"
+#include "server/admission.h"
 #include "server/data_dir.h"
 #include "server/housekeeping.h"
 #include "server/notify.h"
@@ -40,10 +42,12 @@ struct server {
     struct arena arena; /* for what lives as long as the server */
     struct replication_member members[OPTIONS_MEMBERS_MAX];
     struct peer_tls_options peer_tls;
+    struct admission admission; /* of a node that has just joined */
     uv_signal_t terminate;
     uv_signal_t interrupt;
     uv_timer_t watchdog;
     bool is_stopping;
+    int exit_code;
     unsigned n_net_open; /* servers that have not closed yet */
 };
 
@@ -57,6 +61,37 @@ __attribute__((noreturn)) static void die(const char *what, const char *reason) 
 
 /* --- The data directory. --- */
 
+/* Also for a member that is alone and needs no certificate yet: one that is wrong is better known
+ * today. NULL: plain text. */
+static struct peer_tls_context *load_peer_tls(struct server *server) {
+    const struct options *options = server->options;
+    char error[SERVER_ERROR_SIZE] = "";
+    struct peer_tls_context *context = NULL;
+    server->peer_tls =
+        (struct peer_tls_options){.cert_file = options->peer_cert_file,
+                                  .key_file = options->peer_key_file,
+                                  .ca_file = options->peer_trusted_ca_file,
+                                  .allowed_cn = options->peer_cert_allowed_cn,
+                                  .allowed_hostname = options->peer_cert_allowed_hostname};
+    if (options->has_peer_tls &&
+        peer_tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
+        die("cannot start", error);
+    }
+    return context;
+}
+
+/* The first start: a member of a new cluster knows who it is, one that joins is told. */
+static enum status become_somebody(struct server *server, struct peer_tls_context *tls,
+                                   char *out_error, size_t error_size) {
+    const struct options *options = server->options;
+    if (strcmp(options->initial_cluster_state, "existing") == 0) {
+        return admission_join(&server->loop, tls, options, &server->arena, &server->identity,
+                              &server->admission, out_error, error_size);
+    }
+    identity_make(&server->identity, options);
+    return admission_check(&server->loop, tls, options, &server->identity, out_error, error_size);
+}
+
 static void open_data_dir(struct server *server) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
@@ -68,19 +103,23 @@ static void open_data_dir(struct server *server) {
                     LOG_TEXT("path", data_dir_path(server->data_dir)));
     }
 
+    struct peer_tls_context *tls = load_peer_tls(server);
     struct identity *identity = &server->identity;
     enum status status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
-    if (status == STATUS_KEY_NOT_FOUND) {
-        if (strcmp(options->initial_cluster_state, "existing") == 0) {
-            die("cannot start", "--initial-cluster-state=existing asks to join a cluster, which "
-                                "this release cannot; say new to start a cluster of one");
-        }
-        identity_make(identity, options);
-        status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
-    } else if (status == STATUS_OK && strcmp(identity->name, options->name) != 0) {
+    bool is_new = status == STATUS_KEY_NOT_FOUND;
+    bool is_renamed = status == STATUS_OK && strcmp(identity->name, options->name) != 0;
+    if (is_new) {
+        status = become_somebody(server, tls, error, sizeof error);
+    } else if (status == STATUS_OK && !data_dir_has_log(server->data_dir)) {
+        status = admission_check(&server->loop, tls, options, identity, error, sizeof error);
+    }
+    peer_tls_context_destroy(tls);
+    if (is_renamed) {
         log_info("this member is renamed", LOG_TEXT("from", identity->name),
                  LOG_TEXT("to", options->name));
         memcpy(identity->name, options->name, strlen(options->name) + 1);
+    }
+    if (status == STATUS_OK && (is_new || is_renamed)) {
         status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
     }
     if (status != STATUS_OK) {
@@ -118,30 +157,25 @@ static void name_members(struct server *server) {
     }
 }
 
-/* A member that is alone needs no certificate yet; one that is wrong is better known today. */
-static void check_peer_tls(const struct server *server) {
-    char error[SERVER_ERROR_SIZE] = "";
-    struct peer_tls_context *context = NULL;
-    if (!server->options->has_peer_tls || server->options->n_members > 1) {
-        return;
+static void stop(struct server *server);
+
+static void removed(void *data) {
+    struct server *server = data;
+    if (!server->is_stopping) {
+        log_info("stopping", LOG_TEXT("reason", "this member was removed from the cluster"));
+        server->exit_code = SERVER_EXIT_REMOVED;
+        stop(server);
     }
-    if (peer_tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
-        die("cannot start", error);
-    }
-    peer_tls_context_destroy(context);
 }
 
 static void open_replication(struct server *server) {
     const struct options *options = server->options;
-    name_members(server);
-    server->peer_tls =
-        (struct peer_tls_options){.cert_file = options->peer_cert_file,
-                                  .key_file = options->peer_key_file,
-                                  .ca_file = options->peer_trusted_ca_file,
-                                  .allowed_cn = options->peer_cert_allowed_cn,
-                                  .allowed_hostname = options->peer_cert_allowed_hostname};
+    /* Who joined is told by the others who belongs to the cluster, and is not guessing. */
+    bool is_joined = server->identity.is_joined;
+    if (!is_joined) {
+        name_members(server);
+    }
     char error[SERVER_ERROR_SIZE] = "";
-    check_peer_tls(server);
     const struct replication_options replication = {
         .data_dir = data_dir_raft_path(server->data_dir),
         .name = server->identity.name,
@@ -150,8 +184,10 @@ static void open_replication(struct server *server) {
         .client_urls = options->advertise_client_urls.texts,
         .peer_urls = options->initial_advertise_peer_urls.texts,
         .peer_address = options->peer_address,
-        .members = server->members,
-        .n_members = options->n_members,
+        .members = is_joined ? server->admission.members : server->members,
+        .n_members = is_joined ? server->admission.n_members : options->n_members,
+        .is_joining = is_joined,
+        .token_hash = join_token_hash(options->initial_cluster_token),
         .peer_listen_host = options->listen_peer_urls.urls[0].host,
         .peer_listen_port = options->listen_peer_urls.urls[0].port,
         .peer_tls = options->has_peer_tls ? &server->peer_tls : NULL,
@@ -162,6 +198,7 @@ static void open_replication(struct server *server) {
         .begin_catch_up = begin_catch_up,
         .is_caught_up = is_caught_up,
         .failed = replication_failed,
+        .removed = removed,
         .data = server,
     };
     if (replication_open(&server->loop, &replication, &server->service, error, sizeof error) !=
@@ -305,11 +342,9 @@ static void net_closed(void *data) {
     }
 }
 
-static void stop(uv_signal_t *handle, int number) {
-    struct server *server = handle->data;
+static void stop(struct server *server) {
     assert(!server->is_stopping);
     server->is_stopping = true;
-    log_info("stopping", LOG_TEXT("signal", strsignal(number)));
     notify_send("STOPPING=1");
     /* A second signal finds no handler and ends the process at once. */
     uv_close((uv_handle_t *)&server->terminate, NULL);
@@ -322,16 +357,21 @@ static void stop(uv_signal_t *handle, int number) {
     }
 }
 
+static void signalled(uv_signal_t *handle, int number) {
+    log_info("stopping", LOG_TEXT("signal", strsignal(number)));
+    stop(handle->data);
+}
+
 static void start_handles(struct server *server) {
     int result = uv_signal_init(&server->loop, &server->terminate);
     assert(result == 0);
     server->terminate.data = server;
-    result = uv_signal_start(&server->terminate, stop, SIGTERM);
+    result = uv_signal_start(&server->terminate, signalled, SIGTERM);
     assert(result == 0);
     result = uv_signal_init(&server->loop, &server->interrupt);
     assert(result == 0);
     server->interrupt.data = server;
-    result = uv_signal_start(&server->interrupt, stop, SIGINT);
+    result = uv_signal_start(&server->interrupt, signalled, SIGINT);
     assert(result == 0);
 
     result = uv_timer_init(&server->loop, &server->watchdog);
@@ -361,7 +401,8 @@ int server_run(const struct options *options) {
     assert(result == 0);
     data_dir_close(server->data_dir);
     arena_clear(&server->arena);
+    int exit_code = server->exit_code;
     free(server);
     log_info("stopped");
-    return EXIT_SUCCESS;
+    return exit_code;
 }

@@ -58,6 +58,16 @@ class Cluster:
         self._down = set()
         self._paused = set()
 
+    def add(self, server):
+        """One more node, which is not running yet; answers its index."""
+        self.servers.append(server)
+        self._down.add(len(self.servers) - 1)
+        return len(self.servers) - 1
+
+    def forget(self, index):
+        """This node has ended, or will end by itself: nobody is surprised."""
+        self._down.add(index)
+
     def __len__(self):
         return len(self.servers)
 

@@ -46,6 +46,7 @@ class Server:
         self.token = "conformance"
         self.peer_scheme = "http"
         self.peer_host = None  # a name for self.host
+        self.cluster_state = "new"
         _servers.append(self)
 
     # Where it is
@@ -78,7 +79,7 @@ class Server:
             "--initial-advertise-peer-urls", self.peer_url,
             "--initial-cluster", self.initial_cluster or f"{self.name}={self.peer_url}",
             "--initial-cluster-token", self.token,
-            "--initial-cluster-state", "new",
+            "--initial-cluster-state", self.cluster_state,
         ] + self.extra_flags  # fmt: skip
 
     # Its life

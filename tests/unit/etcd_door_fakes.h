@@ -300,6 +300,11 @@ size_t service_members(struct service *service, struct service_member *out_membe
     return 0;
 }
 
+void service_change_members(struct service *service, struct service_change *change,
+                            enum member_action action, const struct member_facts *facts) {
+    change->done(change, STATUS_MEMBERS_NOT_ENOUGH);
+}
+
 /* --- The fixture. --- */
 
 struct fixture {

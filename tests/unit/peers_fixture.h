@@ -32,6 +32,7 @@ enum {
     CLUSTER = 0xc1,
     A = 1,
     B = 2,
+    REMOVED = 66,
     WAIT_MS_MAX = 20000,
     TICK_MS = 2,
     /* As in peers.c. */
@@ -53,6 +54,7 @@ struct node {
     uint64_t n_proposes;
     size_t propose_size;
     unsigned n_lost;
+    unsigned n_removed;
     uint64_t lost_id;
     uv_stream_t *raft;
     char raft_address[64];
@@ -112,8 +114,30 @@ static inline void on_frame(void *data, uint64_t from_id, const struct peer_fram
     node->n_proposes++;
 }
 
-static inline bool is_member(void *data, uint64_t id) {
-    return id == A || id == B;
+static uint64_t refused_id; /* 0: none */
+
+static inline enum peer_answer admit(void *data, uint64_t id) {
+    if (id == REMOVED) {
+        return PEER_REMOVED;
+    }
+    return (id == A || id == B) && id != refused_id ? PEER_WELCOME : PEER_NOT_A_MEMBER;
+}
+
+/* One member, and whoever asks was removed. */
+static inline void asked(void *data, uint64_t id, struct arena *arena,
+                         struct peer_frame *out_answer) {
+    struct member_facts *member = arena_calloc(arena, 1, sizeof *member);
+    member->id = A;
+    member->peer_urls[member->n_peer_urls++] = bytes_from_text("http://a:1");
+    out_answer->members.cluster_id = CLUSTER;
+    out_answer->members.is_removed = id == REMOVED;
+    out_answer->members.n = 1;
+    out_answer->members.members = member;
+}
+
+static inline void on_removed(void *data) {
+    struct node *node = data;
+    node->n_removed++;
 }
 
 static inline void on_link_lost(void *data, uint64_t id) {
@@ -123,7 +147,9 @@ static inline void on_link_lost(void *data, uint64_t id) {
 }
 
 static const struct peers_callbacks callbacks = {.raft_accepted = on_raft_accepted,
-                                                 .is_member = is_member,
+                                                 .admit = admit,
+                                                 .asked = asked,
+                                                 .removed = on_removed,
                                                  .frame = on_frame,
                                                  .link_lost = on_link_lost};
 
@@ -271,6 +297,7 @@ static inline bool send_ping(struct node *from, uint64_t to_id, uint64_t number)
 
 static inline int set_up(void **state) {
     log_configure(LOG_ERROR, LOG_FORMAT_TEXT);
+    refused_id = 0;
     assert_int_equal(uv_loop_init(&loop), 0);
     uv_timer_init(&loop, &ticker);
     uv_timer_start(&ticker, tick, TICK_MS, TICK_MS);

@@ -256,6 +256,71 @@ static void groups_nested_too_deep_are_refused(void **state) {
                      &etcd_error_malformed_stream);
 }
 
+static const struct etcd_error *add_request(char *url, struct member_facts *facts) {
+    struct packed packed;
+    Etcdserverpb__MemberAddRequest message = ETCDSERVERPB__MEMBER_ADD_REQUEST__INIT;
+    message.n_peerurls = 1;
+    message.peerurls = &url;
+    message.islearner = 1;
+    return etcd_request_member(PACK(&packed, message), MEMBER_ADD, facts);
+}
+
+static void a_new_member_arrives_with_its_urls_and_its_role(void **state) {
+    struct packed packed;
+    struct member_facts facts;
+    char *urls[] = {"http://10.0.0.1:2380", "https://[::1]:2380"};
+    Etcdserverpb__MemberAddRequest message = ETCDSERVERPB__MEMBER_ADD_REQUEST__INIT;
+    message.n_peerurls = 2;
+    message.peerurls = urls;
+    assert_null(etcd_request_member(PACK(&packed, message), MEMBER_ADD, &facts));
+    assert_int_equal(facts.n_peer_urls, 2);
+    assert_bytes(facts.peer_urls[1], urls[1]);
+    assert_int_equal(facts.role, MEMBER_VOTER);
+    assert_null(add_request("http://node:1", &facts));
+    assert_int_equal(facts.role, MEMBER_LEARNER);
+}
+
+static void peer_urls_that_nobody_could_dial_are_refused(void **state) {
+    struct member_facts facts;
+    char *urls[] = {"",
+                    "node:2380",
+                    "http://node",
+                    "http://node:",
+                    "http://:1",
+                    "http://node:x1",
+                    "http://node:1/a",
+                    "ftp://node:1",
+                    "http://a b:1",
+                    "http://node:123456",
+                    "http://u@node:1"};
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        assert_ptr_equal(add_request(urls[i], &facts), &etcd_error_member_urls);
+    }
+    assert_ptr_equal(etcd_request_member(bytes_of("", 0), MEMBER_ADD, &facts),
+                     &etcd_error_member_urls);
+}
+
+static void a_change_names_its_member(void **state) {
+    struct packed packed;
+    struct member_facts facts;
+    char *url = "http://node:1";
+    Etcdserverpb__MemberUpdateRequest update = ETCDSERVERPB__MEMBER_UPDATE_REQUEST__INIT;
+    update.id = UINT64_MAX;
+    update.n_peerurls = 1;
+    update.peerurls = &url;
+    assert_null(etcd_request_member(PACK(&packed, update), MEMBER_UPDATE, &facts));
+    assert_int_equal(facts.id, UINT64_MAX);
+    assert_bytes(facts.peer_urls[0], url);
+    Etcdserverpb__MemberRemoveRequest remove = ETCDSERVERPB__MEMBER_REMOVE_REQUEST__INIT;
+    remove.id = 7;
+    assert_null(etcd_request_member(PACK(&packed, remove), MEMBER_REMOVE, &facts));
+    assert_int_equal(facts.id, 7);
+    assert_int_equal(facts.n_peer_urls, 0);
+    remove.id = 0;
+    assert_ptr_equal(etcd_request_member(PACK(&packed, remove), MEMBER_REMOVE, &facts),
+                     etcd_error_of(STATUS_MEMBER_NOT_FOUND));
+}
+
 static void alarms_that_do_not_exist_are_refused(void **state) {
     struct packed packed;
     struct etcd_alarm_request request;
@@ -290,6 +355,9 @@ int main(void) {
         cmocka_unit_test(unknown_fields_are_skipped_whatever_their_type),
         cmocka_unit_test(malformed_messages_are_refused),
         cmocka_unit_test(groups_nested_too_deep_are_refused),
+        cmocka_unit_test(a_new_member_arrives_with_its_urls_and_its_role),
+        cmocka_unit_test(peer_urls_that_nobody_could_dial_are_refused),
+        cmocka_unit_test(a_change_names_its_member),
         cmocka_unit_test(alarms_that_do_not_exist_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,7 +156,7 @@ static void a_purpose_we_do_not_know_is_malformed(void **state) {
         hello.purpose = (enum peer_purpose)purpose;
         buffer.size = 0;
         peer_hello_encode(&buffer, &hello);
-        bool is_known = purpose == PEER_FOR_RAFT || purpose == PEER_FOR_LINK;
+        bool is_known = purpose >= PEER_FOR_RAFT && purpose <= PEER_TO_ASK;
         assert_int_equal(greet(written(), &again), is_known ? PEER_WELCOME : PEER_MALFORMED);
     }
 }
@@ -237,7 +237,34 @@ static const struct peer_renewal_result results[] = {
     {.token = UINT64_MAX, .status = STATUS_LEASE_NOT_FOUND, .ttl_ms = -1},
     {.status = STATUS_IO}};
 
-enum { FRAMES = 15 };
+static const struct member_facts *a_member(uint64_t id) {
+    static struct member_facts facts;
+    facts = (struct member_facts){.id = id,
+                                  .role = MEMBER_LEARNER,
+                                  .is_started = true,
+                                  .name = bytes_from_text("name"),
+                                  .n_peer_urls = 2,
+                                  .n_client_urls = 1};
+    facts.peer_urls[0] = bytes_from_text("http://a:1");
+    facts.peer_urls[1] = bytes_from_text("http://b:2");
+    facts.client_urls[0] = bytes_from_text("http://c:3");
+    return &facts;
+}
+
+static void assert_same_member(const struct member_facts *a, const struct member_facts *b) {
+    assert_int_equal(a->id, b->id);
+    assert_int_equal(a->role, b->role);
+    assert_int_equal(a->is_started, b->is_started);
+    assert_true(bytes_equal(a->name, b->name));
+    assert_int_equal(a->n_peer_urls, b->n_peer_urls);
+    for (size_t i = 0; i < a->n_peer_urls; i++) {
+        assert_true(bytes_equal(a->peer_urls[i], b->peer_urls[i]));
+    }
+    assert_int_equal(a->n_client_urls, b->n_client_urls);
+    assert_true(bytes_equal(a->client_urls[0], b->client_urls[0]));
+}
+
+enum { FRAMES = 17 };
 
 /* One of every kind, small and large. */
 static struct peer_frame a_frame(size_t i) {
@@ -281,9 +308,20 @@ static struct peer_frame a_frame(size_t i) {
         return (struct peer_frame){.type = PEER_RELEASE, .release = {.term = 7, .sent_ms = 12345}};
     case 13:
         return (struct peer_frame){
-            .type = PEER_MEMBER,
-            .member = {.n_urls = 2,
-                       .urls = {bytes_from_text("http://a:1"), bytes_from_text("http://b:2")}}};
+            .type = PEER_CHANGE,
+            .change = {.token = 5, .action = MEMBER_ADD, .facts = a_member(1)}};
+    case 14:
+        return (struct peer_frame){
+            .type = PEER_CHANGE_RESULT,
+            .change_result = {
+                .token = 5, .status = STATUS_UNHEALTHY, .id = UINT64_MAX, .index = UINT64_MAX}};
+    case 15:
+        return (struct peer_frame){.type = PEER_MEMBERS,
+                                   .members = {.cluster_id = UINT64_MAX,
+                                               .token_hash = 1,
+                                               .is_removed = true,
+                                               .n = 1,
+                                               .members = a_member(7)}};
     default:
         return (struct peer_frame){.type = PEER_READ};
     }
@@ -292,10 +330,24 @@ static struct peer_frame a_frame(size_t i) {
 static void assert_same_frame(const struct peer_frame *a, const struct peer_frame *b) {
     assert_int_equal(a->type, b->type);
     switch (a->type) {
-    case PEER_MEMBER:
-        assert_int_equal(a->member.n_urls, b->member.n_urls);
-        for (size_t i = 0; i < a->member.n_urls; i++) {
-            assert_true(bytes_equal(a->member.urls[i], b->member.urls[i]));
+    case PEER_CHANGE:
+        assert_int_equal(a->change.token, b->change.token);
+        assert_int_equal(a->change.action, b->change.action);
+        assert_same_member(a->change.facts, b->change.facts);
+        return;
+    case PEER_CHANGE_RESULT:
+        assert_int_equal(a->change_result.token, b->change_result.token);
+        assert_int_equal(a->change_result.status, b->change_result.status);
+        assert_int_equal(a->change_result.id, b->change_result.id);
+        assert_int_equal(a->change_result.index, b->change_result.index);
+        return;
+    case PEER_MEMBERS:
+        assert_int_equal(a->members.cluster_id, b->members.cluster_id);
+        assert_int_equal(a->members.token_hash, b->members.token_hash);
+        assert_int_equal(a->members.is_removed, b->members.is_removed);
+        assert_int_equal(a->members.n, b->members.n);
+        for (size_t i = 0; i < a->members.n; i++) {
+            assert_same_member(&a->members.members[i], &b->members.members[i]);
         }
         return;
     case PEER_PING:

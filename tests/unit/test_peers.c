@@ -416,10 +416,58 @@ static void a_port_that_is_taken_is_told(void **state) {
     node_close(&other);
 }
 
+/* --- Members that come and go. --- */
+
+static void whoever_asks_is_told_who_belongs_to_the_cluster(void **state) {
+    struct arena arena;
+    arena_init(&arena);
+    for (uint64_t id = 0; id <= REMOVED; id += REMOVED) {
+        int fd = raw_connect(a.port);
+        struct peer_hello hello = {.from_id = id, .purpose = PEER_TO_ASK};
+        raw_hello(fd, &hello);
+        assert_int_equal(raw_read(fd), PEER_WELCOME);
+        uint8_t bytes[512];
+        size_t size = 0;
+        for (int byte; (byte = raw_read(fd)) >= 0;) {
+            assert_true(size < sizeof bytes);
+            bytes[size++] = (uint8_t)byte;
+        }
+        struct bytes left = bytes_of(bytes, size);
+        struct peer_frame frame;
+        assert_int_equal(peer_frame_decode(&left, &arena, &frame), STATUS_OK);
+        assert_int_equal(frame.type, PEER_MEMBERS);
+        assert_int_equal(frame.members.cluster_id, CLUSTER);
+        assert_int_equal(frame.members.is_removed, id == REMOVED);
+        assert_int_equal(frame.members.n, 1);
+        assert_int_equal(left.size, 0);
+        close(fd);
+    }
+    arena_clear(&arena);
+}
+
+static void who_was_removed_is_told_and_others_go_on(void **state) {
+    link_both();
+    refused_id = B;
+    peers_check_visitors(a.peers);
+    WAIT_UNTIL(b.n_lost == 1);
+    assert_int_equal(b.n_removed, 0);
+    refused_id = 0;
+    WAIT_UNTIL(peers_is_linked(b.peers, A));
+    node_close(&b);
+    b.id = REMOVED;
+    assert_int_equal(node_try_open(&b), STATUS_OK);
+    peers_set_member(b.peers, A, a.address);
+    WAIT_UNTIL(b.n_removed > 0);
+    assert_false(peers_is_linked(b.peers, A));
+    assert_int_equal(a.n_removed, 0);
+}
+
 #define PEERS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        PEERS_TEST(whoever_asks_is_told_who_belongs_to_the_cluster),
+        PEERS_TEST(who_was_removed_is_told_and_others_go_on),
         PEERS_TEST(frames_arrive_in_order_in_both_directions),
         PEERS_TEST(nothing_leaves_before_it_is_flushed),
         PEERS_TEST(large_frames_arrive_whole),

@@ -216,12 +216,19 @@ static int tear_down(void **state) {
 
 /* --- Received messages. --- */
 
+static struct raft_entry entries[8];
+
 static struct raft_message append_entries(raft_index prev_log_index, unsigned n_entries,
                                           raft_index leader_commit) {
     struct raft_message message = {.type = RAFT_APPEND_ENTRIES};
     message.append_entries.prev_log_index = prev_log_index;
     message.append_entries.n_entries = n_entries;
     message.append_entries.leader_commit = leader_commit;
+    memset(entries, 0, sizeof entries);
+    for (unsigned i = 0; i < n_entries; i++) {
+        entries[i].type = RAFT_COMMAND;
+    }
+    message.append_entries.entries = entries;
     return message;
 }
 
@@ -247,6 +254,109 @@ static void a_commit_index_within_the_entries_is_left_alone(void **state) {
         assert_int_equal(message.append_entries.leader_commit, commit);
     }
     assert_int_equal(fake.guard.clamped, 0);
+}
+
+/* A follower would take the first entry's index for the change's. */
+static void a_message_is_cut_before_a_change_that_is_not_its_first_entry(void **state) {
+    struct raft_message message = append_entries(10, 5, 12);
+    entries[3].type = RAFT_CHANGE;
+    assert_true(raft_guard_admit(&fake.guard, &message));
+    assert_int_equal(message.append_entries.n_entries, 3);
+    assert_int_equal(message.append_entries.leader_commit, 12);
+    assert_int_equal(fake.guard.cut, 1);
+    message = append_entries(10, 5, 99);
+    entries[1].type = RAFT_CHANGE;
+    assert_true(raft_guard_admit(&fake.guard, &message));
+    assert_int_equal(message.append_entries.n_entries, 1);
+    assert_int_equal(message.append_entries.leader_commit, 11);
+    message = append_entries(10, 2, 10);
+    entries[0].type = RAFT_CHANGE;
+    assert_true(raft_guard_admit(&fake.guard, &message));
+    assert_int_equal(message.append_entries.n_entries, 2);
+    assert_int_equal(message.append_entries.leader_commit, 10);
+}
+
+/* Of two changes committed in one step, the first would be forgotten for a moment. */
+static void a_change_is_not_committed_by_the_message_that_brings_it(void **state) {
+    struct raft_message message = append_entries(10, 3, 99);
+    entries[0].type = RAFT_CHANGE;
+    assert_true(raft_guard_admit(&fake.guard, &message));
+    assert_int_equal(message.append_entries.n_entries, 3);
+    assert_int_equal(message.append_entries.leader_commit, 10);
+}
+
+/* --- A server that votes alone. --- */
+
+static raft_term loaded_term;
+static raft_id loaded_vote;
+static struct raft_entry loaded_entries[2];
+
+static int fake_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
+                     struct raft_snapshot **snapshot, raft_index *start_index,
+                     struct raft_entry **out_entries, size_t *n_entries) {
+    *term = 7;
+    *voted_for = OTHER;
+    *snapshot = NULL;
+    *start_index = 1;
+    *out_entries = loaded_entries;
+    *n_entries = 2;
+    return 0;
+}
+
+/* Loads a log whose newest configuration has these roles, of SELF and then of OTHER. */
+static void load_with_roles(size_t n, const int *roles) {
+    struct raft_configuration configuration;
+    raft_configuration_init(&configuration);
+    assert_int_equal(raft_configuration_add(&configuration, SELF, "a:1", roles[0]), 0);
+    if (n > 1) {
+        assert_int_equal(raft_configuration_add(&configuration, OTHER, "b:1", roles[1]), 0);
+    }
+    /* As raft writes it: a version, how many, of each its id, its address and its role. */
+    static uint8_t bytes[128];
+    uint8_t *at = bytes;
+    memset(bytes, 0, sizeof bytes);
+    *at++ = 1;
+    *at = (uint8_t)n;
+    at += 8;
+    for (unsigned i = 0; i < n; i++) {
+        *at = (uint8_t)configuration.servers[i].id;
+        at += 8;
+        memcpy(at, configuration.servers[i].address, 4);
+        at += 4;
+        *at++ = (uint8_t)configuration.servers[i].role;
+    }
+    raft_configuration_close(&configuration);
+    loaded_entries[0].type = RAFT_CHANGE;
+    loaded_entries[0].buf = (struct raft_buffer){.base = bytes, .len = sizeof bytes};
+    loaded_entries[1].type = RAFT_COMMAND;
+    struct raft_snapshot *snapshot;
+    raft_index start_index;
+    struct raft_entry *found;
+    size_t n_found;
+    fake.guard.load = fake_load;
+    fake.term = 0;
+    assert_int_equal(fake.io->load(fake.io, &loaded_term, &loaded_vote, &snapshot, &start_index,
+                                   &found, &n_found),
+                     0);
+}
+
+/* A standby may have entries of the term that its only voter has lost. */
+static void the_only_voter_among_several_begins_a_new_term(void **state) {
+    load_with_roles(2, (const int[]){RAFT_VOTER, RAFT_STANDBY});
+    assert_int_equal(loaded_term, 8);
+    assert_int_equal(loaded_vote, 0);
+    assert_int_equal(fake.term, 8);
+}
+
+static void whoever_must_be_elected_or_is_alone_begins_none(void **state) {
+    load_with_roles(2, (const int[]){RAFT_VOTER, RAFT_VOTER});
+    assert_int_equal(loaded_term, 7);
+    load_with_roles(2, (const int[]){RAFT_STANDBY, RAFT_VOTER});
+    assert_int_equal(loaded_term, 7);
+    load_with_roles(1, (const int[]){RAFT_VOTER});
+    assert_int_equal(loaded_term, 7);
+    assert_int_equal(loaded_vote, OTHER);
+    assert_int_equal(fake.term, 0);
 }
 
 static void messages_reach_raft_through_the_guard(void **state) {
@@ -731,6 +841,10 @@ static void while_closing_a_canceled_snapshot_goes_to_raft_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         GUARD_TEST(a_commit_index_beyond_the_entries_is_clamped),
+        GUARD_TEST(a_message_is_cut_before_a_change_that_is_not_its_first_entry),
+        GUARD_TEST(a_change_is_not_committed_by_the_message_that_brings_it),
+        GUARD_TEST(the_only_voter_among_several_begins_a_new_term),
+        GUARD_TEST(whoever_must_be_elected_or_is_alone_begins_none),
         GUARD_TEST(a_commit_index_within_the_entries_is_left_alone),
         GUARD_TEST(messages_reach_raft_through_the_guard),
         GUARD_TEST(a_snapshot_is_dropped_while_one_is_being_stored),

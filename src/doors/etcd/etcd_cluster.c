@@ -2,7 +2,7 @@
 #include "doors/etcd/etcd_call.h"
 #include "doors/etcd/etcd_request.h"
 
-enum { MEMBERS_MAX = 64 };
+#include <stdlib.h>
 
 static size_t urls_size(uint32_t field, const char *const *urls) {
     size_t size = 0;
@@ -71,47 +71,106 @@ static void on_member_list(struct grpc_call *call, struct bytes message) {
     }
 }
 
-/* --- Changes, which one node cannot make. --- */
+/* --- Changes. --- */
 
-static const struct service_member *find_member(const struct service_member *members, size_t n,
-                                                uint64_t id) {
-    for (size_t i = 0; i < n; i++) {
-        if (members[i].id == id) {
-            return &members[i];
-        }
-    }
-    return NULL;
-}
-
-/* Answers what etcd would say first about the member a request names. `known`: the error when
- * there is such a member. */
-static void refuse_change(struct grpc_call *call, struct bytes message,
-                          const struct etcd_error *known) {
+/* Every answer lists the members as they are then; one about a member names it first. */
+static void answer_change(struct grpc_call *call, uint64_t member_id) {
     struct service_member members[MEMBERS_MAX];
     size_t n = members_of(call, members);
-    uint64_t id;
-    const struct etcd_error *error = etcd_request_number(message, &id);
-    if (error == NULL && find_member(members, n, id) == NULL) {
-        error = &etcd_error_member_not_found;
+    const struct service_member *member = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (members[i].id == member_id) {
+            member = &members[i];
+        }
     }
-    etcd_error_finish(call, error != NULL ? error : known);
+    uint32_t list_field = member_id == 0 ? 2 : 3;
+    struct etcd_header header = etcd_header_at(etcd_door_of(call), 0);
+    size_t size = etcd_header_size(&header);
+    if (member != NULL) {
+        size += pb_message_size(2, member_size(member));
+    }
+    for (size_t i = 0; i < n; i++) {
+        size += pb_message_size(list_field, member_size(&members[i]));
+    }
+    struct pb_writer writer;
+    if (!etcd_answer_begin(call, size, &writer)) {
+        return;
+    }
+    etcd_header_write(&writer, &header);
+    if (member != NULL) {
+        member_write(&writer, 2, member);
+    }
+    for (size_t i = 0; i < n; i++) {
+        member_write(&writer, list_field, &members[i]);
+    }
+    etcd_answer_finish(call, &writer);
+}
+
+/* A change that is waited for. It belongs to the service until it is done. */
+struct change_call {
+    struct service_change change;
+    struct grpc_call *call; /* NULL: the client went away */
+    struct etcd_door *door;
+    bool is_add;
+};
+
+static void change_done(struct service_change *change, enum status status) {
+    struct change_call *waiting = list_entry(change, struct change_call, change);
+    if (waiting->call != NULL) {
+        grpc_call_set_data(waiting->call, NULL);
+        const struct etcd_error *error = etcd_error_of(status);
+        if (error != NULL) {
+            etcd_error_finish(waiting->call, error);
+        } else {
+            answer_change(waiting->call, waiting->is_add ? change->id : 0);
+        }
+    }
+    waiting->door->stats.requests--;
+    free(waiting);
+}
+
+static void change_closed(struct grpc_call *call) {
+    struct change_call *waiting = grpc_call_data(call);
+    if (waiting != NULL) {
+        waiting->call = NULL;
+    }
+}
+
+static void change(struct grpc_call *call, struct bytes message, enum member_action action) {
+    struct member_facts facts;
+    const struct etcd_error *error = etcd_request_member(message, action, &facts);
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+        return;
+    }
+    struct change_call *waiting = calloc(1, sizeof *waiting);
+    if (waiting == NULL) {
+        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
+        return;
+    }
+    waiting->call = call;
+    waiting->door = etcd_door_of(call);
+    waiting->is_add = action == MEMBER_ADD;
+    waiting->change.done = change_done;
+    waiting->door->stats.requests++;
+    grpc_call_set_data(call, waiting);
+    service_change_members(waiting->door->service, &waiting->change, action, &facts);
 }
 
 static void on_member_add(struct grpc_call *call, struct bytes message) {
-    (void)message;
-    etcd_error_finish(call, &etcd_error_members_fixed);
+    change(call, message, MEMBER_ADD);
 }
 
 static void on_member_remove(struct grpc_call *call, struct bytes message) {
-    refuse_change(call, message, &etcd_error_members_not_enough);
+    change(call, message, MEMBER_REMOVE);
 }
 
 static void on_member_update(struct grpc_call *call, struct bytes message) {
-    refuse_change(call, message, &etcd_error_members_fixed);
+    change(call, message, MEMBER_UPDATE);
 }
 
 static void on_member_promote(struct grpc_call *call, struct bytes message) {
-    refuse_change(call, message, &etcd_error_member_not_learner);
+    change(call, message, MEMBER_PROMOTE);
 }
 
 static const struct grpc_method methods[] = {
@@ -119,15 +178,21 @@ static const struct grpc_method methods[] = {
      .kind = GRPC_UNARY,
      .on_message = on_member_list,
      .on_close = etcd_call_closed},
-    {.path = "/etcdserverpb.Cluster/MemberAdd", .kind = GRPC_UNARY, .on_message = on_member_add},
+    {.path = "/etcdserverpb.Cluster/MemberAdd",
+     .kind = GRPC_UNARY,
+     .on_message = on_member_add,
+     .on_close = change_closed},
     {.path = "/etcdserverpb.Cluster/MemberRemove",
      .kind = GRPC_UNARY,
-     .on_message = on_member_remove},
+     .on_message = on_member_remove,
+     .on_close = change_closed},
     {.path = "/etcdserverpb.Cluster/MemberUpdate",
      .kind = GRPC_UNARY,
-     .on_message = on_member_update},
+     .on_message = on_member_update,
+     .on_close = change_closed},
     {.path = "/etcdserverpb.Cluster/MemberPromote",
      .kind = GRPC_UNARY,
-     .on_message = on_member_promote},
+     .on_message = on_member_promote,
+     .on_close = change_closed},
 };
 const struct etcd_methods etcd_cluster_methods = {methods, sizeof methods / sizeof methods[0]};

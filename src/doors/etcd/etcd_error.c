@@ -15,15 +15,8 @@ const struct etcd_error etcd_error_malformed_stream = {
     GRPC_INTERNAL, "grpc: failed to unmarshal the received message: malformed message"};
 const struct etcd_error etcd_error_answer_too_large = {
     GRPC_RESOURCE_EXHAUSTED, "grpc: trying to send message larger than max"};
-const struct etcd_error etcd_error_member_not_found = {GRPC_NOT_FOUND,
-                                                       "etcdserver: member not found"};
-const struct etcd_error etcd_error_member_not_learner = {
-    GRPC_FAILED_PRECONDITION, "etcdserver: can only promote a learner member"};
-const struct etcd_error etcd_error_members_not_enough = {
-    GRPC_FAILED_PRECONDITION,
-    "etcdserver: re-configuration failed due to not enough started members"};
-const struct etcd_error etcd_error_members_fixed = {
-    GRPC_UNIMPLEMENTED, "leased: this server runs on one node; members cannot be changed"};
+const struct etcd_error etcd_error_member_urls = {GRPC_INVALID_ARGUMENT,
+                                                  "etcdserver: given member URLs are invalid"};
 const struct etcd_error etcd_error_not_leader = {GRPC_FAILED_PRECONDITION,
                                                  "etcdserver: not leader"};
 const struct etcd_error etcd_error_bad_transferee = {GRPC_FAILED_PRECONDITION,
@@ -62,6 +55,21 @@ static const struct etcd_error errors[STATUS_COUNT] = {
     [STATUS_UNSUPPORTED] = {GRPC_UNIMPLEMENTED, "etcdserver: not supported"},
     [STATUS_NO_MEMORY] = {GRPC_RESOURCE_EXHAUSTED, "etcdserver: out of memory"},
     [STATUS_IO] = {GRPC_UNAVAILABLE, "etcdserver: input or output failed"},
+    [STATUS_MEMBER_EXISTS] = {GRPC_FAILED_PRECONDITION, "etcdserver: member ID already exist"},
+    [STATUS_MEMBER_NOT_FOUND] = {GRPC_NOT_FOUND, "etcdserver: member not found"},
+    [STATUS_MEMBER_NOT_LEARNER] = {GRPC_FAILED_PRECONDITION,
+                                   "etcdserver: can only promote a learner member"},
+    [STATUS_MEMBER_NOT_READY] =
+        {GRPC_FAILED_PRECONDITION,
+         "etcdserver: can only promote a learner member which is in sync with leader"},
+    [STATUS_PEER_URL_EXISTS] = {GRPC_FAILED_PRECONDITION, "etcdserver: Peer URLs already exists"},
+    [STATUS_TOO_MANY_LEARNERS] = {GRPC_FAILED_PRECONDITION,
+                                  "etcdserver: too many learner members in cluster"},
+    [STATUS_TOO_MANY_MEMBERS] = {GRPC_FAILED_PRECONDITION, "leased: too many members in cluster"},
+    [STATUS_MEMBERS_NOT_ENOUGH] =
+        {GRPC_FAILED_PRECONDITION,
+         "etcdserver: re-configuration failed due to not enough started members"},
+    [STATUS_UNHEALTHY] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
 };
 
 const struct etcd_error *etcd_error_of(enum status status) {

@@ -23,10 +23,7 @@ extern const struct etcd_error etcd_error_alarm;
 extern const struct etcd_error etcd_error_malformed;        /* a unary request */
 extern const struct etcd_error etcd_error_malformed_stream; /* a message of a stream */
 extern const struct etcd_error etcd_error_answer_too_large;
-extern const struct etcd_error etcd_error_member_not_found;
-extern const struct etcd_error etcd_error_member_not_learner;
-extern const struct etcd_error etcd_error_members_not_enough;
-extern const struct etcd_error etcd_error_members_fixed;
+extern const struct etcd_error etcd_error_member_urls;
 extern const struct etcd_error etcd_error_not_leader;
 extern const struct etcd_error etcd_error_bad_transferee;
 extern const struct etcd_error etcd_error_downgrade;

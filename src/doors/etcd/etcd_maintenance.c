@@ -41,18 +41,6 @@ static void collect_errors(struct etcd_door *door, const struct service_info *in
     }
 }
 
-static bool is_learner(struct etcd_door *door, uint64_t member_id) {
-    enum { MEMBERS_MAX = 64 };
-    struct service_member members[MEMBERS_MAX];
-    size_t n = service_members(door->service, members, MEMBERS_MAX);
-    for (size_t i = 0; i < n && i < MEMBERS_MAX; i++) {
-        if (members[i].id == member_id) {
-            return members[i].is_learner;
-        }
-    }
-    return false;
-}
-
 /* What etcd tells of its database file: all of it, and how much of that is not history. Here it is
  * the memory of keys and leases. */
 struct state_sizes {
@@ -78,13 +66,12 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     struct status_errors errors;
     collect_errors(door, &info, &errors);
     struct bytes version = bytes_from_text(ETCD_VERSION);
-    bool learner = is_learner(door, info.member_id);
 
     size_t size = etcd_header_size(&header) + pb_bytes_size(2, version) +
                   pb_uint64_size(3, sizes.all) + pb_uint64_size(4, info.leader_id) +
                   pb_uint64_size(5, info.last_index) + pb_uint64_size(6, info.term) +
                   pb_uint64_size(7, info.applied_index) + pb_uint64_size(9, sizes.in_use) +
-                  pb_bool_size(10, learner);
+                  pb_bool_size(10, info.is_learner);
     for (size_t i = 0; i < errors.n; i++) {
         size += pb_bytes_size(8, bytes_from_text(errors.texts[i]));
     }
@@ -103,7 +90,7 @@ static void on_status(struct grpc_call *call, struct bytes message) {
         pb_write_bytes(&writer, 8, bytes_from_text(errors.texts[i]));
     }
     pb_write_uint64(&writer, 9, sizes.in_use);
-    pb_write_bool(&writer, 10, learner);
+    pb_write_bool(&writer, 10, info.is_learner);
     etcd_answer_finish(call, &writer);
 }
 

@@ -202,6 +202,75 @@ const struct etcd_error *etcd_request_number(struct bytes message, uint64_t *out
     return read_end(&reader);
 }
 
+/* --- Members --- */
+
+/* "http://host:port", and nothing behind it: what etcd takes for a peer URL. */
+static bool is_peer_url(struct bytes url) {
+    static const char *const schemes[] = {"http://", "https://"};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        size_t size = strlen(schemes[i]);
+        if (url.size > size && memcmp(url.data, schemes[i], size) == 0) {
+            at = size;
+        }
+    }
+    if (at == 0 || url.size > MEMBER_URL_SIZE_MAX) {
+        return false;
+    }
+    size_t colon = 0;
+    for (size_t i = at; i < url.size; i++) {
+        /* What is neither printable nor part of a host and a port. */
+        if (url.data[i] <= ' ' || url.data[i] >= 0x7f || memchr("/?#@,\"\\", url.data[i], 7)) {
+            return false;
+        }
+        if (url.data[i] == ':') {
+            colon = i;
+        }
+    }
+    bool has_port = colon > at && colon + 1 < url.size && url.size - colon <= sizeof "65535";
+    for (size_t i = colon + 1; i < url.size && has_port; i++) {
+        has_port = url.data[i] >= '0' && url.data[i] <= '9';
+    }
+    return has_port;
+}
+
+const struct etcd_error *etcd_request_member(struct bytes message, enum member_action action,
+                                             struct member_facts *out_facts) {
+    bool has_urls = action == MEMBER_ADD || action == MEMBER_UPDATE;
+    uint32_t urls_field = action == MEMBER_ADD ? 1 : 2;
+    struct member_facts facts = {0};
+    bool is_bad = false;
+    struct pb_reader reader;
+    pb_reader_init(&reader, message);
+    while (pb_reader_next(&reader)) {
+        if (has_urls && reader.field == urls_field) {
+            struct bytes url = pb_reader_bytes(&reader);
+            is_bad |= facts.n_peer_urls == MEMBER_URLS_MAX || !is_peer_url(url);
+            if (!is_bad) {
+                facts.peer_urls[facts.n_peer_urls++] = url;
+            }
+        } else if (action == MEMBER_ADD && reader.field == 2) {
+            facts.role = pb_reader_bool(&reader) ? MEMBER_LEARNER : MEMBER_VOTER;
+        } else if (action != MEMBER_ADD && reader.field == 1) {
+            facts.id = pb_reader_uint64(&reader);
+        } else {
+            pb_reader_skip(&reader);
+        }
+    }
+    if (reader.failed) {
+        return &etcd_error_malformed;
+    }
+    if (is_bad || (has_urls && facts.n_peer_urls == 0)) {
+        return &etcd_error_member_urls;
+    }
+    /* No member has the id 0. */
+    if (action != MEMBER_ADD && facts.id == 0) {
+        return etcd_error_of(STATUS_MEMBER_NOT_FOUND);
+    }
+    *out_facts = facts;
+    return NULL;
+}
+
 /* `physical` (field 2) says when to answer. Here memory comes back bit by bit between turns and
  * nothing waits for it, so there is nothing to wait for. */
 const struct etcd_error *etcd_request_compact(struct bytes message, struct command *out_command) {

@@ -41,6 +41,11 @@ struct etcd_time_to_live_request {
 const struct etcd_error *etcd_request_time_to_live(struct bytes message,
                                                    struct etcd_time_to_live_request *out_request);
 
+/* A change of the members: of a new one its peer URLs and its role, of another its id and, for an
+ * update, its peer URLs. */
+const struct etcd_error *etcd_request_member(struct bytes message, enum member_action action,
+                                             struct member_facts *out_facts);
+
 enum etcd_alarm_action { ETCD_ALARM_GET, ETCD_ALARM_ACTIVATE, ETCD_ALARM_DEACTIVATE };
 struct etcd_alarm_request {
     enum etcd_alarm_action action;

@@ -1,0 +1,34 @@
+/*
+ * Asking a running cluster who belongs to it, before this node is anybody: a node that joins learns
+ * its id so, and one that lost its disk learns that it may not go on as if nothing had happened.
+ */
+#ifndef LEASED_REPLICATION_JOIN_H
+#define LEASED_REPLICATION_JOIN_H
+
+#include "base/arena.h"
+#include "core/member.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct join_answer {
+    bool is_there; /* somebody answered at this address */
+    uint64_t cluster_id;
+    uint64_t token_hash;
+    bool is_removed; /* the id that was asked for */
+    size_t n;        /* 0: its cluster has not begun yet */
+    const struct member_facts *members;
+};
+
+/* Asks all of the addresses (host:port) at once and turns the loop until each has answered or was
+ * not reached within a few seconds; nothing else may be on the loop. What the answers refer to lies
+ * in the arena. */
+struct peer_tls_context;
+void join_ask(uv_loop_t *loop, struct peer_tls_context *tls, const char *const *addresses, size_t n,
+              uint64_t id, struct arena *arena, struct join_answer *out_answers);
+
+/* Never 0. */
+uint64_t join_token_hash(const char *token);
+
+#endif

@@ -1,0 +1,393 @@
+/* Who belongs to the cluster as this node knows it: links to keep, callers to admit, the voters
+ * whose word counts. The replicated table is the truth; before it is known, raft's configuration
+ * and what the node was started with stand in. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "replication/service_internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    /* Between two attempts to tell the others who we are. */
+    PUBLISH_RETRY_MS = 1000
+};
+
+static const struct member_table *table_of(const struct service *service) {
+    return state_machine_members(service->machine);
+}
+
+const struct raft_server *members_server(const struct service *service, uint64_t id) {
+    const struct raft_configuration *configuration = &service->raft.configuration;
+    for (unsigned i = 0; i < configuration->n; i++) {
+        if (configuration->servers[i].id == id) {
+            return &configuration->servers[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_in_committed(const struct service *service, uint64_t id) {
+    const struct raft_configuration *committed = &service->raft.configuration_committed;
+    for (unsigned i = 0; i < committed->n; i++) {
+        if (committed->servers[i].id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct replication_member *first_member(const struct service *service, uint64_t id) {
+    for (size_t i = 0; i < service->options.n_members; i++) {
+        if (service->options.members[i].id == id) {
+            return &service->options.members[i];
+        }
+    }
+    return NULL;
+}
+
+/* --- Addresses. --- */
+
+/* The host:port of a URL; false when it has none. */
+static bool address_of_url(const char *url, char out_address[PEER_ADDRESS_SIZE_MAX + 1]) {
+    const char *start = strstr(url, "://");
+    start = start == NULL ? url : start + 3;
+    size_t size = strcspn(start, "/");
+    if (size == 0 || size > PEER_ADDRESS_SIZE_MAX) {
+        return false;
+    }
+    memcpy(out_address, start, size);
+    out_address[size] = '\0';
+    return true;
+}
+
+bool members_address(const struct service *service, uint64_t id,
+                     char out_address[PEER_ADDRESS_SIZE_MAX + 1]) {
+    const struct member *member = member_table_find(table_of(service), id);
+    if (member != NULL && member->peer_urls[0] != NULL) {
+        return address_of_url(member->peer_urls[0], out_address);
+    }
+    const struct replication_member *first = first_member(service, id);
+    const struct raft_server *server = members_server(service, id);
+    const char *address = first != NULL ? first->address : server != NULL ? server->address : NULL;
+    if (address == NULL) {
+        return false;
+    }
+    snprintf(out_address, PEER_ADDRESS_SIZE_MAX + 1, "%s", address);
+    return true;
+}
+
+/* --- Links. --- */
+
+static bool is_wanted(const struct service *service, uint64_t id) {
+    if (id == service->options.member_id) {
+        return false;
+    }
+    return member_table_find(table_of(service), id) != NULL ||
+           members_server(service, id) != NULL ||
+           (member_table_count(table_of(service)) == 0 && first_member(service, id) != NULL);
+}
+
+static void link_to(struct service *service, uint64_t id) {
+    char address[PEER_ADDRESS_SIZE_MAX + 1];
+    if (!is_wanted(service, id) || !members_address(service, id, address)) {
+        return;
+    }
+    peers_set_member(service->peers, id, address);
+    for (size_t i = 0; i < service->n_linked; i++) {
+        if (service->linked[i] == id) {
+            return;
+        }
+    }
+    assert(service->n_linked < LINKS_MAX);
+    service->linked[service->n_linked++] = id;
+}
+
+static void keep_links(struct service *service) {
+    for (size_t i = 0; i < service->n_linked;) {
+        uint64_t id = service->linked[i];
+        if (is_wanted(service, id)) {
+            i++;
+            continue;
+        }
+        service->linked[i] = service->linked[--service->n_linked];
+        peers_remove_member(service->peers, id);
+    }
+    for (size_t i = 0; i < member_table_count(table_of(service)); i++) {
+        link_to(service, member_table_at(table_of(service), i)->facts.id);
+    }
+    for (unsigned i = 0; i < service->raft.configuration.n; i++) {
+        link_to(service, service->raft.configuration.servers[i].id);
+    }
+    for (size_t i = 0; i < service->options.n_members; i++) {
+        link_to(service, service->options.members[i].id);
+    }
+}
+
+/* --- Callers. --- */
+
+static void remember(struct service *service, uint64_t id) {
+    for (size_t i = 0; i < service->n_seen; i++) {
+        if (service->seen[i] == id) {
+            return;
+        }
+    }
+    if (service->n_seen < LINKS_MAX) {
+        service->seen[service->n_seen++] = id;
+    }
+}
+
+enum peer_answer members_admit(void *data, uint64_t id) {
+    struct service *service = data;
+    const struct member_table *table = table_of(service);
+    bool is_known = member_table_find(table, id) != NULL || members_server(service, id) != NULL ||
+                    is_in_committed(service, id);
+    if (!is_known) {
+        if (member_table_is_removed(table, id)) {
+            return PEER_REMOVED;
+        }
+        /* A leader knows all members. Any other node may be behind, and must not keep out the one
+         * who could tell it. */
+        bool may_be_new =
+            !service->serving && (member_table_count(table) > 0 || service->options.is_joining ||
+                                  first_member(service, id) != NULL);
+        if (!may_be_new) {
+            return PEER_NOT_A_MEMBER;
+        }
+    }
+    remember(service, id);
+    return PEER_WELCOME;
+}
+
+static bool has_been_here(const struct service *service, uint64_t id) {
+    for (size_t i = 0; i < service->n_seen; i++) {
+        if (service->seen[i] == id) {
+            return true;
+        }
+    }
+    return id == service->options.member_id;
+}
+
+void members_asked(void *data, uint64_t id, struct arena *arena, struct peer_frame *out_answer) {
+    struct service *service = data;
+    const struct member_table *table = table_of(service);
+    size_t n = member_table_count(table);
+    struct member_facts *members = arena_calloc(arena, n, sizeof *members);
+    for (size_t i = 0; i < n; i++) {
+        members[i] = member_table_at(table, i)->facts;
+        /* It may not have said so yet, in as many words. */
+        members[i].is_started |= has_been_here(service, members[i].id);
+    }
+    out_answer->members.cluster_id = service->options.cluster_id;
+    out_answer->members.token_hash = member_table_token_hash(table);
+    out_answer->members.is_removed = member_table_is_removed(table, id);
+    out_answer->members.n = n;
+    out_answer->members.members = members;
+}
+
+/* --- The voters. --- */
+
+/* Those of raft's newest configuration, committed or not, as raft itself counts (docs/decisions,
+ * 0014). */
+void members_count_voters(struct service *service) {
+    const struct raft_configuration *configuration = &service->raft.configuration;
+    uint64_t others[LEADER_LEASE_VOTERS_MAX];
+    size_t n = 0;
+    bool self_votes = false;
+    for (unsigned i = 0; i < configuration->n; i++) {
+        if (configuration->servers[i].role != RAFT_VOTER) {
+            continue;
+        }
+        if (configuration->servers[i].id == service->options.member_id) {
+            self_votes = true;
+            continue;
+        }
+        assert(n < LEADER_LEASE_VOTERS_MAX);
+        others[n++] = configuration->servers[i].id;
+    }
+    leader_lease_set_voters(&service->lease, self_votes, others, n);
+}
+
+/* --- The first members. --- */
+
+static void add_client_urls(const struct service *service, struct member_facts *facts) {
+    for (const char *const *url = service->options.client_urls;
+         *url != NULL && facts->n_client_urls < MEMBER_URLS_MAX; url++) {
+        facts->client_urls[facts->n_client_urls++] = bytes_from_text(*url);
+    }
+}
+
+/* Written down by the first leader, from raft's own first configuration: no two nodes could differ
+ * about it. */
+bool members_begin(struct service *service, struct arena *arena, struct command *out_command) {
+    const struct raft_configuration *configuration = &service->raft.configuration;
+    if (member_table_count(table_of(service)) > 0) {
+        return false;
+    }
+    struct member_facts *members = arena_calloc(arena, configuration->n, sizeof *members);
+    size_t n = 0;
+    for (unsigned i = 0; i < configuration->n && n < MEMBERS_MAX; i++) {
+        const struct raft_server *server = &configuration->servers[i];
+        const struct replication_member *first = first_member(service, server->id);
+        bool is_self = server->id == service->options.member_id;
+        struct member_facts *facts = &members[n++];
+        facts->id = server->id;
+        facts->name = bytes_from_text(is_self         ? service->options.name
+                                      : first != NULL ? first->name
+                                                      : "");
+        if (is_self) {
+            facts->is_started = true;
+            add_client_urls(service, facts);
+        }
+        const char *const *urls = first != NULL ? first->peer_urls
+                                  : is_self     ? service->options.peer_urls
+                                                : NULL;
+        for (; urls != NULL && *urls != NULL && facts->n_peer_urls < MEMBER_URLS_MAX; urls++) {
+            facts->peer_urls[facts->n_peer_urls++] = bytes_from_text(*urls);
+        }
+        if (facts->n_peer_urls == 0) {
+            size_t size = strlen(server->address) + sizeof "http://";
+            char *url = arena_alloc(arena, size);
+            snprintf(url, size, "http://%s", server->address);
+            facts->peer_urls[facts->n_peer_urls++] = bytes_from_text(url);
+        }
+    }
+    *out_command = (struct command){
+        .type = COMMAND_MEMBERS_BEGIN,
+        .members_begin = {.token_hash = service->options.token_hash, .n = n, .members = members}};
+    return true;
+}
+
+/* --- Telling the others who we are. --- */
+
+static bool urls_equal(const char *const *mine, const struct member *member) {
+    size_t n = 0;
+    for (; mine[n] != NULL && n < MEMBER_URLS_MAX; n++) {
+        if (member->client_urls[n] == NULL || strcmp(member->client_urls[n], mine[n]) != 0) {
+            return false;
+        }
+    }
+    return member->client_urls[n] == NULL;
+}
+
+static void published(struct service_request *request, const struct outcome *outcome) {
+    struct service *service = list_entry(request, struct service, publish);
+    (void)outcome; /* looked at again, and said again if need be */
+    service->is_publishing = false;
+}
+
+static void publish(struct service *service, uint64_t now_ms) {
+    const struct member *self = member_table_find(table_of(service), service->options.member_id);
+    bool is_told = self != NULL && self->facts.is_started &&
+                   strcmp(self->name, service->options.name) == 0 &&
+                   urls_equal(service->options.client_urls, self);
+    if (self == NULL || is_told || service->is_publishing || cluster_leader(service) == 0 ||
+        (service->published_ms != 0 &&
+         clock_elapsed_ms(now_ms, service->published_ms) < PUBLISH_RETRY_MS)) {
+        return;
+    }
+    struct member_facts facts = {.id = service->options.member_id,
+                                 .name = bytes_from_text(service->options.name)};
+    add_client_urls(service, &facts);
+    struct command command = {.type = COMMAND_MEMBER,
+                              .member = {.action = MEMBER_PUBLISH, .facts = &facts}};
+    service->is_publishing = true;
+    service->published_ms = now_ms;
+    service->publish.done = published;
+    list_init(&service->publish.link);
+    service_submit(service, &service->publish, &command);
+}
+
+/* --- Being removed. --- */
+
+void members_removed(void *data) {
+    struct service *service = data;
+    if (service->is_told_removed || service->closing || service->failed) {
+        return;
+    }
+    service->is_told_removed = true;
+    log_error("this node was removed from the cluster");
+    if (service->options.removed != NULL) {
+        service->options.removed(service->options.data);
+    }
+}
+
+/* --- One turn. --- */
+
+void members_turn(struct service *service, uint64_t now_ms) {
+    uint64_t version = member_table_version(table_of(service));
+    bool is_due = version != service->members_version ||
+                  clock_elapsed_ms(now_ms, service->members_ms) >= service->options.heartbeat_ms;
+    if (!is_due || service->closing || service->failed) {
+        return;
+    }
+    service->members_ms = now_ms;
+    service->members_version = version;
+    bool has_company =
+        member_table_count(table_of(service)) > 1 || service->raft.configuration.n > 1;
+    if (has_company && cluster_is_alone(service)) {
+        char error[256] = "";
+        if (cluster_open_peers(service, error, sizeof error) != STATUS_OK) {
+            service_fail(service, error);
+            return;
+        }
+    }
+    if (!cluster_is_alone(service)) {
+        keep_links(service);
+        peers_check_visitors(service->peers);
+        if (service->lease.term != 0) {
+            members_count_voters(service);
+        }
+    }
+    publish(service, now_ms);
+    reconfigure_turn(service, now_ms);
+}
+
+/* --- Telling of them. --- */
+
+bool members_is_learner(const struct service *service) {
+    const struct raft_server *self = members_server(service, service->options.member_id);
+    return self == NULL ? service->options.is_joining : self->role != RAFT_VOTER;
+}
+
+size_t service_members(struct service *service, struct service_member *out_members,
+                       size_t capacity) {
+    const struct member_table *table = table_of(service);
+    size_t n = member_table_count(table);
+    for (size_t i = 0; i < n && i < capacity; i++) {
+        const struct member *member = member_table_at(table, i);
+        out_members[i] =
+            (struct service_member){.id = member->facts.id,
+                                    .name = member->facts.is_started ? member->name : "",
+                                    .client_urls = member->client_urls,
+                                    .peer_urls = member->peer_urls,
+                                    .is_learner = member->facts.role == MEMBER_LEARNER,
+                                    .is_started = member->facts.is_started};
+    }
+    if (n > 0) {
+        return n;
+    }
+    static const char *const no_urls[] = {NULL};
+    for (size_t i = 0; i < service->options.n_members && i < capacity; i++) {
+        const struct replication_member *member = &service->options.members[i];
+        bool is_self = member->id == service->options.member_id;
+        out_members[i] =
+            (struct service_member){.id = member->id,
+                                    .name = member->name,
+                                    .client_urls = is_self ? service->options.client_urls : no_urls,
+                                    .peer_urls = member->peer_urls,
+                                    .is_started = true};
+    }
+    if (service->options.n_members > 0) {
+        return service->options.n_members;
+    }
+    if (capacity > 0) {
+        out_members[0] = (struct service_member){.id = service->options.member_id,
+                                                 .name = service->options.name,
+                                                 .client_urls = service->options.client_urls,
+                                                 .peer_urls = service->options.peer_urls,
+                                                 .is_started = true};
+    }
+    return 1;
+}

@@ -1,0 +1,209 @@
+#include "server/admission.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "replication/join.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ASK_INTERVAL_MS = 250,
+    /* A member may not have heard yet that this node was added. */
+    UNKNOWN_MS_MAX = 5000,
+    /* Members may be started together with this node, or after it. */
+    SILENCE_MS_MAX = 60000,
+    PROGRESS_MS = 5000
+};
+
+/* The addresses of all members but this one. */
+static size_t others_of(const struct options *options, struct arena *arena,
+                        const char *out_addresses[OPTIONS_MEMBERS_MAX]) {
+    size_t n = 0;
+    for (size_t i = 0; i < options->n_members; i++) {
+        const struct options_member *member = &options->members[i];
+        if (strcmp(member->name, options->name) != 0) {
+            out_addresses[n++] = url_address(&member->peer_urls.urls[0], arena);
+        }
+    }
+    return n;
+}
+
+static const struct member_facts *find_self(const struct options *options,
+                                            const struct join_answer *answer) {
+    const struct url_list *urls = &options->initial_advertise_peer_urls;
+    for (size_t i = 0; i < answer->n; i++) {
+        const struct member_facts *member = &answer->members[i];
+        size_t n_same = 0;
+        for (size_t u = 0; u < urls->n; u++) {
+            for (size_t m = 0; m < member->n_peer_urls; m++) {
+                n_same += bytes_equal(member->peer_urls[m], bytes_from_text(urls->texts[u]));
+            }
+        }
+        if (n_same == urls->n && n_same == member->n_peer_urls) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+static char *text_of(struct bytes bytes, struct arena *arena) {
+    char *text = arena_alloc(arena, bytes.size + 1);
+    if (bytes.size > 0) {
+        memcpy(text, bytes.data, bytes.size);
+    }
+    text[bytes.size] = '\0';
+    return text;
+}
+
+static void keep_members(const struct join_answer *answer, struct arena *arena,
+                         struct admission *out_admission) {
+    out_admission->n_members = answer->n;
+    for (size_t i = 0; i < answer->n; i++) {
+        const struct member_facts *facts = &answer->members[i];
+        const char **urls = arena_calloc(arena, facts->n_peer_urls + 1, sizeof *urls);
+        for (size_t u = 0; u < facts->n_peer_urls; u++) {
+            urls[u] = text_of(facts->peer_urls[u], arena);
+        }
+        const char *address = facts->n_peer_urls > 0 ? strstr(urls[0], "://") : NULL;
+        out_admission->members[i] =
+            (struct replication_member){.id = facts->id,
+                                        .name = text_of(facts->name, arena),
+                                        .address = address != NULL ? address + 3 : "",
+                                        .peer_urls = urls};
+    }
+}
+
+/* Reads one answer. STATUS_PENDING: it does not know us. */
+static enum status take_answer(const struct options *options, const struct join_answer *answer,
+                               struct arena *arena, struct identity *out_identity,
+                               struct admission *out_admission, char *out_error,
+                               size_t error_size) {
+    if (!answer->is_there || answer->n == 0) {
+        return STATUS_PENDING;
+    }
+    uint64_t token_hash = join_token_hash(options->initial_cluster_token);
+    if (answer->token_hash != 0 && answer->token_hash != token_hash) {
+        snprintf(out_error, error_size,
+                 "the cluster that answers was made with another --initial-cluster-token than "
+                 "\"%s\": check the token and the URLs in --initial-cluster",
+                 options->initial_cluster_token);
+        return STATUS_INVALID;
+    }
+    const struct member_facts *self = find_self(options, answer);
+    if (self == NULL) {
+        return STATUS_PENDING;
+    }
+    if (self->is_started) {
+        snprintf(out_error, error_size,
+                 "member %016" PRIx64 " has been in use already, but this data directory is empty: "
+                 "its votes and what it acknowledged are gone. Remove it and add it again (etcdctl "
+                 "member remove %016" PRIx64 "; etcdctl member add %s --peer-urls=%s), then start",
+                 self->id, self->id, options->name, options->initial_advertise_peer_urls.texts[0]);
+        return STATUS_INVALID;
+    }
+    *out_identity = (struct identity){
+        .cluster_id = answer->cluster_id, .member_id = self->id, .is_joined = true};
+    memcpy(out_identity->name, options->name, strlen(options->name) + 1);
+    keep_members(answer, arena, out_admission);
+    return STATUS_OK;
+}
+
+static void wait_a_moment(uv_timer_t *timer) {
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+enum status admission_join(uv_loop_t *loop, struct peer_tls_context *tls,
+                           const struct options *options, struct arena *arena,
+                           struct identity *out_identity, struct admission *out_admission,
+                           char *out_error, size_t error_size) {
+    const char *addresses[OPTIONS_MEMBERS_MAX];
+    struct join_answer answers[OPTIONS_MEMBERS_MAX];
+    size_t n = others_of(options, arena, addresses);
+    if (n == 0) {
+        snprintf(out_error, error_size,
+                 "--initial-cluster-state=existing joins a cluster: --initial-cluster must name "
+                 "its members, to be asked");
+        return STATUS_INVALID;
+    }
+    uint64_t begun_ms = clock_boottime_ms();
+    uint64_t told_ms = begun_ms;
+    uint64_t first_answer_ms = 0;
+    for (;;) {
+        join_ask(loop, tls, addresses, n, 0, arena, answers);
+        uint64_t now_ms = clock_boottime_ms();
+        for (size_t i = 0; i < n; i++) {
+            enum status status = take_answer(options, &answers[i], arena, out_identity,
+                                             out_admission, out_error, error_size);
+            if (status != STATUS_PENDING) {
+                return status;
+            }
+            if (answers[i].is_there && answers[i].n > 0 && first_answer_ms == 0) {
+                first_answer_ms = now_ms;
+            }
+        }
+        if (first_answer_ms != 0 && clock_elapsed_ms(now_ms, first_answer_ms) > UNKNOWN_MS_MAX) {
+            snprintf(out_error, error_size,
+                     "the cluster has no member with the peer URL %s; add it first: etcdctl member "
+                     "add %s --peer-urls=%s",
+                     options->initial_advertise_peer_urls.texts[0], options->name,
+                     options->initial_advertise_peer_urls.texts[0]);
+            return STATUS_INVALID;
+        }
+        if (first_answer_ms == 0 && clock_elapsed_ms(now_ms, begun_ms) > SILENCE_MS_MAX) {
+            snprintf(out_error, error_size,
+                     "no member in --initial-cluster answers for its cluster; are they running, "
+                     "and are their peer URLs right?");
+            return STATUS_INVALID;
+        }
+        if (clock_elapsed_ms(now_ms, told_ms) > PROGRESS_MS) {
+            told_ms = now_ms;
+            log_info("waiting for a member of the cluster to answer",
+                     LOG_NUMBER("members asked", n));
+        }
+        uv_timer_t timer;
+        uv_timer_init(loop, &timer);
+        uv_timer_start(&timer, wait_a_moment, ASK_INTERVAL_MS, 0);
+        uv_run(loop, UV_RUN_DEFAULT);
+    }
+}
+
+enum status admission_check(uv_loop_t *loop, struct peer_tls_context *tls,
+                            const struct options *options, const struct identity *identity,
+                            char *out_error, size_t error_size) {
+    struct arena arena;
+    arena_init(&arena);
+    const char *addresses[OPTIONS_MEMBERS_MAX];
+    struct join_answer answers[OPTIONS_MEMBERS_MAX];
+    size_t n = others_of(options, &arena, addresses);
+    uint64_t id = identity->member_id;
+    join_ask(loop, tls, addresses, n, id, &arena, answers);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        bool is_ours = answers[i].is_there && answers[i].cluster_id == identity->cluster_id;
+        bool has_been_here = false;
+        for (size_t m = 0; is_ours && m < answers[i].n; m++) {
+            has_been_here |= answers[i].members[m].id == id && answers[i].members[m].is_started;
+        }
+        if (has_been_here) {
+            snprintf(out_error, error_size,
+                     "the cluster runs and knows this member, %016" PRIx64 ", but this data "
+                     "directory is empty: its votes and what it acknowledged are gone, so it may "
+                     "not go on under that id. Remove it and add it again (etcdctl member remove "
+                     "%016" PRIx64 "; etcdctl member add %s --peer-urls=%s), then start it with "
+                     "--initial-cluster-state=existing",
+                     id, id, options->name, options->initial_advertise_peer_urls.texts[0]);
+            status = STATUS_INVALID;
+        } else if (is_ours && answers[i].is_removed) {
+            snprintf(out_error, error_size,
+                     "member %016" PRIx64 " was removed from the cluster. To take part again it "
+                     "must be added (etcdctl member add %s --peer-urls=%s) and started with "
+                     "--initial-cluster-state=existing",
+                     id, options->name, options->initial_advertise_peer_urls.texts[0]);
+            status = STATUS_INVALID;
+        }
+    }
+    arena_clear(&arena);
+    return status;
+}
