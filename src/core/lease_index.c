@@ -3,7 +3,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { BUCKETS_MIN = 64 };
+enum {
+    BUCKETS_MIN = 64,
+    SPLITS_AHEAD = 4 /* the chain that is split so many grants later is loaded now */
+};
 
 /* Ids may be sequential or chosen by clients: every bit of them must reach every bit of the hash.
  * The finaliser of MurmurHash3 does that; the constant only moves the fixed point away from 0. */
@@ -54,6 +57,25 @@ uint32_t lease_index_find(const struct lease_index *index, const struct lease_pa
     return handle;
 }
 
+static void load_chain(const struct lease_index *index, const struct lease_pages *pages,
+                       size_t bucket) {
+    uint32_t handle = index->buckets[bucket];
+    if (handle != LEASE_NONE) {
+        __builtin_prefetch(lease_pages_fact(pages, handle));
+        __builtin_prefetch(lease_pages_local(pages, handle));
+    }
+}
+
+void lease_index_expect(const struct lease_index *index, const struct lease_pages *pages,
+                        int64_t id, bool is_near) {
+    size_t bucket = bucket_of(index, id);
+    if (is_near) {
+        load_chain(index, pages, bucket);
+    } else {
+        __builtin_prefetch(&index->buckets[bucket]);
+    }
+}
+
 static void push(struct lease_index *index, struct lease_pages *pages, size_t bucket,
                  uint32_t handle) {
     lease_pages_local(pages, handle)->next = index->buckets[bucket];
@@ -66,6 +88,7 @@ static void grow(struct lease_index *index, struct lease_pages *pages) {
         set_capacity(index, index->capacity * 2);
     }
     size_t from = index->n_buckets - index->round;
+    load_chain(index, pages, from + SPLITS_AHEAD < index->round ? from + SPLITS_AHEAD : from);
     uint32_t handle = index->buckets[from];
     index->buckets[from] = LEASE_NONE;
     index->buckets[index->n_buckets++] = LEASE_NONE;

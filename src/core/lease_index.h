@@ -7,6 +7,7 @@
 
 #include "core/lease_pages.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,11 @@ uint32_t lease_index_find(const struct lease_index *index, const struct lease_pa
 /* The id must be new. */
 void lease_index_add(struct lease_index *index, struct lease_pages *pages, uint32_t handle);
 void lease_index_remove(struct lease_index *index, struct lease_pages *pages, uint32_t handle);
+
+/* Ids that are given out in a row are known before they are looked for: starts to load what finding
+ * the id will touch, first with `is_near` false, then, some ids later, with true. */
+void lease_index_expect(const struct lease_index *index, const struct lease_pages *pages,
+                        int64_t id, bool is_near);
 
 size_t lease_index_bytes(const struct lease_index *index);
 void lease_index_validate(const struct lease_index *index, const struct lease_pages *pages);

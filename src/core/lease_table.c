@@ -207,6 +207,10 @@ bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_
     return true;
 }
 
+void lease_table_expect(const struct lease_table *table, int64_t id, bool is_near) {
+    lease_index_expect(&table->index, &table->pages, id, is_near);
+}
+
 struct record *lease_table_first_key(const struct lease_table *table, int64_t id) {
     uint32_t handle = find(table, id);
     return handle == LEASE_NONE ? NULL : lease_pages_local(&table->pages, handle)->first_key;

@@ -81,6 +81,9 @@ void lease_table_detach(struct lease_table *table, struct record *record);
 /* --- Reading. --- */
 
 bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_facts *out_facts);
+/* Ids given out in a row are known ahead: starts to load what finding this one will touch, first
+ * with `is_near` false, then, some ids later, with true. Changes nothing. */
+void lease_table_expect(const struct lease_table *table, int64_t id, bool is_near);
 /* Records of a lease, linked by record->lease_next; NULL: none, or no such lease. The order is not
  * the same on every replica: who deletes them sorts by key first. */
 struct record *lease_table_first_key(const struct lease_table *table, int64_t id);

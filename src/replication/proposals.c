@@ -13,6 +13,9 @@
 /* What is kept of a proposal's room for the next one: a full entry, with what doubling adds. */
 enum { FREE_COMMANDS_CAPACITY_MAX = 2 * LOG_ENTRY_COMMANDS_SIZE_MAX };
 
+/* How many ids ahead the table is asked to load what it will look at. */
+enum { LEASE_IDS_NEAR = 2, LEASE_IDS_FAR = 4 };
+
 void proposals_init(struct service *service) {
     list_init(&service->ready);
     list_init(&service->in_flight);
@@ -386,6 +389,7 @@ void proposals_submit(struct service *service, struct service_request *request,
 
 /* A lease id that nobody has: the process's own prefix, then a counter. */
 static int64_t choose_lease_id(struct service *service) {
+    const struct lease_table *leases = state_machine_leases(service->machine);
     struct lease_facts ignored;
     int64_t id;
     do {
@@ -394,7 +398,10 @@ static int64_t choose_lease_id(struct service *service) {
             service->lease_id_prefix = ((service->lease_id_prefix + 1) & 0x7fffffff) | 0x40000000;
         }
         id = (int64_t)(((uint64_t)service->lease_id_prefix << 32) | service->lease_id_counter);
-    } while (lease_table_find(state_machine_leases(service->machine), id, &ignored));
+    } while (lease_table_find(leases, id, &ignored));
+    /* With many leases each look would wait for memory; the next ones are known already. */
+    lease_table_expect(leases, id + LEASE_IDS_NEAR, true);
+    lease_table_expect(leases, id + LEASE_IDS_FAR, false);
     return id;
 }
 
