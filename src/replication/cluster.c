@@ -250,6 +250,7 @@ enum status cluster_open_peers(struct service *service, char *out_error, size_t 
         return status;
     }
     service->transport.peers = service->peers;
+    expiry_has_company(service);
     /* A leader that was alone until now goes on being sure of itself. */
     service->was_authority = service->serving;
     uv_timer_start(&service->ping_timer, ping_timer_fired, service->options.heartbeat_ms,

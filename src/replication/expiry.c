@@ -30,11 +30,17 @@ static void expiry_timer_fired(uv_timer_t *timer) {
     service->expiry_timer_ms = UINT64_MAX;
 }
 
+static uint64_t patience_ms(const struct service *service) {
+    return cluster_is_alone(service) ? UINT64_MAX
+                                     : (uint64_t)service->options.election_ms * PATIENCE_ELECTIONS;
+}
+
 void expiry_init_clock(struct service *service) {
-    uint64_t patience_ms = cluster_is_alone(service)
-                               ? UINT64_MAX
-                               : (uint64_t)service->options.election_ms * PATIENCE_ELECTIONS;
-    lease_clock_init(&service->lease_clock, patience_ms, clock_boottime_ms());
+    lease_clock_init(&service->lease_clock, patience_ms(service), clock_boottime_ms());
+}
+
+void expiry_has_company(struct service *service) {
+    lease_clock_set_patience(&service->lease_clock, patience_ms(service), clock_boottime_ms());
 }
 
 void expiry_init(struct service *service) {

@@ -297,6 +297,8 @@ bool transfer_is_late(const struct service *service);
 /* expiry.c */
 /* Before anything is applied. */
 void expiry_init_clock(struct service *service);
+/* This node is no longer alone. */
+void expiry_has_company(struct service *service);
 void expiry_init(struct service *service);
 void expiry_clear(struct service *service);
 /* After polling: ends what is due, unless sockets must be read first. */
