@@ -39,10 +39,14 @@ noreturn void bench_usage(struct bench *bench, const char *format, ...) {
     _exit(CLI_USAGE);
 }
 
-void bench_check(const struct lease_answer *answer, const char *what) {
-    if (answer->code != GRPC_OK) {
-        bench_die("%s: %s (gRPC status %d)", what, answer->text, (int)answer->code);
+void bench_check_code(enum grpc_code code, const char *text, const char *what) {
+    if (code != GRPC_OK) {
+        bench_die("%s: %s (gRPC status %d)", what, text, (int)code);
     }
+}
+
+void bench_check(const struct lease_answer *answer, const char *what) {
+    bench_check_code(answer->code, answer->text, what);
 }
 
 void *bench_allocate(size_t count, size_t size) {

@@ -104,6 +104,7 @@ struct bench {
 noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Ends the program unless the answer is good. */
 void bench_check(const struct lease_answer *answer, const char *what);
+void bench_check_code(enum grpc_code code, const char *text, const char *what);
 /* calloc() that ends the program instead of failing. */
 void *bench_allocate(size_t count, size_t size);
 

@@ -1,24 +1,31 @@
 #include "cli/bench_delete_watch.h"
 
 #include "base/clock.h"
+#include "client/lease_hot.h"
 
 #include <string.h>
 
-static void on_response(void *context, const Etcdserverpb__WatchResponse *response) {
+static void on_message(void *context, struct bytes message) {
     struct bench_delete_watch *watch = context;
+    struct lease_hot_watch seen;
+    struct lease_hot_event event;
     uint64_t now_ns = clock_boottime_ns();
-    if (response->canceled) {
-        bench_die("the watch was cancelled: %s", response->cancel_reason);
+    if (!lease_hot_watch_decode(message, &seen)) {
+        bench_die("the watch sent what cannot be decoded");
     }
-    watch->created = watch->created || response->created;
-    for (size_t i = 0; i < response->n_events; i++) {
-        const Mvccpb__Event *event = response->events[i];
+    if (seen.canceled) {
+        bench_die("the watch was cancelled: %.*s", (int)seen.cancel_reason.size,
+                  (const char *)seen.cancel_reason.data);
+    }
+    watch->created = watch->created || seen.created;
+    while (lease_hot_watch_next(&seen, &event)) {
         uint64_t index;
-        if (event->type == MVCCPB__EVENT__EVENT_TYPE__DELETE && event->kv != NULL &&
-            bench_key_index(watch->bench, bytes_of(event->kv->key.data, event->kv->key.len),
-                            &index)) {
+        if (event.is_delete && bench_key_index(watch->bench, event.key, &index)) {
             watch->on_deleted(watch->context, index, now_ns);
         }
+    }
+    if (seen.is_malformed) {
+        bench_die("the watch sent what cannot be decoded");
     }
 }
 
@@ -27,7 +34,7 @@ static void on_end(void *context, enum grpc_code code, const char *text) {
     bench_die("the watch ended: %s (gRPC status %d)", text, (int)code);
 }
 
-static const struct lease_watch_events events = {.on_response = on_response, .on_end = on_end};
+static const struct lease_watch_events events = {.on_message = on_message, .on_end = on_end};
 
 void bench_delete_watch_start(struct bench_delete_watch *watch, struct lease_client *client) {
     struct bytes prefix = bytes_from_text(watch->bench->prefix);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "cli/progress.h"
+#include "client/lease_hot.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -32,8 +33,9 @@ struct worker {
 static void start_next(struct worker *worker);
 static void put_next(struct worker *worker);
 
-static void on_put(void *context, const struct lease_answer *answer) {
-    bench_check(answer, "put");
+static void on_put(void *context, enum grpc_code code, const char *text, struct bytes message) {
+    (void)message;
+    bench_check_code(code, text, "put");
     put_next(context);
 }
 
@@ -53,8 +55,8 @@ static void put_next(struct worker *worker) {
     }
     char key[BENCH_KEY_SIZE_MAX];
     size_t key_size = bench_key(fill->bench, index, key);
-    if (!lease_client_put(worker->connection, bytes_of(key, key_size), fill->value, worker->lease,
-                          on_put, worker)) {
+    if (!lease_hot_put(worker->connection, bytes_of(key, key_size), fill->value, worker->lease,
+                       on_put, worker)) {
         bench_die("put: the connection is closed");
     }
 }

@@ -4,18 +4,20 @@
  */
 #include "cli/bench_driver.h"
 #include "cli/bench_fill.h"
+#include "client/lease_hot.h"
 
 #include <inttypes.h>
 
 static int64_t ttl_seconds;
 
-static void on_answer(void *context, const struct lease_answer *answer) {
-    bench_check(answer, "grant");
+static void on_answer(void *context, enum grpc_code code, const char *text, struct bytes message) {
+    (void)message;
+    bench_check_code(code, text, "grant");
     bench_driver_done(context);
 }
 
 static void start(struct bench_client *client) {
-    if (!lease_client_grant(client->connection, ttl_seconds, 0, on_answer, client)) {
+    if (!lease_hot_grant(client->connection, ttl_seconds, 0, on_answer, client)) {
         bench_die("grant: the connection is closed");
     }
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cli/bench_driver.h"
 #include "cli/bench_fill.h"
+#include "client/lease_hot.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,8 +31,9 @@ static uint64_t take_key(struct kv *kv) {
 /* ---- put ----------------------------------------------------------------------------------------
  */
 
-static void on_put(void *context, const struct lease_answer *answer) {
-    bench_check(answer, "put");
+static void on_put(void *context, enum grpc_code code, const char *text, struct bytes message) {
+    (void)message;
+    bench_check_code(code, text, "put");
     bench_driver_done(context);
 }
 
@@ -39,8 +41,7 @@ static void start_put(struct bench_client *client) {
     struct kv *kv = client->context;
     char key[BENCH_KEY_SIZE_MAX];
     size_t key_size = bench_key(kv->bench, take_key(kv), key);
-    if (!lease_client_put(client->connection, bytes_of(key, key_size), kv->value, 0, on_put,
-                          client)) {
+    if (!lease_hot_put(client->connection, bytes_of(key, key_size), kv->value, 0, on_put, client)) {
         bench_die("put: the connection is closed");
     }
 }
@@ -48,10 +49,11 @@ static void start_put(struct bench_client *client) {
 /* ---- range --------------------------------------------------------------------------------------
  */
 
-static void on_range(void *context, const struct lease_answer *answer) {
-    bench_check(answer, "range");
-    if (answer->range->n_kvs != 1) {
-        bench_die("range: %zu keys instead of one", answer->range->n_kvs);
+static void on_range(void *context, enum grpc_code code, const char *text, struct bytes message) {
+    size_t count;
+    bench_check_code(code, text, "range");
+    if (!lease_hot_range_count(message, &count) || count != 1) {
+        bench_die("range: the answer does not hold one key");
     }
     bench_driver_done(context);
 }
@@ -59,11 +61,9 @@ static void on_range(void *context, const struct lease_answer *answer) {
 static void start_range(struct bench_client *client) {
     struct kv *kv = client->context;
     char key[BENCH_KEY_SIZE_MAX];
-    Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
-    request.key.len = bench_key(kv->bench, take_key(kv), key);
-    request.key.data = (uint8_t *)key;
-    request.serializable = kv->serializable;
-    if (!lease_client_range(client->connection, &request, on_range, client)) {
+    size_t key_size = bench_key(kv->bench, take_key(kv), key);
+    if (!lease_hot_range(client->connection, bytes_of(key, key_size), kv->serializable, on_range,
+                         client)) {
         bench_die("range: the connection is closed");
     }
 }

@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "cli/bench_driver.h"
+#include "client/lease_hot.h"
 
 #include <stdlib.h>
 
@@ -33,30 +34,36 @@ static void settle(struct writer *writer) {
     }
 }
 
-static void on_response(void *context, const Etcdserverpb__WatchResponse *response) {
-    struct watch_run *run = context;
+static void on_event(struct watch_run *run, struct bytes key, uint64_t now_ns) {
     struct bench *bench = run->bench;
-    if (response->canceled) {
-        bench_die("a watch was cancelled: %s", response->cancel_reason);
+    uint64_t index;
+    bool is_ours = bench_key_index(bench, key, &index) && index < bench->n_clients;
+    if (!is_ours || run->writers[index].missing == 0) {
+        bench_die("watch: an event that nobody caused; is another benchmark running? (--prefix)");
     }
-    if (response->created) {
-        run->n_created++;
-        return;
-    }
+    struct writer *writer = &run->writers[index];
+    bench_record(bench, run->deliveries, writer->client->due_ns, now_ns);
+    settle(writer);
+}
+
+static void on_message(void *context, struct bytes message) {
+    struct watch_run *run = context;
+    struct lease_hot_watch watch;
+    struct lease_hot_event event;
     uint64_t now_ns = clock_boottime_ns();
-    for (size_t i = 0; i < response->n_events; i++) {
-        const Mvccpb__KeyValue *kv = response->events[i]->kv;
-        uint64_t index;
-        bool is_ours = kv != NULL &&
-                       bench_key_index(bench, bytes_of(kv->key.data, kv->key.len), &index) &&
-                       index < bench->n_clients;
-        if (!is_ours || run->writers[index].missing == 0) {
-            bench_die("watch: an event that nobody caused; is another benchmark running? "
-                      "(--prefix)");
-        }
-        struct writer *writer = &run->writers[index];
-        bench_record(bench, run->deliveries, writer->client->due_ns, now_ns);
-        settle(writer);
+    if (!lease_hot_watch_decode(message, &watch)) {
+        bench_die("a watch sent what cannot be decoded");
+    }
+    if (watch.canceled) {
+        bench_die("a watch was cancelled: %.*s", (int)watch.cancel_reason.size,
+                  (const char *)watch.cancel_reason.data);
+    }
+    run->n_created += watch.created;
+    while (lease_hot_watch_next(&watch, &event)) {
+        on_event(run, event.key, now_ns);
+    }
+    if (watch.is_malformed) {
+        bench_die("a watch sent what cannot be decoded");
     }
 }
 
@@ -65,7 +72,7 @@ static void on_end(void *context, enum grpc_code code, const char *text) {
     bench_die("a watch stream ended: %s (gRPC status %d)", text, (int)code);
 }
 
-static const struct lease_watch_events events = {.on_response = on_response, .on_end = on_end};
+static const struct lease_watch_events events = {.on_message = on_message, .on_end = on_end};
 
 static void on_put(void *context, const struct lease_answer *answer) {
     struct writer *writer = context;

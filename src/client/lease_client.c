@@ -1,7 +1,8 @@
 #include "client/lease_client.h"
 
 #include "base/arena.h"
-#include "base/buffer.h"
+#include "client/lease_hot.h"
+#include "client/proto_fields.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -86,6 +87,10 @@ void lease_client_destroy(struct lease_client *client) {
 
 struct grpc_client *lease_client_connection(struct lease_client *client) {
     return client->connection;
+}
+
+uint32_t lease_client_timeout_ms(const struct lease_client *client) {
+    return client->timeout_ms;
 }
 
 /* ---- messages ---------------------------------------------------------------------------------
@@ -257,61 +262,10 @@ const struct lease_answer *lease_client_wait(struct lease_client *client, bool s
 /* ---- streams ----------------------------------------------------------------------------------
  */
 
-/* Renewals are many and tiny, so they are coded here instead of by descriptor:
- * LeaseKeepAliveRequest is { ID = 1 }, LeaseKeepAliveResponse { header = 1, ID = 2, TTL = 3 }. */
-#define KEEPALIVE_REQUEST_SIZE_MAX 11
-#define KEEPALIVE_RESPONSE_ID 2
-#define KEEPALIVE_RESPONSE_TTL 3
-
-struct renewal {
-    int64_t id;
-    int64_t ttl_seconds;
-};
-
-/* Skips the value of a field of this wire type. False: there is no such type. */
-static bool skip_value(struct reader *reader, unsigned wire_type) {
-    switch (wire_type) {
-    case 0:
-        reader_get_varint(reader);
-        return true;
-    case 1:
-        reader_get_u64(reader);
-        return true;
-    case 2:
-        reader_get_bytes(reader);
-        return true;
-    case 5:
-        reader_get_u32(reader);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool decode_renewal(struct bytes message, struct renewal *out_renewal) {
-    struct renewal renewal = {0};
-    struct reader reader;
-    reader_init(&reader, message);
-    while (reader_left(&reader) > 0 && !reader.failed) {
-        uint64_t tag = reader_get_varint(&reader);
-        uint64_t field = tag >> 3;
-        unsigned wire_type = (unsigned)tag & 7;
-        if (field == KEEPALIVE_RESPONSE_ID && wire_type == 0) {
-            renewal.id = (int64_t)reader_get_varint(&reader);
-        } else if (field == KEEPALIVE_RESPONSE_TTL && wire_type == 0) {
-            renewal.ttl_seconds = (int64_t)reader_get_varint(&reader);
-        } else if (field == 0 || !skip_value(&reader, wire_type)) {
-            return false;
-        }
-    }
-    *out_renewal = renewal;
-    return !reader.failed;
-}
-
 static void on_keepalive_message(struct grpc_client_call *call, struct bytes message) {
     struct keepalive *keepalive = grpc_client_call_room(call);
-    struct renewal renewal;
-    if (decode_renewal(message, &renewal)) {
+    struct lease_hot_renewal renewal;
+    if (lease_hot_renewal_decode(message, &renewal)) {
         keepalive->events->on_renewed(keepalive->context, renewal.id, renewal.ttl_seconds);
         return;
     }
@@ -346,21 +300,18 @@ struct grpc_client_call *lease_client_keepalive(struct lease_client *client,
 }
 
 void lease_client_renew(struct grpc_client_call *keepalive, int64_t id) {
-    uint8_t *room = grpc_client_call_reserve(keepalive, KEEPALIVE_REQUEST_SIZE_MAX);
-    size_t size = 0;
-    room[size++] = 1 << 3; /* ID, a varint */
-    for (uint64_t rest = (uint64_t)id;; rest >>= 7) {
-        if (rest < 0x80) {
-            room[size++] = (uint8_t)rest;
-            break;
-        }
-        room[size++] = (uint8_t)(rest | 0x80);
-    }
-    grpc_client_call_commit(keepalive, size);
+    /* Renewals are many and tiny: LeaseKeepAliveRequest is { ID = 1 }. */
+    uint8_t *room = grpc_client_call_reserve(keepalive, PROTO_FIELD_SIZE_MAX);
+    uint8_t *end = proto_write_number(room, 1, (uint64_t)id);
+    grpc_client_call_commit(keepalive, (size_t)(end - room));
 }
 
 static void on_watch_message(struct grpc_client_call *call, struct bytes message) {
     struct watch *watch = grpc_client_call_room(call);
+    if (watch->events->on_message != NULL) {
+        watch->events->on_message(watch->context, message);
+        return;
+    }
     const Etcdserverpb__WatchResponse *response =
         (const void *)decode(watch->client, &etcdserverpb__watch_response__descriptor, message);
     if (response != NULL) {

@@ -21,6 +21,7 @@ enum status lease_client_create(uv_loop_t *loop, const struct grpc_client_option
 /* As for grpc_client_destroy(): no callback comes after this. Accepts NULL. */
 void lease_client_destroy(struct lease_client *client);
 struct grpc_client *lease_client_connection(struct lease_client *client);
+uint32_t lease_client_timeout_ms(const struct lease_client *client);
 
 /* What came back. With GRPC_OK the member that belongs to the request points to the answer;
  * otherwise it is NULL and `text` says why. The message is valid until the next answer of this
@@ -103,6 +104,8 @@ struct grpc_client_call *lease_client_keepalive(struct lease_client *client,
 void lease_client_renew(struct grpc_client_call *keepalive, int64_t id);
 
 struct lease_watch_events {
+    /* Not NULL: each message as it came, instead of on_response; see lease_hot_watch_decode(). */
+    void (*on_message)(void *context, struct bytes message);
     /* Created, events, progress, canceled: as the message says. */
     void (*on_response)(void *context, const Etcdserverpb__WatchResponse *response);
     void (*on_end)(void *context, enum grpc_code code, const char *text);
