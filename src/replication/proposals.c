@@ -297,13 +297,14 @@ static void proposals_tell_refused(struct service *service) {
 
 /* What an earlier leader was asked to propose may or may not have been. Waiting for it would leave
  * no room in flight, not even for the first entry of our own term. */
-static void fail_forwarded_elsewhere(struct service *service, uint64_t leader_id) {
+static void fail_forwarded_elsewhere(struct service *service, uint64_t leader_id,
+                                     enum status status) {
     for (struct list *node = service->in_flight.next, *next; node != &service->in_flight;
          node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         next = node->next;
         if (proposal->forwarded_to != 0 && proposal->forwarded_to != leader_id) {
-            fail_forwarded(service, proposal, STATUS_LEADER_CHANGED);
+            fail_forwarded(service, proposal, status);
         }
     }
 }
@@ -316,7 +317,7 @@ void proposals_flush(struct service *service) {
     uint64_t leader_id = cluster_is_alone(service) ? 0 : cluster_leader(service);
     bool leads = service->barrier_term != 0;
     if (leader_id != 0) {
-        fail_forwarded_elsewhere(service, leader_id);
+        fail_forwarded_elsewhere(service, leader_id, STATUS_LEADER_CHANGED);
     }
     while (service->n_in_flight < PROPOSALS_IN_FLIGHT_MAX && (leads || leader_id != 0)) {
         if (list_is_empty(&service->ready)) {
@@ -352,6 +353,10 @@ struct proposal *proposals_match(struct service *service, uint64_t sequence) {
 }
 
 void proposals_fail_all(struct service *service, enum status status) {
+    if (service->closing) {
+        /* Nobody will tell any more whether the leader proposed them. */
+        fail_forwarded_elsewhere(service, 0, status);
+    }
     proposals_close_open(service);
     for (struct list *node; (node = list_pop_first(&service->ready)) != NULL;) {
         struct proposal *proposal = list_entry(node, struct proposal, link);

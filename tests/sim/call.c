@@ -1,0 +1,209 @@
+#include "call.h"
+
+#include "node.h"
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t typical_delay_us = WORLD_MS;
+static uint64_t worst_delay_us = 50 * WORLD_MS;
+static uint64_t n_succeeded[CALL_TYPES];
+
+void call_set_delays(uint64_t typical_us, uint64_t worst_us) {
+    typical_delay_us = typical_us;
+    worst_delay_us = worst_us;
+}
+
+uint64_t calls_succeeded(enum call_type type) {
+    return n_succeeded[type];
+}
+
+struct call *call_make(enum call_type type) {
+    struct call *call = calloc(1, sizeof *call);
+    if (call == NULL) {
+        abort();
+    }
+    call->type = type;
+    call->patience_us = 6 * WORLD_SECOND;
+    return call;
+}
+
+/* --- The way back. --- */
+
+static void answer_arrives(void *data) {
+    struct call *call = data;
+    if (call->is_answered) {
+        return; /* nobody waits any more */
+    }
+    call->is_answered = true;
+    n_succeeded[call->type] += call->status == STATUS_OK;
+    call->answered(call);
+}
+
+static void answer(struct call *call, uint64_t at_us, enum status status) {
+    call->status = status;
+    world_at(at_us + random_delay(typical_delay_us, worst_delay_us), answer_arrives, call);
+}
+
+static void patience_ends(void *data) {
+    struct call *call = data;
+    if (!call->is_answered) {
+        call->is_answered = true;
+        call->status = STATUS_TIMED_OUT;
+        call->is_certain = false;
+        call->answered(call);
+    }
+}
+
+/* --- At the node. --- */
+
+static void applied(struct service_request *request, const struct outcome *outcome) {
+    struct call *call = list_entry(request, struct call, request);
+    if (call->is_answered) {
+        return;
+    }
+    call->revision = outcome->revision;
+    if (outcome->status == STATUS_OK && call->type == CALL_GRANT) {
+        call->lease_id = outcome->grant.id;
+        call->ttl_ms = outcome->grant.ttl_ms;
+    }
+    call->succeeded =
+        call->type != CALL_LOCK || (outcome->status == STATUS_OK && outcome->txn.succeeded);
+    /* An outcome of the state machine is certain; what failed to commit may yet. */
+    call->is_certain = outcome->status == STATUS_OK || outcome->revision != 0;
+    answer(call, node_now_us(call->node), outcome->status);
+}
+
+static void submit(struct call *call) {
+    struct command command = {0};
+    struct bytes key = bytes_from_text(call->key);
+    struct bytes value = bytes_of(&call->value, sizeof call->value);
+    struct compare compare = {
+        .key = key, .result = COMPARE_EQUAL, .target = COMPARE_CREATE, .number = 0};
+    struct operation put = {.type = OPERATION_PUT,
+                            .put = {.key = key, .value = value, .lease_id = call->lease_id}};
+    struct operation delete = {.type = OPERATION_DELETE, .delete = {.key = key}};
+    switch (call->type) {
+    case CALL_GRANT:
+        command.type = COMMAND_LEASE_GRANT;
+        command.grant.ttl_ms = call->ttl_ms;
+        break;
+    case CALL_REVOKE:
+        command.type = COMMAND_LEASE_REVOKE;
+        command.revoke.id = call->lease_id;
+        break;
+    case CALL_LOCK:
+        command.type = COMMAND_TXN;
+        command.txn.n_compares = 1;
+        command.txn.compares = &compare;
+        command.txn.n_success = 1;
+        command.txn.success = &put;
+        break;
+    case CALL_UNLOCK:
+        compare.number = call->revision;
+        command.type = COMMAND_TXN;
+        command.txn.n_compares = 1;
+        command.txn.compares = &compare;
+        command.txn.n_success = 1;
+        command.txn.success = &delete;
+        break;
+    default:
+        command.type = COMMAND_PUT;
+        command.put = put.put;
+        break;
+    }
+    call->request.done = applied;
+    service_submit(call->node->service, &call->request, &command);
+}
+
+static void look_up(struct call *call) {
+    struct key_store *keys = state_machine_keys(service_state(call->node->service));
+    const struct record *record = key_store_find(keys, bytes_from_text(call->key));
+    call->found = 0;
+    if (record != NULL) {
+        memcpy(&call->found, record_value(record).data, sizeof call->found);
+    }
+    call->revision = key_store_revision(keys);
+    answer(call, node_now_us(call->node), STATUS_OK);
+}
+
+static void read_ready(struct service_read *read, enum status status) {
+    struct call *call = list_entry(read, struct call, read);
+    if (status == STATUS_OK) {
+        look_up(call);
+    } else {
+        answer(call, node_now_us(call->node), status);
+    }
+}
+
+static void renewed(struct service_renewal *renewal, enum status status, int64_t ttl_ms) {
+    struct call *call = list_entry(renewal, struct call, renewal);
+    call->ttl_ms = ttl_ms;
+    answer(call, node_now_us(call->node), status);
+}
+
+static void moved(struct service_transfer *transfer, enum status status) {
+    struct call *call = list_entry(transfer, struct call, transfer);
+    answer(call, node_now_us(call->node), status);
+}
+
+static void call_read(struct node *node, void *data) {
+    struct call *call = data;
+    struct service *service = node->service;
+    enum status status;
+    int64_t ttl_ms = 0;
+    switch (call->type) {
+    case CALL_RENEW:
+    case CALL_TIME_LEFT:
+        call->renewal.id = call->lease_id;
+        call->renewal.done = renewed;
+        status = call->type == CALL_RENEW ? service_renew(service, &call->renewal, &ttl_ms)
+                                          : service_time_left(service, &call->renewal, &ttl_ms);
+        if (status != STATUS_PENDING) {
+            renewed(&call->renewal, status, ttl_ms);
+        }
+        return;
+    case CALL_GET:
+        call->read.ready = read_ready;
+        status = service_read(service, &call->read);
+        if (status != STATUS_PENDING) {
+            read_ready(&call->read, status);
+        }
+        return;
+    case CALL_MOVE_LEADER:
+        call->transfer.done = moved;
+        status = service_move_leader(service, &call->transfer, call->member_id);
+        if (status != STATUS_PENDING) {
+            moved(&call->transfer, status);
+        }
+        return;
+    default:
+        submit(call);
+        return;
+    }
+}
+
+/* The process ended before it read the call. */
+static void call_drop(void *data) {
+    struct call *call = data;
+    call->is_certain = true;
+    answer(call, world_now_us(), STATUS_STOPPED);
+}
+
+static void call_arrives(void *data) {
+    struct call *call = data;
+    if (!call->node->is_up || call->node->service == NULL) {
+        call_drop(call);
+        return;
+    }
+    node_deliver(call->node, call_read, call_drop, call);
+}
+
+void call_send(struct call *call, struct node *node) {
+    call->node = node;
+    call->sent_us = world_now_us();
+    world_at(call->sent_us + random_delay(typical_delay_us, worst_delay_us), call_arrives, call);
+    world_at(call->sent_us + call->patience_us, patience_ends, call);
+}

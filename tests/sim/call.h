@@ -1,0 +1,62 @@
+/*
+ * What a simulated client asks of a node: one call of service.h, with a way to the node and a way
+ * back. A call is answered exactly once: by the node, by its end, or by the client's own patience.
+ */
+#ifndef LEASED_SIM_CALL_H
+#define LEASED_SIM_CALL_H
+
+#include "core/service.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct node;
+
+enum call_type {
+    CALL_GRANT,
+    CALL_REVOKE,
+    CALL_RENEW,
+    CALL_TIME_LEFT,
+    CALL_LOCK,   /* create the key, tied to the lease, unless it exists */
+    CALL_UNLOCK, /* delete the key, if it is still the one created at that revision */
+    CALL_PUT,
+    CALL_GET, /* linearizable */
+    CALL_MOVE_LEADER,
+    CALL_TYPES
+};
+
+struct call {
+    /* What is asked. */
+    enum call_type type;
+    char key[16];
+    uint64_t value;
+    int64_t lease_id;
+    int64_t ttl_ms;
+    uint64_t member_id;
+    uint64_t patience_us;
+    void (*answered)(struct call *call);
+    void *data;
+    /* What came back. */
+    uint64_t sent_us; /* true time */
+    enum status status;
+    bool is_certain; /* that a failed call had and will have no effect */
+    bool succeeded;
+    int64_t revision; /* CALL_UNLOCK: the one asked about */
+    uint64_t found;   /* the value, 0: no such key */
+    /* On its way. */
+    struct node *node;
+    uint64_t generation;
+    bool is_answered;
+    struct service_request request;
+    struct service_read read;
+    struct service_renewal renewal;
+    struct service_transfer transfer;
+};
+
+struct call *call_make(enum call_type type);
+void call_send(struct call *call, struct node *node);
+/* How long a way between a client and a node takes. */
+void call_set_delays(uint64_t typical_us, uint64_t worst_us);
+uint64_t calls_succeeded(enum call_type type);
+
+#endif

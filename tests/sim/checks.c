@@ -1,0 +1,349 @@
+#include "checks.h"
+
+#include "node.h"
+#include "replication/log_entry.h"
+#include "replication/service_internal.h"
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Leases. --- */
+
+struct lease {
+    struct lease *next;
+    int64_t id;
+    int64_t ttl_ms;
+    uint64_t until_us;   /* the holder relies on it until then */
+    uint64_t touched_us; /* when a leader last began to count it */
+    uint64_t ended_us;   /* by expiry; 0: not that we know */
+    bool is_gone;
+    bool is_given_up;
+};
+
+enum { LEASE_BUCKETS = 1024 };
+static struct lease *leases[LEASE_BUCKETS];
+static uint64_t healed_us;
+
+static struct lease *lease_of(int64_t id) {
+    struct lease **place = &leases[(uint64_t)id % LEASE_BUCKETS];
+    while (*place != NULL && (*place)->id != id) {
+        place = &(*place)->next;
+    }
+    if (*place == NULL) {
+        *place = calloc(1, sizeof **place);
+        if (*place == NULL) {
+            abort();
+        }
+        (*place)->id = id;
+    }
+    return *place;
+}
+
+static void look_whether_early(const struct lease *lease) {
+    if (lease->ended_us != 0 && !lease->is_given_up && lease->until_us > lease->ended_us) {
+        check_failed("early",
+                     "lease %llx of %lld ms expired at %.3f s, its holder relied on it "
+                     "until %.3f s",
+                     (unsigned long long)lease->id, (long long)lease->ttl_ms,
+                     (double)lease->ended_us / WORLD_SECOND,
+                     (double)lease->until_us / WORLD_SECOND);
+    }
+}
+
+void checks_lease_stands(int64_t id, int64_t ttl_ms, uint64_t until_us) {
+    struct lease *lease = lease_of(id);
+    lease->ttl_ms = ttl_ms;
+    if (until_us > lease->until_us) {
+        lease->until_us = until_us;
+    }
+    look_whether_early(lease);
+}
+
+void checks_lease_not_found(int64_t id) {
+    const struct lease *lease = lease_of(id);
+    if (!lease->is_given_up && lease->until_us > world_now_us()) {
+        check_failed("early",
+                     "the holder of lease %llx was told that it is gone, and relied on it "
+                     "until %.3f s",
+                     (unsigned long long)id, (double)lease->until_us / WORLD_SECOND);
+    }
+}
+
+void checks_lease_given_up(int64_t id) {
+    lease_of(id)->is_given_up = true;
+}
+
+static void lease_touched(int64_t id, int64_t ttl_ms, uint64_t at_us) {
+    struct lease *lease = lease_of(id);
+    lease->ttl_ms = ttl_ms;
+    if (lease->touched_us < at_us) {
+        lease->touched_us = at_us;
+    }
+}
+
+static void lease_expired(void *data) {
+    look_whether_early(data);
+}
+
+void checks_healed(void) {
+    healed_us = world_now_us();
+}
+
+void checks_no_lease_is_late(unsigned percent_of_ttl, uint64_t slack_us) {
+    for (size_t i = 0; i < LEASE_BUCKETS; i++) {
+        for (const struct lease *lease = leases[i]; lease != NULL; lease = lease->next) {
+            uint64_t since_us = lease->touched_us > healed_us ? lease->touched_us : healed_us;
+            uint64_t allowed_us = (uint64_t)lease->ttl_ms * 10 * percent_of_ttl + slack_us;
+            if (!lease->is_gone && lease->ttl_ms != 0 && world_now_us() > since_us + allowed_us) {
+                check_failed("late",
+                             "lease %llx of %lld ms has not been renewed since %.3f s and "
+                             "still stands",
+                             (unsigned long long)lease->id, (long long)lease->ttl_ms,
+                             (double)lease->touched_us / WORLD_SECOND);
+            }
+        }
+    }
+}
+
+void checks_no_lease_is_left(void) {
+    for (size_t i = 0; i < nodes_count(); i++) {
+        struct node *node = node_at(i);
+        size_t n = lease_table_count(state_machine_leases(service_state(node->service)));
+        if (n > 0) {
+            check_failed("late", "%zu leases are left on %s after all should have ended", n,
+                         node->name);
+        }
+    }
+}
+
+/* --- Locks. --- */
+
+static struct {
+    size_t holder; /* 0: nobody, else its number from 1 */
+    uint64_t until_us;
+    uint64_t token;
+    uint64_t newest_token;
+} locks[LOCKS_MAX];
+
+uint64_t checks_newest_token(size_t lock) {
+    return locks[lock].newest_token;
+}
+
+void checks_token(size_t lock, uint64_t token, uint64_t newest_before) {
+    if (token <= newest_before) {
+        check_failed("token", "lock %zu was given with token %llu after %llu", lock,
+                     (unsigned long long)token, (unsigned long long)newest_before);
+    }
+    if (token > locks[lock].newest_token) {
+        locks[lock].newest_token = token;
+    }
+}
+
+void checks_lock_held(size_t lock, size_t holder, uint64_t token, uint64_t until_us) {
+    uint64_t now_us = world_now_us();
+    if (locks[lock].holder != 0 && locks[lock].holder != holder + 1 &&
+        locks[lock].until_us > now_us && until_us > now_us) {
+        check_failed("two holders",
+                     "client %zu (token %llu, until %.3f s) and client %zu (token %llu, until "
+                     "%.3f s) hold lock %zu",
+                     locks[lock].holder - 1, (unsigned long long)locks[lock].token,
+                     (double)locks[lock].until_us / WORLD_SECOND, holder, (unsigned long long)token,
+                     (double)until_us / WORLD_SECOND, lock);
+    }
+    /* A late word of an older holder changes nothing. */
+    if (locks[lock].holder == 0 || locks[lock].holder == holder + 1 ||
+        locks[lock].until_us <= until_us) {
+        locks[lock].holder = holder + 1;
+        locks[lock].until_us = until_us;
+        locks[lock].token = token;
+    }
+}
+
+void checks_lock_released(size_t lock, size_t holder) {
+    if (locks[lock].holder == holder + 1) {
+        locks[lock].holder = 0;
+    }
+}
+
+/* --- What the product does. --- */
+
+enum status __real_lease_table_renew(struct lease_table *table, int64_t id, uint64_t now_ms,
+                                     int64_t *out_ttl_ms, bool *out_checkpointed);
+enum status __wrap_lease_table_renew(struct lease_table *table, int64_t id, uint64_t now_ms,
+                                     int64_t *out_ttl_ms, bool *out_checkpointed);
+enum status __wrap_lease_table_renew(struct lease_table *table, int64_t id, uint64_t now_ms,
+                                     int64_t *out_ttl_ms, bool *out_checkpointed) {
+    enum status status = __real_lease_table_renew(table, id, now_ms, out_ttl_ms, out_checkpointed);
+    if (status == STATUS_OK) {
+        lease_touched(id, *out_ttl_ms, node_now_us(node_current()));
+    }
+    return status;
+}
+
+/* While nobody could renew, leases do not run out (safety rule 9), and a new leader gives every
+ * lease its time (rule 5). */
+static void look_at_authority(const struct node *node, const struct lease_facts *facts) {
+    int64_t allowed_ms = facts->checkpoint_ms > 0 && facts->checkpoint_ms < facts->ttl_ms
+                             ? facts->checkpoint_ms
+                             : facts->ttl_ms;
+    uint64_t least_us = (uint64_t)allowed_ms * 985;
+    if (node_now_us(node) < node->authority_since_us + least_us) {
+        check_failed("no quorum",
+                     "lease %llx of %lld ms (checkpoint %lld ms) expires on %s, which may renew "
+                     "only since %.3f s",
+                     (unsigned long long)facts->id, (long long)facts->ttl_ms,
+                     (long long)facts->checkpoint_ms, node->name,
+                     (double)node->authority_since_us / WORLD_SECOND);
+    }
+}
+
+size_t __real_lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
+                                       size_t capacity);
+size_t __wrap_lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
+                                       size_t capacity);
+size_t __wrap_lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
+                                       size_t capacity) {
+    size_t n = __real_lease_table_take_expired(table, now_ms, out_ids, capacity);
+    for (size_t i = 0; i < n; i++) {
+        struct lease_facts facts;
+        if (lease_table_find(table, out_ids[i], &facts)) {
+            look_at_authority(node_current(), &facts);
+        }
+    }
+    return n;
+}
+
+static void after_expiry(struct node *node, const struct lease_facts *facts) {
+    struct lease *lease = lease_of(facts->id);
+    lease->is_gone = true;
+    uint64_t now_us = node_now_us(node);
+    if (lease->ended_us == 0 || now_us < lease->ended_us) {
+        lease->ended_us = now_us;
+        /* Answers that reach the holder until then count, too. */
+        world_at(now_us, lease_expired, lease);
+    }
+}
+
+void __real_state_machine_apply(struct state_machine *machine, const struct command *command,
+                                const struct apply_context *context, struct arena *arena,
+                                struct outcome *out_outcome);
+void __wrap_state_machine_apply(struct state_machine *machine, const struct command *command,
+                                const struct apply_context *context, struct arena *arena,
+                                struct outcome *out_outcome);
+void __wrap_state_machine_apply(struct state_machine *machine, const struct command *command,
+                                const struct apply_context *context, struct arena *arena,
+                                struct outcome *out_outcome) {
+    struct node *node = node_current();
+    struct lease_table *table = state_machine_leases(machine);
+    struct lease_facts *before = NULL;
+    size_t n = command->type == COMMAND_LEASE_EXPIRE ? command->expire.n : 0;
+    if (n > 0) {
+        before = calloc(n, sizeof *before);
+        if (before == NULL) {
+            abort();
+        }
+        for (size_t i = 0; i < n; i++) {
+            (void)lease_table_find(table, command->expire.ids[i], &before[i]);
+        }
+    }
+    __real_state_machine_apply(machine, command, context, arena, out_outcome);
+    for (size_t i = 0; i < n; i++) {
+        struct lease_facts ignored;
+        if (before[i].id != 0 && !lease_table_find(table, before[i].id, &ignored)) {
+            after_expiry(node, &before[i]);
+        }
+    }
+    free(before);
+    if (out_outcome->status != STATUS_OK) {
+        return;
+    }
+    if (command->type == COMMAND_LEASE_GRANT) {
+        lease_touched(command->grant.id, command->grant.ttl_ms, node_now_us(node));
+    } else if (command->type == COMMAND_LEASE_REVOKE) {
+        lease_of(command->revoke.id)->is_gone = true;
+    }
+}
+
+/* Every node applies the same entry at the same place. */
+static struct {
+    uint64_t *hashes; /* by index */
+    size_t n;
+} history;
+
+static uint64_t hash_bytes(struct bytes bytes) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < bytes.size; i++) {
+        hash = (hash ^ bytes.data[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash | 1;
+}
+
+enum status __real_log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
+                                    struct reader *out_reader);
+enum status __wrap_log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
+                                    struct reader *out_reader);
+enum status __wrap_log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
+                                    struct reader *out_reader) {
+    enum status status = __real_log_entry_decode(entry, out_header, out_reader);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    while (history.n <= out_header->index) {
+        size_t n = history.n == 0 ? 4096 : history.n * 2;
+        history.hashes = realloc(history.hashes, n * sizeof *history.hashes);
+        if (history.hashes == NULL) {
+            abort();
+        }
+        memset(history.hashes + history.n, 0, (n - history.n) * sizeof *history.hashes);
+        history.n = n;
+    }
+    uint64_t hash = hash_bytes(entry);
+    uint64_t *known = &history.hashes[out_header->index];
+    if (*known != 0 && *known != hash) {
+        check_failed("agreement", "%s applies another entry at %llu than others did",
+                     node_current()->name, (unsigned long long)out_header->index);
+    }
+    *known = hash;
+    return status;
+}
+
+/* --- Equal replicas. --- */
+
+bool checks_nodes_are_level(void) {
+    uint64_t index = 0;
+    for (size_t i = 0; i < nodes_count(); i++) {
+        struct node *node = node_at(i);
+        if (!node->is_up || node->service == NULL) {
+            return false;
+        }
+        uint64_t applied = raft_last_applied(&node->service->raft);
+        if (i > 0 && applied != index) {
+            return false;
+        }
+        index = applied;
+    }
+    return true;
+}
+
+void checks_nodes_are_equal(void) {
+    struct buffer first;
+    buffer_init(&first);
+    for (size_t i = 0; i < nodes_count(); i++) {
+        struct snapshot_view *view = snapshot_view_open(service_state(node_at(i)->service));
+        struct buffer bytes;
+        buffer_init(&bytes);
+        snapshot_view_write(view, &bytes);
+        snapshot_view_close(view);
+        if (i == 0) {
+            first = bytes;
+            continue;
+        }
+        if (!bytes_equal(bytes_of(first.data, first.size), bytes_of(bytes.data, bytes.size))) {
+            check_failed("replicas", "%s and %s have applied the same log and differ",
+                         node_at(0)->name, node_at(i)->name);
+        }
+        buffer_clear(&bytes);
+    }
+    buffer_clear(&first);
+}

@@ -1,0 +1,49 @@
+/*
+ * What must always be true, and what the simulation looks at to tell. Clients report what they were
+ * told, link-time wrappers around a few functions of the product report what it does; nothing here
+ * changes what happens.
+ */
+#ifndef LEASED_SIM_CHECKS_H
+#define LEASED_SIM_CHECKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct node;
+
+/* Holders of locks give up this much of a TTL, in parts of a thousand, for clocks that run at
+ * different rates: theirs may be slow by a hundredth and the server's fast by one. */
+enum { DRIFT_ALLOWANCE_PERMILLE = 21 };
+
+/* --- Leases, by what their holder knows. --- */
+
+/* The holder was told that the lease stands; by its own clock, counted from when it asked, it may
+ * rely on it until then (true time). */
+void checks_lease_stands(int64_t id, int64_t ttl_ms, uint64_t until_us);
+/* The holder was told that there is no such lease. */
+void checks_lease_not_found(int64_t id);
+/* The holder ends it itself: whatever happens to it from now on is right. */
+void checks_lease_given_up(int64_t id);
+
+/* --- Locks. --- */
+
+enum { LOCKS_MAX = 4 };
+/* Who holds it by its own reckoning, until when (true time). `token`: the newest. */
+void checks_lock_held(size_t lock, size_t holder, uint64_t token, uint64_t until_us);
+void checks_lock_released(size_t lock, size_t holder);
+uint64_t checks_newest_token(size_t lock);
+void checks_token(size_t lock, uint64_t token, uint64_t newest_before);
+
+/* --- Ends. --- */
+
+/* From now on nothing is broken any more; leases must end in time. */
+void checks_healed(void);
+/* Once a second while leases should end in time however often the leader changes. */
+void checks_no_lease_is_late(unsigned percent_of_ttl, uint64_t slack_us);
+void checks_no_lease_is_left(void);
+/* Every node is up and has applied the same: are they equal? */
+bool checks_nodes_are_level(void);
+void checks_nodes_are_equal(void);
+
+#endif

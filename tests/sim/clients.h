@@ -1,0 +1,38 @@
+/*
+ * The simulated clients. Lockers take locks, hold them by leases that they renew, and judge by
+ * their own drifting clocks whether they still hold them; registers are written and read, and their
+ * history must be linearizable; watchers follow every key and must miss nothing.
+ */
+#ifndef LEASED_SIM_CLIENTS_H
+#define LEASED_SIM_CLIENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lockers_options {
+    size_t n;
+    size_t n_locks;
+    int64_t ttl_ms_min;
+    int64_t ttl_ms_max;
+    bool abandons; /* now and then somebody just stops to renew */
+};
+void lockers_start(const struct lockers_options *options);
+/* Everybody stops to renew and to ask. */
+void lockers_stop(void);
+
+void registers_start(size_t n_clients, size_t n_registers);
+void registers_stop(void);
+void registers_check(void);
+
+void watchers_start(size_t n);
+void watchers_stop(void);
+/* Whether they have got everything up to the end. */
+bool watchers_are_done(void);
+void watchers_check(void);
+
+/* A client's choice. */
+struct node;
+struct node *clients_choose_node(void);
+
+#endif

@@ -1,0 +1,150 @@
+#include "run.h"
+
+#include "call.h"
+#include "checks.h"
+#include "clients.h"
+#include "faults.h"
+#include "network.h"
+#include "node.h"
+#include "world.h"
+
+#include <raft.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    FAULTS_US = 35 * WORLD_SECOND,
+    /* From the end of all faults until every node must serve again. */
+    RECOVERY_US = 15 * WORLD_SECOND,
+    TTL_MS_MAX = 6000,
+    LATE_SLACK_US = 3 * WORLD_SECOND,
+    SETTLE_US = 10 * WORLD_SECOND
+};
+
+/* --- Does every node serve? --- */
+
+static bool serves[NODES_MAX];
+
+static void probe(void *data);
+
+static void probed(struct call *call) {
+    if (call->status == STATUS_OK) {
+        serves[call->node->index] = true;
+    } else {
+        world_at(world_now_us() + 100 * WORLD_MS, probe, call->node);
+    }
+}
+
+static void probe(void *data) {
+    struct node *node = data;
+    struct call *call = call_make(CALL_PUT);
+    snprintf(call->key, sizeof call->key, "probe%zu", node->index);
+    call->answered = probed;
+    call_send(call, node);
+}
+
+static void must_serve_again(void) {
+    for (size_t i = 0; i < nodes_count(); i++) {
+        probe(node_at(i));
+    }
+    uint64_t end_us = world_now_us() + RECOVERY_US;
+    for (bool is_done = false; !is_done;) {
+        world_run_until(world_now_us() + 100 * WORLD_MS);
+        is_done = true;
+        for (size_t i = 0; i < nodes_count(); i++) {
+            is_done &= serves[i];
+            if (!serves[i] && world_now_us() > end_us) {
+                check_failed("recovery", "%s serves nobody %.0f s after everything was mended",
+                             node_at(i)->name, (double)RECOVERY_US / WORLD_SECOND);
+            }
+        }
+    }
+}
+
+/* --- The whole. --- */
+
+static void set_up(const struct run_options *options, enum plan plan) {
+    static const struct {
+        uint32_t heartbeat_ms;
+        uint32_t election_ms;
+    } timeouts[] = {{100, 1000}, {50, 300}, {100, 500}};
+    size_t pace = random_below(3);
+    struct node_options nodes = {.n_nodes = options->n_nodes != 0 ? options->n_nodes
+                                            : random_chance(600)  ? 3
+                                                                  : 5,
+                                 .heartbeat_ms = timeouts[pace].heartbeat_ms,
+                                 .election_ms = timeouts[pace].election_ms,
+                                 /* Small, so that snapshots are taken and sent. */
+                                 .log_bytes_max =
+                                     random_chance(500) ? random_between(8, 64) * 1024 : 0,
+                                 .strict_reads = random_chance(100)};
+    struct network_options network = {.delay_us = random_between(50, 2000),
+                                      .worst_delay_us = random_between(2, 100) * WORLD_MS,
+                                      .repeat_permille = 20,
+                                      .is_hostile = random_chance(300)};
+    network_init(&network);
+    nodes_init(&nodes);
+    call_set_delays(random_between(100, 3000), random_between(5, 1500) * WORLD_MS);
+    trace("plan %s, %zu nodes, election %u ms%s", plan_name(plan), nodes.n_nodes, nodes.election_ms,
+          network.is_hostile ? ", a hostile network" : "");
+}
+
+static void start_clients(void) {
+    struct lockers_options lockers = {.n = random_between(2, 6),
+                                      .n_locks = random_between(1, 3),
+                                      .ttl_ms_min = random_chance(500) ? 1000 : 2000,
+                                      .ttl_ms_max = TTL_MS_MAX,
+                                      .abandons = random_chance(800)};
+    if (random_chance(300)) {
+        lockers.ttl_ms_max = lockers.ttl_ms_min;
+    }
+    lockers_start(&lockers);
+    registers_start(random_between(1, 4), random_between(1, 2));
+    watchers_start(random_between(1, 3));
+}
+
+/* Everything ends by itself, in time. */
+static void wind_down(void) {
+    lockers_stop();
+    registers_stop();
+    checks_healed();
+    uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
+    while (world_now_us() < end_us) {
+        world_run_until(world_now_us() + 500 * WORLD_MS);
+        checks_no_lease_is_late(103, LATE_SLACK_US);
+    }
+    watchers_stop();
+    end_us = world_now_us() + SETTLE_US;
+    while (!checks_nodes_are_level() || !watchers_are_done()) {
+        if (world_now_us() > end_us) {
+            check_failed("recovery", "nodes or watchers do not come to an end");
+        }
+        world_run_until(world_now_us() + 100 * WORLD_MS);
+    }
+    checks_no_lease_is_left();
+    checks_nodes_are_equal();
+    watchers_check();
+    registers_check();
+}
+
+void run(const struct run_options *options) {
+    world_init(options->seed, options->is_verbose);
+    world_catch_aborts();
+    enum plan plan =
+        (enum plan)(options->plan >= 0 ? (uint64_t)options->plan : random_below(PLAN_COUNT));
+    set_up(options, plan);
+    for (size_t i = 0; i < nodes_count(); i++) {
+        node_start(node_at(i));
+    }
+    start_clients();
+    faults_start(plan);
+    world_run_until(FAULTS_US);
+    faults_heal();
+    must_serve_again();
+    wind_down();
+    trace("%llu grants, %llu renewals, %llu puts, %llu gets",
+          (unsigned long long)calls_succeeded(CALL_GRANT),
+          (unsigned long long)calls_succeeded(CALL_RENEW),
+          (unsigned long long)calls_succeeded(CALL_PUT),
+          (unsigned long long)calls_succeeded(CALL_GET));
+}

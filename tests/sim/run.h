@@ -1,0 +1,19 @@
+/* One seed from its beginning to its end. */
+#ifndef LEASED_SIM_RUN_H
+#define LEASED_SIM_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct run_options {
+    uint64_t seed;
+    size_t n_nodes; /* 0: the seed decides */
+    int plan;       /* -1: the seed decides */
+    bool is_verbose;
+};
+
+/* Ends the process when a check fails. */
+void run(const struct run_options *options);
+
+#endif

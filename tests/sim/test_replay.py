@@ -1,0 +1,38 @@
+"""A seed must give the same run every time: a failure that cannot be replayed cannot be found."""
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(os.environ.get("LEASED_BUILD_ROOT", Path(__file__).resolve().parents[2] / "build"))
+SIM = ROOT / "lease-sim"
+
+
+def run(*arguments):
+    return subprocess.run([str(SIM), *arguments], stdout=subprocess.PIPE, text=True, timeout=120)
+
+
+@pytest.fixture(autouse=True)
+def built():
+    assert SIM.is_file(), f"{SIM} is not built"
+
+
+def test_a_seed_replays_bit_by_bit():
+    first = run("--seeds", "1-24", "--hash")
+    again = run("--seeds", "1-24", "--hash")
+    assert first.returncode == 0
+    assert first.stdout == again.stdout
+    hashes = [line.split()[2] for line in first.stdout.splitlines()[:-1]]
+    assert len(set(hashes)) == 24
+
+
+def test_the_trace_does_not_depend_on_being_printed():
+    quiet = run("--seed", "7", "--hash").stdout.splitlines()
+    verbose = run("--seed", "7", "--hash", "--verbose").stdout.splitlines()
+    assert quiet[0] in verbose
+
+
+def test_wrong_arguments_are_refused():
+    assert run("--nodes", "4").returncode == 2
+    assert run("--seeds", "x").returncode == 2

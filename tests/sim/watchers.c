@@ -1,0 +1,246 @@
+#include "clients.h"
+#include "node.h"
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WATCHERS_MAX = 4, REFUSE_PERMILLE = 50, WAY_US = 2 * WORLD_MS };
+
+/* One event as the client got it. */
+struct seen {
+    int64_t revision;
+    uint64_t hash; /* of key and value; 0 for the value of a deletion */
+};
+
+struct watch_client {
+    size_t number;
+    struct node *node;
+    uint64_t generation;
+    uint64_t attempt; /* what an earlier watch sends is of no interest */
+    bool is_attached;
+    int64_t next_revision; /* to be watched from */
+    struct seen *seen;
+    size_t n;
+    size_t capacity;
+    uint64_t last_us; /* a stream keeps its order */
+};
+
+/* A watch on a node. */
+struct watch {
+    struct watch_client *client;
+    struct node *node;
+    uint64_t generation;
+    uint64_t attempt;
+    struct watcher *watcher;
+    bool is_resuming;
+};
+
+/* A batch on its way to the client. */
+struct batch {
+    struct watch_client *client;
+    uint64_t attempt;
+    int64_t revision;
+    size_t n;
+    struct seen events[];
+};
+
+static struct watch_client clients[WATCHERS_MAX];
+static size_t n_clients;
+static bool is_stopped;
+
+static uint64_t hash_record(const struct record *record) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < (size_t)record->key_size + record->value_size; i++) {
+        hash = (hash ^ record->bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash * 2 + record_is_tombstone(record);
+}
+
+static void batch_arrives(void *data) {
+    struct batch *batch = data;
+    struct watch_client *client = batch->client;
+    if (client->attempt != batch->attempt) {
+        free(batch);
+        return;
+    }
+    for (size_t i = 0; i < batch->n; i++) {
+        if (batch->events[i].revision < client->next_revision) {
+            check_failed("watch", "watcher %zu got revision %lld again, or out of order",
+                         client->number, (long long)batch->events[i].revision);
+        }
+        if (client->n == client->capacity) {
+            client->capacity = client->capacity == 0 ? 1024 : client->capacity * 2;
+            client->seen = realloc(client->seen, client->capacity * sizeof *client->seen);
+            if (client->seen == NULL) {
+                abort();
+            }
+        }
+        client->seen[client->n++] = batch->events[i];
+    }
+    client->next_revision = batch->revision + 1;
+    free(batch);
+}
+
+/* --- At the node. --- */
+
+static void resume_read(struct node *node, void *data) {
+    struct watch *watch = data;
+    watch->is_resuming = false;
+    if (watch->client->attempt == watch->attempt) {
+        watch_hub_resume(state_machine_watches(service_state(node->service)), watch->watcher);
+    }
+}
+
+static void resume(void *data) {
+    struct watch *watch = data;
+    if (watch->node->is_up && watch->node->generation == watch->generation) {
+        node_deliver(watch->node, resume_read, NULL, watch);
+    }
+}
+
+static bool deliver(void *data, const struct watch_batch *events) {
+    struct watch *watch = data;
+    struct watch_client *client = watch->client;
+    if (random_chance(REFUSE_PERMILLE)) {
+        if (!watch->is_resuming) {
+            watch->is_resuming = true;
+            world_at(node_now_us(watch->node) + random_below(WORLD_SECOND), resume, watch);
+        }
+        return false;
+    }
+    struct batch *batch = malloc(sizeof *batch + events->n_events * sizeof batch->events[0]);
+    if (batch == NULL) {
+        abort();
+    }
+    batch->client = client;
+    batch->attempt = watch->attempt;
+    batch->revision = events->revision;
+    batch->n = events->n_events;
+    for (size_t i = 0; i < events->n_events; i++) {
+        batch->events[i] = (struct seen){.revision = events->events[i]->mod_revision,
+                                         .hash = hash_record(events->events[i])};
+    }
+    uint64_t time_us = node_now_us(watch->node) + random_delay(WAY_US, 100 * WORLD_MS);
+    client->last_us = time_us > client->last_us ? time_us : client->last_us + 1;
+    world_at(client->last_us, batch_arrives, batch);
+    return true;
+}
+
+static void compacted(void *data, int64_t revision) {
+    const struct watch *watch = data;
+    check_failed("watch", "watcher %zu was told that %lld is compacted, which nobody did",
+                 watch->client->number, (long long)revision);
+}
+
+static const struct watcher_callbacks callbacks = {.deliver = deliver, .compacted = compacted};
+
+static void attach_read(struct node *node, void *data) {
+    struct watch *watch = data;
+    struct watch_client *client = watch->client;
+    if (client->attempt != watch->attempt) {
+        return;
+    }
+    static const uint8_t zero[1];
+    struct watcher_options options = {.key = bytes_of(zero, 1),
+                                      .range_end = bytes_of(zero, 1),
+                                      .start_revision = client->next_revision,
+                                      .callbacks = &callbacks,
+                                      .data = watch};
+    watch->watcher = watch_hub_add(state_machine_watches(service_state(node->service)), &options);
+    client->is_attached = true;
+}
+
+static void detach_read(struct node *node, void *data) {
+    struct watch *watch = data;
+    watch_hub_remove(state_machine_watches(service_state(node->service)), watch->watcher);
+}
+
+/* --- At the client. --- */
+
+static struct watch *watch_of[WATCHERS_MAX];
+
+static void attach(struct watch_client *client) {
+    struct watch *before = watch_of[client->number];
+    if (before != NULL && before->watcher != NULL && before->node->is_up &&
+        before->node->generation == before->generation) {
+        node_deliver(before->node, detach_read, NULL, before);
+    }
+    client->attempt++;
+    client->is_attached = false;
+    struct node *node = clients_choose_node();
+    if (!node->is_up || node->service == NULL) {
+        watch_of[client->number] = NULL;
+        return;
+    }
+    struct watch *watch = calloc(1, sizeof *watch);
+    if (watch == NULL) {
+        abort();
+    }
+    *watch = (struct watch){
+        .client = client, .node = node, .generation = node->generation, .attempt = client->attempt};
+    client->node = node;
+    client->generation = node->generation;
+    watch_of[client->number] = watch;
+    node_deliver(node, attach_read, NULL, watch);
+}
+
+static void look_after(void *data) {
+    struct watch_client *client = data;
+    bool is_lost = watch_of[client->number] == NULL || !client->node->is_up ||
+                   client->node->generation != client->generation;
+    if (!is_stopped && (is_lost || random_chance(30))) {
+        attach(client);
+    } else if (is_lost) {
+        attach(client);
+    }
+    world_at(world_now_us() + random_between(50, 500) * WORLD_MS, look_after, client);
+}
+
+void watchers_start(size_t n) {
+    n_clients = n;
+    for (size_t i = 0; i < n; i++) {
+        clients[i] = (struct watch_client){.number = i, .next_revision = 1};
+        world_at(random_below(WORLD_SECOND), look_after, &clients[i]);
+    }
+}
+
+void watchers_stop(void) {
+    is_stopped = true;
+}
+
+/* --- The check: against the history of a node, which keeps everything. --- */
+
+static const struct key_store *keys_of_first(void) {
+    return state_machine_keys(service_state(node_at(0)->service));
+}
+
+bool watchers_are_done(void) {
+    for (size_t i = 0; i < n_clients; i++) {
+        if (clients[i].next_revision <= key_store_revision(keys_of_first())) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void watchers_check(void) {
+    const struct key_store *keys = keys_of_first();
+    for (size_t i = 0; i < n_clients; i++) {
+        const struct watch_client *client = &clients[i];
+        size_t n = 0;
+        for (uint64_t at = key_store_history_seek(keys, 1); at < key_store_history_end(keys);
+             at++) {
+            const struct record *record = key_store_history_at(keys, at);
+            if (n == client->n || client->seen[n].revision != record->mod_revision ||
+                client->seen[n].hash != hash_record(record)) {
+                check_failed("watch", "watcher %zu missed something at revision %lld", i,
+                             (long long)record->mod_revision);
+            }
+            n++;
+        }
+        if (n != client->n) {
+            check_failed("watch", "watcher %zu got %zu events, %zu happened", i, client->n, n);
+        }
+    }
+}
