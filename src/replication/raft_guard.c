@@ -26,6 +26,25 @@ static void cut_before_change(struct raft_guard *guard, struct raft_append_entri
     }
 }
 
+/* A rejection that comes late must not lead the leader back behind what the follower is known to
+ * have: from there it would send what the follower's snapshot covers, and the follower would put it
+ * at the end of its log. */
+static bool admit_result(const struct raft *raft, const struct raft_message *message,
+                         struct raft_append_entries_result *result) {
+    raft_index match = 0;
+    if (result->rejected == 0 || result->term != raft_current_term(raft) ||
+        raft_match_index(raft, message->server_id, &match) != 0) {
+        return true;
+    }
+    if (result->rejected <= match) {
+        return false;
+    }
+    if (result->last_log_index < match) {
+        result->last_log_index = match;
+    }
+    return true;
+}
+
 bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
     if (message->type == RAFT_APPEND_ENTRIES) {
         struct raft_append_entries *append = &message->append_entries;
@@ -57,23 +76,59 @@ bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
     if (message->type == RAFT_REQUEST_VOTE && !raft_votes_admit(guard, message)) {
         return false;
     }
+    const struct raft *raft = guard->io.data;
+    if (message->type == RAFT_REQUEST_VOTE_RESULT && raft != NULL &&
+        raft->state != RAFT_CANDIDATE) {
+        guard->results_dropped++;
+        return false;
+    }
+    if (message->type == RAFT_APPEND_ENTRIES_RESULT && raft != NULL &&
+        !admit_result(raft, message, &message->append_entries_result)) {
+        guard->results_dropped++;
+        return false;
+    }
     if (message->type == RAFT_TIMEOUT_NOW) {
         guard->transfer_term = message->timeout_now.term + 1;
     }
     return true;
 }
 
+/* What raft meant to say, and does not when the leader's first entry was asked for, or a snapshot:
+ * no. An index that nobody waits for is ignored; the term is what counts. */
+static int send_refusal(struct raft_guard *guard, struct raft_io_send *request,
+                        const struct raft_message *message, raft_io_send_cb done) {
+    struct raft_message refusal = *message;
+    struct raft_append_entries_result *result = &refusal.append_entries_result;
+    if (result->rejected == 0) {
+        result->rejected = 1;
+    }
+    result->last_log_index = result->rejected - 1;
+    return guard->send(&guard->io, request, &refusal, done);
+}
+
 static int guard_send(struct raft_io *io, struct raft_io_send *request,
                       const struct raft_message *message, raft_io_send_cb done) {
     struct raft_guard *guard = guard_of(io);
+    if (message->type == RAFT_APPEND_ENTRIES_RESULT && guard->is_refusing) {
+        return send_refusal(guard, request, message, done);
+    }
     return message->type == RAFT_REQUEST_VOTE ? raft_votes_send(guard, request, message, done)
                                               : guard->send(io, request, message, done);
+}
+
+static bool is_of_old_term(const struct raft_message *message, const struct raft *raft) {
+    raft_term term = message->type == RAFT_APPEND_ENTRIES     ? message->append_entries.term
+                     : message->type == RAFT_INSTALL_SNAPSHOT ? message->install_snapshot.term
+                                                              : 0;
+    return term != 0 && raft != NULL && term < raft_current_term(raft);
 }
 
 static void guard_recv(struct raft_io *io, struct raft_message *message) {
     struct raft_guard *guard = guard_of(io);
     if (raft_guard_admit(guard, message)) {
+        guard->is_refusing = is_of_old_term(message, io->data);
         guard->recv(io, message);
+        guard->is_refusing = false;
     }
 }
 
@@ -185,14 +240,19 @@ static void guard_failed(struct raft_guard *guard, const char *what, int status)
 static int guard_set_term(struct raft_io *io, raft_term term) {
     struct raft_guard *guard = guard_of(io);
     int rv = guard->set_term(io, term);
-    guard_failed(guard, "writing the term", rv);
+    if (rv != 0) {
+        /* Also while closing: raft has no way back from here. */
+        guard->callbacks->failed(guard->data, "writing the term", rv);
+    }
     return rv;
 }
 
 static int guard_set_vote(struct raft_io *io, raft_id id) {
     struct raft_guard *guard = guard_of(io);
     int rv = guard->set_vote(io, id);
-    guard_failed(guard, "writing the vote", rv);
+    if (rv != 0) {
+        guard->callbacks->failed(guard->data, "writing the vote", rv);
+    }
     return rv;
 }
 

@@ -10,6 +10,14 @@
  *  - A term or a vote that could not be written ends in an assertion, or, in a libraft built
  * without them, is taken for written when it is asked for again: a restarted node could vote twice.
  * It is reported.
+ *  - Who refuses entries or a snapshot of an older term answers with an index that was never set,
+ * and a snapshot as if it had been taken: should the sender lead again by then, it would count what
+ *    nobody has. The answer is made the refusal that it is.
+ *  - A rejection that comes late leads a leader back behind what the follower has, at last to the
+ *    first entry, which a follower with a snapshot puts at the end of its log: it is dropped.
+ *  - Who gets the result of a vote looks into the state of a candidate before it looks whether it
+ * is one. By what happens to lie there, a pre-vote that comes late ends the term of a leader or of
+ * its followers. Who is no candidate any more gets no results.
  *  - A voter that promised the leader not to vote (leader_lease.h) neither gives a vote nor asks
  * for one: RequestVote messages of either direction are held while the promise stands, and dropped
  * when that lasts. Dropped at once, a candidate that was a moment early would wait for another
@@ -72,12 +80,14 @@ struct raft_guard {
     bool closing;    /* errors are expected then */
     bool is_storing; /* a snapshot is being serialised or written */
     bool is_serialising;
+    bool is_refusing;            /* what raft is being given is of an older term */
     size_t n_appends;            /* writes to the log under way */
     uint64_t append_progress_ms; /* when the first of them began, or the last one before ended */
     uint64_t clamped;            /* how often each guard was needed */
     uint64_t cut;
     uint64_t dropped;
     uint64_t votes_dropped;
+    uint64_t results_dropped;
     raft_term transfer_term; /* the one term for which a leader told this node to stand; 0: none */
     uint64_t heard_ms;       /* when raft last heard from a leader */
     uint64_t hold_ms;        /* for how long a request for a vote may wait */

@@ -15,7 +15,8 @@ struct lease {
     int64_t id;
     int64_t ttl_ms;
     uint64_t until_us;   /* the holder relies on it until then */
-    uint64_t touched_us; /* when a leader last began to count it */
+    uint64_t touched_us; /* when a leader last began to count it; 0: never */
+    uint64_t given_us;   /* the same, not counting renewals that the log has yet to confirm */
     uint64_t ended_us;   /* by expiry; 0: not that we know */
     bool is_gone;
     bool is_given_up;
@@ -74,16 +75,73 @@ void checks_lease_given_up(int64_t id) {
     lease_of(id)->is_given_up = true;
 }
 
-static void lease_touched(int64_t id, int64_t ttl_ms, uint64_t at_us) {
+static void lease_touched(int64_t id, int64_t ttl_ms, uint64_t at_us, bool is_given) {
     struct lease *lease = lease_of(id);
     lease->ttl_ms = ttl_ms;
     if (lease->touched_us < at_us) {
         lease->touched_us = at_us;
     }
+    /* The process may have been stopped since it looked whether it may: counted from before. */
+    if (is_given && lease->given_us < world_now_us()) {
+        lease->given_us = world_now_us();
+    }
+}
+
+/* --- When there was a leader. --- */
+
+enum { GAPS_MAX = 4096 };
+static struct {
+    uint64_t from_us;
+    uint64_t to_us; /* UINT64_MAX: it goes on */
+} gaps[GAPS_MAX] = {{0, UINT64_MAX}};
+static size_t n_gaps = 1;
+
+void checks_presence(void) {
+    bool is_led = false;
+    for (size_t i = 0; i < nodes_count(); i++) {
+        is_led = is_led || node_is_leader(node_at(i));
+    }
+    bool was_led = gaps[n_gaps - 1].to_us != UINT64_MAX;
+    if (is_led && !was_led) {
+        gaps[n_gaps - 1].to_us = world_now_us();
+    } else if (!is_led && was_led && n_gaps < GAPS_MAX) {
+        gaps[n_gaps].from_us = world_now_us();
+        gaps[n_gaps++].to_us = UINT64_MAX;
+    }
+}
+
+/* How long nobody led between the two, leaving out what is no longer than `patience_us`. */
+static uint64_t unled_us(uint64_t from_us, uint64_t to_us, uint64_t patience_us) {
+    uint64_t sum_us = 0;
+    for (size_t i = 0; i < n_gaps; i++) {
+        uint64_t start_us = gaps[i].from_us > from_us ? gaps[i].from_us : from_us;
+        uint64_t end_us = gaps[i].to_us < to_us ? gaps[i].to_us : to_us;
+        if (start_us < end_us && end_us - start_us > patience_us) {
+            sum_us += end_us - start_us - patience_us;
+        }
+    }
+    return sum_us;
+}
+
+/* Safety rule 9: while nobody could renew, leases do not run out. An election is short and may
+ * count; of an outage three election timeouts may. */
+static void look_whether_led(const struct lease *lease) {
+    uint64_t patience_us = (uint64_t)nodes_election_ms() * 3 * 1020 + 100 * WORLD_MS;
+    uint64_t passed_us = lease->ended_us - lease->given_us;
+    uint64_t unable_us = unled_us(lease->given_us, lease->ended_us, patience_us);
+    if (passed_us < unable_us + (uint64_t)lease->ttl_ms * 980) {
+        check_failed("no quorum",
+                     "lease %llx of %lld ms, counted since %.3f s, expired at %.3f s, though there "
+                     "was no leader for %.3f s",
+                     (unsigned long long)lease->id, (long long)lease->ttl_ms,
+                     (double)lease->given_us / WORLD_SECOND, (double)lease->ended_us / WORLD_SECOND,
+                     (double)unled_us(lease->given_us, lease->ended_us, 0) / WORLD_SECOND);
+    }
 }
 
 static void lease_expired(void *data) {
     look_whether_early(data);
+    look_whether_led(data);
 }
 
 void checks_healed(void) {
@@ -94,7 +152,8 @@ void checks_no_lease_is_late(unsigned percent_of_ttl, uint64_t slack_us) {
     for (size_t i = 0; i < LEASE_BUCKETS; i++) {
         for (const struct lease *lease = leases[i]; lease != NULL; lease = lease->next) {
             uint64_t since_us = lease->touched_us > healed_us ? lease->touched_us : healed_us;
-            uint64_t allowed_us = (uint64_t)lease->ttl_ms * 10 * percent_of_ttl + slack_us;
+            uint64_t allowed_us = (uint64_t)lease->ttl_ms * 10 * percent_of_ttl + slack_us +
+                                  unled_us(since_us, world_now_us(), 0);
             if (!lease->is_gone && lease->ttl_ms != 0 && world_now_us() > since_us + allowed_us) {
                 check_failed("late",
                              "lease %llx of %lld ms has not been renewed since %.3f s and "
@@ -176,42 +235,9 @@ enum status __wrap_lease_table_renew(struct lease_table *table, int64_t id, uint
                                      int64_t *out_ttl_ms, bool *out_checkpointed) {
     enum status status = __real_lease_table_renew(table, id, now_ms, out_ttl_ms, out_checkpointed);
     if (status == STATUS_OK) {
-        lease_touched(id, *out_ttl_ms, node_now_us(node_current()));
+        lease_touched(id, *out_ttl_ms, node_now_us(node_current()), !*out_checkpointed);
     }
     return status;
-}
-
-/* While nobody could renew, leases do not run out (safety rule 9), and a new leader gives every
- * lease its time (rule 5). */
-static void look_at_authority(const struct node *node, const struct lease_facts *facts) {
-    int64_t allowed_ms = facts->checkpoint_ms > 0 && facts->checkpoint_ms < facts->ttl_ms
-                             ? facts->checkpoint_ms
-                             : facts->ttl_ms;
-    uint64_t least_us = (uint64_t)allowed_ms * 985;
-    if (node_now_us(node) < node->authority_since_us + least_us) {
-        check_failed("no quorum",
-                     "lease %llx of %lld ms (checkpoint %lld ms) expires on %s, which may renew "
-                     "only since %.3f s",
-                     (unsigned long long)facts->id, (long long)facts->ttl_ms,
-                     (long long)facts->checkpoint_ms, node->name,
-                     (double)node->authority_since_us / WORLD_SECOND);
-    }
-}
-
-size_t __real_lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
-                                       size_t capacity);
-size_t __wrap_lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
-                                       size_t capacity);
-size_t __wrap_lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
-                                       size_t capacity) {
-    size_t n = __real_lease_table_take_expired(table, now_ms, out_ids, capacity);
-    for (size_t i = 0; i < n; i++) {
-        struct lease_facts facts;
-        if (lease_table_find(table, out_ids[i], &facts)) {
-            look_at_authority(node_current(), &facts);
-        }
-    }
-    return n;
 }
 
 static void after_expiry(struct node *node, const struct lease_facts *facts) {
@@ -258,8 +284,8 @@ void __wrap_state_machine_apply(struct state_machine *machine, const struct comm
     if (out_outcome->status != STATUS_OK) {
         return;
     }
-    if (command->type == COMMAND_LEASE_GRANT) {
-        lease_touched(command->grant.id, command->grant.ttl_ms, node_now_us(node));
+    if (command->type == COMMAND_LEASE_GRANT && lease_of(command->grant.id)->touched_us == 0) {
+        lease_touched(command->grant.id, command->grant.ttl_ms, node_now_us(node), true);
     } else if (command->type == COMMAND_LEASE_REVOKE) {
         lease_of(command->revoke.id)->is_gone = true;
     }

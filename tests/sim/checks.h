@@ -37,6 +37,9 @@ void checks_token(size_t lock, uint64_t token, uint64_t newest_before);
 
 /* --- Ends. --- */
 
+/* A node became leader or ceased to be: to be called whenever that may be. */
+void checks_presence(void);
+
 /* From now on nothing is broken any more; leases must end in time. */
 void checks_healed(void);
 /* Once a second while leases should end in time however often the leader changes. */

@@ -186,7 +186,21 @@ static struct raft_packet *raft_packet_make(struct node *from, struct node *to,
     return packet;
 }
 
+static void trace_vote(const struct node *from, const struct node *to,
+                       const struct raft_message *message) {
+    if (message->type == RAFT_REQUEST_VOTE) {
+        trace("%s asks %s for a %svote in term %llu", from->name, to->name,
+              message->request_vote.pre_vote ? "pre-" : "", message->request_vote.term);
+    } else if (message->type == RAFT_REQUEST_VOTE_RESULT) {
+        trace("%s gives %s %s %svote in term %llu", from->name, to->name,
+              message->request_vote_result.vote_granted ? "its" : "no",
+              message->request_vote_result.pre_vote ? "pre-" : "",
+              message->request_vote_result.term);
+    }
+}
+
 void network_send_raft(struct node *from, struct node *to, const struct raft_message *message) {
+    trace_vote(from, to, message);
     struct network_channel *channel = &directions[from->index][to->index].raft;
     if (!the_options.is_hostile) {
         network_send(channel, node_now_us(from), raft_packet_arrive, raft_packet_lose,

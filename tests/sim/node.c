@@ -1,5 +1,6 @@
 #include "node.h"
 
+#include "checks.h"
 #include "loop_sim.h"
 #include "raft_io_sim.h"
 #include "replication/replication.h"
@@ -58,6 +59,10 @@ void nodes_init(const struct node_options *options) {
         members[i] = (struct replication_member){
             .id = node->id, .name = node->name, .address = node->address, .peer_urls = urls};
     }
+}
+
+uint32_t nodes_election_ms(void) {
+    return the_options.election_ms;
 }
 
 size_t nodes_count(void) {
@@ -217,10 +222,9 @@ static void plan_next(struct node *node) {
     }
 }
 
-static void note_authority(struct node *node, uint64_t since_us) {
+static void note_authority(struct node *node) {
     bool is_authority = node_is_authority(node);
     if (is_authority && !node->was_authority) {
-        node->authority_since_us = since_us;
         trace("%s has authority in term %llu", node->name,
               (unsigned long long)raft_current_term(&node->service->raft));
     }
@@ -276,12 +280,13 @@ static void node_turn(void *data) {
     if (setjmp(node->death) == 0) {
         run_turn(node);
         if (node->is_up) {
-            note_authority(node, world_now_us());
+            note_authority(node);
         }
     } else {
         node_crash(node, false);
     }
     leave(node);
+    checks_presence();
     if (node->is_up) {
         plan_next(node);
     }
@@ -356,7 +361,6 @@ void node_start(struct node *node) {
     node->n_arrived = 0;
     node->n_read = 0;
     node->stall_us = 0;
-    node->n_applied = 0;
     node->wake_us = UINT64_MAX;
     node->free_us = world_now_us();
     node->handles = loop_sim_create();
@@ -398,6 +402,7 @@ static void node_end(struct node *node) {
     node->generation++;
     node->wake_us = UINT64_MAX;
     drop_items(node);
+    checks_presence();
 }
 
 static void crash_late(void *data) {

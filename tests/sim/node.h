@@ -61,8 +61,6 @@ struct node {
 
     /* What checks know about it. */
     bool was_authority;
-    uint64_t authority_since_us;
-    uint64_t n_applied; /* raft index of the last applied entry, as told by the check on applying */
 };
 
 struct node_options {
@@ -75,6 +73,7 @@ struct node_options {
 
 void nodes_init(const struct node_options *options);
 size_t nodes_count(void);
+uint32_t nodes_election_ms(void);
 struct node *node_at(size_t index);
 struct node *node_by_id(uint64_t id);
 struct node *node_of_loop(const uv_loop_t *loop);

@@ -541,6 +541,21 @@ void raft_uv_set_auto_recovery(struct raft_io *io, bool flag) {
     assert(!flag);
 }
 
+void raft_uv_set_block_size(struct raft_io *io, size_t size) {
+    (void)io;
+    (void)size;
+}
+
+void raft_uv_set_segment_size(struct raft_io *io, size_t size) {
+    (void)io;
+    (void)size;
+}
+
+void raft_uv_set_tracer(struct raft_io *io, struct raft_tracer *tracer) {
+    (void)io;
+    (void)tracer;
+}
+
 void raft_uv_set_disk_retry(struct raft_io *io, unsigned ms) {
     (void)io;
     (void)ms;

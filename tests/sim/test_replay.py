@@ -33,6 +33,15 @@ def test_the_trace_does_not_depend_on_being_printed():
     assert quiet[0] in verbose
 
 
+def test_nothing_real_is_called():
+    """What is not simulated would come from the real libraries, and write into our stand-ins."""
+    symbols = subprocess.run(["nm", "--undefined-only", "--format=posix", str(SIM)],
+                             stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
+    names = [line.split()[0].split("@")[0] for line in symbols if line]
+    assert "raft_step" not in names and "raft_start" in names
+    assert [name for name in names if name.startswith(("uv_", "raft_uv_"))] == []
+
+
 def test_wrong_arguments_are_refused():
     assert run("--nodes", "4").returncode == 2
     assert run("--seeds", "x").returncode == 2

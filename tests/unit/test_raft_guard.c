@@ -410,6 +410,49 @@ static void a_snapshot_is_dropped_while_one_is_being_stored(void **state) {
     release(&message);
 }
 
+/* --- Refusals. --- */
+
+static void raft_recv_refuses(struct raft_io *io, struct raft_message *message) {
+    struct raft_io_send request = {0};
+    struct raft_message answer = {.type = RAFT_APPEND_ENTRIES_RESULT, .server_id = OTHER};
+    answer.append_entries_result.rejected =
+        message->type == RAFT_APPEND_ENTRIES ? message->append_entries.prev_log_index : 0;
+    answer.append_entries_result.last_log_index = 12345; /* whatever lay there */
+    assert_int_equal(fake.io->send(fake.io, &request, &answer, raft_send_done), 0);
+}
+
+/* libraft leaves the index unset, and answers a snapshot as if it had taken it. */
+static void what_is_of_an_older_term_is_refused_in_plain_words(void **state) {
+    static struct raft raft;
+    raft.current_term = 5;
+    fake.io->data = &raft;
+    assert_int_equal(fake.io->start(fake.io, 50, raft_tick, raft_recv_refuses), 0);
+    const struct raft_append_entries_result *sent = &fake.sent.append_entries_result;
+
+    struct raft_message message = append_entries(10, 0, 0);
+    message.append_entries.term = 4;
+    fake.recv(fake.io, &message);
+    assert_int_equal(sent->rejected, 10);
+    assert_int_equal(sent->last_log_index, 9);
+    message.append_entries.prev_log_index = 0;
+    fake.recv(fake.io, &message);
+    assert_int_equal(sent->rejected, 1);
+    assert_int_equal(sent->last_log_index, 0);
+    message = install_snapshot();
+    message.install_snapshot.term = 4;
+    fake.recv(fake.io, &message);
+    release(&message);
+    assert_int_equal(sent->rejected, 1);
+    assert_int_equal(sent->last_log_index, 0);
+
+    /* What is of this term is raft's own business. */
+    message = append_entries(10, 0, 0);
+    message.append_entries.term = 5;
+    fake.recv(fake.io, &message);
+    assert_int_equal(sent->last_log_index, 12345);
+    assert_int_equal(fake.n_sent, 4);
+}
+
 /* --- Votes. --- */
 
 static struct raft_message request_vote(raft_term term, bool is_transfer) {
@@ -627,6 +670,23 @@ static void without_anybody_to_ask_votes_pass(void **state) {
     assert_int_equal(fake.n_sent, 1);
 }
 
+/* libraft looks for a flag of the candidate where the leader has a pointer, and may take a late
+ * pre-vote of the next term for a newer term. */
+static void only_a_candidate_gets_results(void **state) {
+    static struct raft raft;
+    fake.io->data = &raft;
+    struct raft_message result = {.type = RAFT_REQUEST_VOTE_RESULT, .server_id = OTHER};
+    raft.state = RAFT_LEADER;
+    fake.recv(fake.io, &result);
+    raft.state = RAFT_FOLLOWER;
+    fake.recv(fake.io, &result);
+    assert_int_equal(fake.n_received, 0);
+    assert_int_equal(fake.guard.results_dropped, 2);
+    raft.state = RAFT_CANDIDATE;
+    fake.recv(fake.io, &result);
+    assert_int_equal(fake.n_received, 1);
+}
+
 /* --- Commits told at once. --- */
 
 static const struct raft_guard_commit a_commit = {
@@ -726,6 +786,9 @@ static void a_term_or_vote_that_cannot_be_written_is_told_to_us(void **state) {
     assert_int_equal(fake.n_failed, 2);
     assert_int_equal(fake.failed_status, RAFT_NOSPACE);
     assert_string_equal(fake.failed_what, "writing the term");
+    fake.guard.closing = true;
+    assert_int_equal(fake.io->set_term(fake.io, 9), RAFT_NOSPACE);
+    assert_int_equal(fake.n_failed, 3);
 }
 
 /* --- Snapshots. --- */
@@ -848,16 +911,21 @@ int main(void) {
         GUARD_TEST(a_commit_index_within_the_entries_is_left_alone),
         GUARD_TEST(messages_reach_raft_through_the_guard),
         GUARD_TEST(a_snapshot_is_dropped_while_one_is_being_stored),
+        GUARD_TEST(what_is_of_an_older_term_is_refused_in_plain_words),
         VOTER_TEST(nobody_is_voted_for_while_a_promise_stands),
         VOTER_TEST(a_promise_holds_nothing_up_but_votes),
         VOTER_TEST(nobody_is_asked_for_a_vote_while_a_promise_stands),
         VOTER_TEST(a_dropped_send_ends_later_and_once),
         VOTER_TEST(a_dropped_send_may_be_answered_by_another),
         VOTER_TEST(who_was_told_to_lead_may_ask),
+<<<<<<< HEAD
         VOTER_TEST(a_request_for_a_vote_waits_for_the_end_of_a_promise),
         VOTER_TEST(a_question_for_votes_waits_for_the_end_of_our_own_promise),
         VOTER_TEST(who_has_heard_of_no_leader_for_a_timeout_votes_at_once),
         GUARD_TEST(a_knock_is_sent_and_never_received),
+=======
+        VOTER_TEST(only_a_candidate_gets_results),
+>>>>>>> 73ba7ac (replication: four more guards against libraft; tests: the simulation follows checkpoints)
         VOTER_TEST(the_mark_of_a_transfer_frees_nobody),
         VOTER_TEST(a_transfer_is_good_for_one_term),
         GUARD_TEST(without_anybody_to_ask_votes_pass),
