@@ -107,7 +107,7 @@ static void dialled(void *data) {
     bool is_reached = other != NULL && is_alive(other) && link->to->free_us <= world_now_us() &&
                       !network_is_cut(peers->node->index, link->to->index) &&
                       !network_is_cut(link->to->index, peers->node->index) &&
-                      other->callbacks->is_member(other->data, peers->node->id);
+                      other->callbacks->admit(other->data, peers->node->id) == PEER_WELCOME;
     if (!is_reached) {
         link->state = LINK_CLOSED;
         return;
@@ -287,6 +287,10 @@ void peers_remove_member(struct peers *peers, uint64_t id) {
         peers->links[to->index].state = LINK_CLOSED;
         peers->links[to->index].channel.epoch++;
     }
+}
+
+void peers_check_visitors(struct peers *peers) {
+    (void)peers; /* membership does not change here */
 }
 
 static void closed_read(struct node *node, void *data) {

@@ -676,6 +676,7 @@ static void only_a_candidate_gets_results(void **state) {
     static struct raft raft;
     fake.io->data = &raft;
     struct raft_message result = {.type = RAFT_REQUEST_VOTE_RESULT, .server_id = OTHER};
+    result.request_vote_result.term = 6;
     raft.state = RAFT_LEADER;
     fake.recv(fake.io, &result);
     raft.state = RAFT_FOLLOWER;
@@ -918,14 +919,11 @@ int main(void) {
         VOTER_TEST(a_dropped_send_ends_later_and_once),
         VOTER_TEST(a_dropped_send_may_be_answered_by_another),
         VOTER_TEST(who_was_told_to_lead_may_ask),
-<<<<<<< HEAD
         VOTER_TEST(a_request_for_a_vote_waits_for_the_end_of_a_promise),
         VOTER_TEST(a_question_for_votes_waits_for_the_end_of_our_own_promise),
         VOTER_TEST(who_has_heard_of_no_leader_for_a_timeout_votes_at_once),
         GUARD_TEST(a_knock_is_sent_and_never_received),
-=======
         VOTER_TEST(only_a_candidate_gets_results),
->>>>>>> 73ba7ac (replication: four more guards against libraft; tests: the simulation follows checkpoints)
         VOTER_TEST(the_mark_of_a_transfer_frees_nobody),
         VOTER_TEST(a_transfer_is_good_for_one_term),
         GUARD_TEST(without_anybody_to_ask_votes_pass),
