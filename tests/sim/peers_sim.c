@@ -94,7 +94,9 @@ static void opened_read(struct node *node, void *data) {
     link->state = LINK_OPEN;
     link->channel.epoch++;
     link->break_us = random_between(BREAK_US_MIN, BREAK_US_MAX);
-    link->peers->callbacks->link_opened(link->peers->data, link->to->id);
+    if (link->peers->callbacks->link_opened != NULL) {
+        link->peers->callbacks->link_opened(link->peers->data, link->to->id);
+    }
 }
 
 static void dialled(void *data) {
