@@ -141,6 +141,8 @@ static void write_etcd_names(struct buffer *buffer, const struct service_info *i
                      info->leader_id != 0);
     prometheus_gauge(buffer, "etcd_server_is_leader", "1 on the leader.",
                      info->leader_id == info->member_id);
+    prometheus_gauge(buffer, "etcd_server_is_learner", "1 on a member that does not vote (yet).",
+                     info->is_learner);
     prometheus_gauge(buffer, "etcd_server_proposals_applied_total", "The newest entry applied.",
                      info->applied_index);
     prometheus_gauge(buffer, "etcd_server_quota_backend_bytes", "The quota of the key store.",

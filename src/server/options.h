@@ -81,6 +81,9 @@ struct options {
     /* From --initial-cluster, in its order; none: this member alone. */
     size_t n_members;
     struct options_member members[OPTIONS_MEMBERS_MAX];
+    /* It has other URLs for this member than are advertised: an error at the first start; a member
+     * that has moved since may leave it as it was. */
+    bool is_named_otherwise;
     bool strict_reads;
     bool is_compacting_by_revision;
     uint64_t auto_compaction_revisions;    /* 0: off */

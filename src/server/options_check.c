@@ -209,12 +209,9 @@ static enum status check_initial_cluster(struct options *options, char *out_erro
     }
     if (options->initial_advertise_peer_urls.n == 0) {
         options->initial_advertise_peer_urls = self->peer_urls;
-    } else if (!url_list_equal(&self->peer_urls, &options->initial_advertise_peer_urls)) {
-        return fail(out_error,
-                    "--initial-cluster has other URLs for \"%s\" than "
-                    "--initial-advertise-peer-urls",
-                    options->name);
     }
+    options->is_named_otherwise =
+        !url_list_equal(&self->peer_urls, &options->initial_advertise_peer_urls);
     return STATUS_OK;
 }
 

@@ -84,6 +84,12 @@ static struct peer_tls_context *load_peer_tls(struct server *server) {
 static enum status become_somebody(struct server *server, struct peer_tls_context *tls,
                                    char *out_error, size_t error_size) {
     const struct options *options = server->options;
+    if (options->is_named_otherwise) {
+        snprintf(out_error, error_size,
+                 "--initial-cluster has other URLs for \"%s\" than --initial-advertise-peer-urls",
+                 options->name);
+        return STATUS_INVALID;
+    }
     if (strcmp(options->initial_cluster_state, "existing") == 0) {
         return admission_join(&server->loop, tls, options, &server->arena, &server->identity,
                               &server->admission, out_error, error_size);

@@ -19,6 +19,7 @@ from membership import (
 )
 
 from harness import wait_for
+from harness.certificates import Authority
 from harness.cluster import Cluster
 from harness.ports import free_ports
 
@@ -250,6 +251,24 @@ def test_a_node_that_was_not_added_is_told_so():
             stranger.close()
 
 
+def test_a_node_joins_where_members_show_certificates():
+    with Authority() as authority, Cluster(authority=authority) as cluster:
+        server = new_server(cluster, "n3")
+        server.use_peer_tls(authority.flags(server.name))
+        server.initial_cluster = ",".join(f"{one.name}={one.peer_url}" for one in [*cluster.servers, server])
+        add_member(cluster, cluster[0], server)
+        index = cluster.add(server)
+        cluster.restart(index)
+        wait_voting(cluster, index)
+        cluster.rpc(index).put(b"/key", b"value")
+        cluster.wait_equal()
+        cluster.kill(index)
+        remove_member(cluster[0], server.name)
+        cluster.launch(index)
+        cluster.forget(index)
+        assert wait_exit(server) == EXIT_REMOVED
+
+
 def test_members_stay_as_they_are_over_restarts():
     with Cluster() as cluster:
         removed = cluster.followers()[0]
@@ -281,7 +300,6 @@ def test_a_member_moves_to_another_peer_url():
         (cluster[moved].peer_port,) = free_ports(1)
         ctl(asked, "member", "update", member_id, f"--peer-urls={cluster[moved].peer_url}")
         # Its first flags name the old place; who has data does not look at them.
-        cluster[moved].initial_cluster = ",".join(f"{one.name}={one.peer_url}" for one in cluster.servers)
         cluster.restart(moved)
         cluster.rpc(moved).put(b"/moved", b"x")
         assert members(asked)[cluster[moved].name]["peerURLs"] == [cluster[moved].peer_url]
