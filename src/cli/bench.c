@@ -99,8 +99,10 @@ static struct lease_client *start_connect(struct bench *bench, uv_loop_t *loop, 
         .connect_timeout_ms = CONNECT_TIMEOUT_MS,
         .on_closed = on_closed,
     };
+    bool is_told = arguments_has(&bench->cli->arguments, "--timeout");
     struct lease_client *client;
-    enum status status = lease_client_create(loop, &options, CALL_TIMEOUT_MS, &client);
+    enum status status = lease_client_create(
+        loop, &options, is_told ? bench->cli->timeout_ms : CALL_TIMEOUT_MS, &client);
     if (status != STATUS_OK) {
         bench_die("connection: %s", status_text(status));
     }

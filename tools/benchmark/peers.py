@@ -25,11 +25,15 @@ def _run(*words, cwd=None):
     return done.stdout
 
 
+def _codename():
+    found = re.search(r"^VERSION_CODENAME=(\w+)", pathlib.Path("/etc/os-release").read_text(),
+                      re.MULTILINE)  # fmt: skip
+    return found[1] if found else "stable"
+
+
 def _main_source():
     """(URI, Signed-By) of the source from which this machine has its main suite."""
-    codename = re.search(r"^VERSION_CODENAME=(\w+)", pathlib.Path("/etc/os-release").read_text(),
-                         re.MULTILINE)  # fmt: skip
-    suites = {codename[1] if codename else "stable", "stable"}
+    suites = {_codename(), "stable"}
     for path in sorted(SOURCES_FOLDER.glob("*.sources")):
         for stanza in path.read_text().split("\n\n"):
             fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", stanza, re.MULTILINE))
@@ -70,10 +74,13 @@ def _unpack(folder, root, packages, options=()):
         _run("dpkg-deb", "-x", newest, str(root))
 
 
-def _missing(package):
-    """What apt would install for it on this machine."""
-    listed = _run("apt-get", "-s", "install", "--no-install-recommends", package)
-    return re.findall(r"^Inst (\S+)", listed, re.MULTILINE) or [package]
+def _unpack_with_needs(folder, root, packages):
+    """From the machine's own suite, with what apt would install beside them."""
+    options = _apt_options(folder / "apt-own", _codename())
+    _run("apt-get", *options, "update")
+    listed = _run("apt-get", *options, "-s", "install", "--no-install-recommends", *packages)
+    needed = re.findall(r"^Inst (\S+)", listed, re.MULTILINE)
+    _unpack(folder, root, sorted({*needed, *packages}), options)
 
 
 def etcd_version(binary):
@@ -126,8 +133,7 @@ def redis(folder):
     """Folder with usr/bin/redis-server and redis-benchmark."""
     root = folder / "redis"
     if not (root / "usr/bin/redis-server").is_file():
-        wanted = set(_missing("redis-server")) | {"redis-server", "redis-tools"}
-        _unpack(folder, root, sorted(wanted))
+        _unpack_with_needs(folder, root, ["redis-server", "redis-tools"])
     return root
 
 
@@ -137,9 +143,8 @@ def zookeeper(folder):
         raise PeerMissing("there is no java")
     root = folder / "zookeeper"
     if not (root / "usr/share/java/zookeeper.jar").exists():
-        wanted = set(_missing("libzookeeper-java")) | {
+        _unpack_with_needs(folder, root, [
             "libzookeeper-java", "libslf4j-java", "libcommons-cli-java", "libcommons-io-java",
             "libguava-java",
-        }  # fmt: skip
-        _unpack(folder, root, sorted(wanted))
+        ])  # fmt: skip
     return root

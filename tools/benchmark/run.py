@@ -158,6 +158,10 @@ class Runner:
         begun = time.monotonic()
         for index, one in enumerate(todo):
             minutes = (time.monotonic() - begun) / 60
+            if minutes > self.size.minutes_max:
+                print(f"bench: {len(todo) - index} measurements left out after {minutes:.0f} min; "
+                      "--resume goes on", file=self.log)  # fmt: skip
+                break
             self._one(*one, f"[{index + 1}/{len(todo)}, {minutes:.1f} min]")
         print(f"bench: {len(todo)} measurements in {(time.monotonic() - begun) / 60:.1f} min",
               file=self.log)  # fmt: skip
