@@ -18,6 +18,7 @@ from harness.watch_messages import EVENT_DELETE
 
 CALL_SECONDS = 2.0
 PAUSE_SECONDS = 0.01
+HELD_SECONDS = 30.0
 FAILURE_PAUSE_SECONDS = 0.03
 
 # What a node may answer that is not well. Anything else is a bug.
@@ -244,6 +245,7 @@ class Load:
 
     def __init__(self, cluster, nodes=None, writers=3, holders=3, ttl_s=Holder.TTL_SECONDS):
         nodes = list(range(len(cluster))) if nodes is None else nodes
+        self.cluster = cluster
         self.writers = [Writer(cluster, nodes, f"writer{n}") for n in range(writers)]
         self.locker = Locker(cluster, nodes, "locker")
         self.holders = [Holder(cluster, nodes, f"holder{n}", ttl_s=ttl_s) for n in range(holders)]
@@ -254,11 +256,34 @@ class Load:
             client.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         for client in self.clients:
-            client.stop()
+            if client not in self.holders:
+                client.stop()
+        try:
+            if kind is None:
+                self._check_held()
+        finally:
+            for holder in self.holders:
+                holder.stop()
         # What a client saw may well be why the test failed.
         self.check_right()
+
+    def _check_held(self):
+        """Every holder has what it holds, as all nodes tell, while it renews: a node that has just
+        come back may take longer to answer than a lease lasts."""
+
+        def held_on(node):
+            try:
+                for holder in self.holders:
+                    holder.check_held(self.cluster.rpc(node))
+                return True
+            except grpc.RpcError as error:
+                assert error.code() in EXCUSES, error
+                return False
+
+        for node in self.cluster.answering():
+            wait_for(lambda: held_on(node), HELD_SECONDS, "an answer")  # pylint: disable=cell-var-from-loop
 
     def check_right(self):
         wrong = [f"{one.client_name}: {what}" for one in self.clients for what in one.wrong]
@@ -297,10 +322,6 @@ class Load:
 
     def check_all(self, cluster):
         """After all nodes are back and all clients have stopped."""
-        # First what does not last: nobody renews any longer.
-        for node in cluster.answering():
-            for holder in self.holders:
-                holder.check_held(cluster.rpc(node))
         for node in cluster.answering():
             self.check_kept(cluster.rpc(node))
         assert all(holder.renewals > 0 for holder in self.holders)

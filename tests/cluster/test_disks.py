@@ -14,7 +14,7 @@ from harness.cluster import Cluster
 from harness.small_disk import SmallDisk
 
 MIB = 1024 * 1024
-DISK_MIB = 96
+DISK_MIB = 256
 FREE_BYTES = 36 * MIB
 FLAGS = ("--snapshot-log-bytes", 4 * MIB)
 VALUE_BYTES = 64 * 1024

@@ -79,8 +79,6 @@ def test_a_stopped_leader_takes_no_lease_along_and_wakes_up_to_nothing():
             assert cluster.leader() != old
         for node in range(3):
             load.check_kept(cluster.rpc(node))
-            for holder in load.holders:
-                holder.check_held(cluster.rpc(node))
             assert cluster.rpc(node).range(b"/revoked").count == 0
             assert revoked not in cluster.rpc(node).leases()
         cluster.wait_equal()
