@@ -139,6 +139,7 @@ static void apply_serialised(void *data, size_t size) {
     snapshot_view_close(service->view);
     service->view = NULL;
     service->snapshot_bytes = size;
+    disk_watch_expect(service, size);
     /* What compaction could not free while the view was open. */
     service->reclaiming = true;
 }

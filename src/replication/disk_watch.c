@@ -3,12 +3,14 @@
  * node stops with the reason; if it can, it is only slow. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "replication/raft_calls.h"
 #include "replication/service_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum {
@@ -64,6 +66,14 @@ static void probe_done(uv_work_t *work, int status) {
     }
 }
 
+void disk_watch_expect(struct service *service, size_t snapshot_size) {
+    struct statvfs info;
+    if (statvfs(service->options.data_dir, &info) == 0 &&
+        (uint64_t)info.f_bavail * info.f_frsize < snapshot_size) {
+        disk_watch_fail(service, strerror(ENOSPC));
+    }
+}
+
 /* How long this node's own disk has kept us waiting; a missing majority is none of its business. */
 static uint64_t oldest_wait_ms(const struct service *service, uint64_t now_ms) {
     uint64_t since_ms = service->guard.n_appends > 0 ? service->guard.append_progress_ms : now_ms;
@@ -86,6 +96,12 @@ static void disk_watch_tick(uv_timer_t *timer) {
     /* With other nodes it may be a word about a connection. */
     if (service->guard.io.errmsg[0] != '\0' && cluster_is_alone(service)) {
         service_fail(service, service->guard.io.errmsg);
+        return;
+    }
+    /* A snapshot may have given room back since: the disk is well, and raft_uv does not know. */
+    int error = service->guard.n_appends > 0 ? raft_calls_segment_error() : 0;
+    if (error != 0) {
+        disk_watch_fail(service, strerror(error));
         return;
     }
     log_warning("the disk is slow", LOG_NUMBER("oldest write waits ms", wait_ms));

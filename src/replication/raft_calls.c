@@ -39,9 +39,9 @@ static int write_zeros(int fd, off_t offset, off_t size) {
     return fdatasync(fd) == 0 ? 0 : errno;
 }
 
-int raft_calls_allocate(int fd, off_t offset, off_t size) {
+static int allocate_segment(int fd, off_t offset, off_t size) {
     int error = posix_fallocate64(fd, offset, size);
-    if (error != 0 || size != RAFT_CALLS_SEGMENT_SIZE) {
+    if (error != 0) {
         return error;
     }
     /* Past the page cache: raft_uv writes there later, and what is cached would be in its way. */
@@ -54,6 +54,22 @@ int raft_calls_allocate(int fd, off_t offset, off_t size) {
         error = errno;
     }
     return error == EINVAL ? 0 : error;
+}
+
+/* Written by workers, read by the loop. */
+static int segment_error;
+
+int raft_calls_allocate(int fd, off_t offset, off_t size) {
+    if (size != RAFT_CALLS_SEGMENT_SIZE) {
+        return posix_fallocate64(fd, offset, size);
+    }
+    int error = allocate_segment(fd, offset, size);
+    __atomic_store_n(&segment_error, error, __ATOMIC_RELAXED);
+    return error;
+}
+
+int raft_calls_segment_error(void) {
+    return __atomic_load_n(&segment_error, __ATOMIC_RELAXED);
 }
 
 /* --- A context that is ended elsewhere. --- */

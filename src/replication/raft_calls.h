@@ -18,6 +18,10 @@ void raft_calls_install(struct raft_io *io);
 /* Called by libraft as posix_fallocate(), by a worker. Returns 0 or an errno. */
 int raft_calls_allocate(int fd, off_t offset, off_t size) __asm__("posix_fallocate");
 
+/* Why the newest segment could not be allocated, 0 if it could. raft_uv keeps that to itself, and
+ * tries again only after its pause for disks: an entry that needs the segment waits so long. */
+int raft_calls_segment_error(void);
+
 /* Called by libraft, and by every other library, as syscall(). All but io_destroy is passed on.
  * There are six arguments, whatever was given: the library's own passes on as many. */
 long raft_calls_syscall(long number, long a, long b, long c, long d, long e,

@@ -347,6 +347,9 @@ void disk_watch_init(struct service *service);
 void disk_watch_stop(struct service *service);
 /* The disk cannot be written, for the reason given: stops the node. */
 void disk_watch_fail(struct service *service, const char *why);
+/* Stops the node when the disk has no room for a snapshot of this size: raft_uv would give what it
+ * wrote of it back, say nothing, and not try again for long. */
+void disk_watch_expect(struct service *service, size_t snapshot_size);
 
 /* service.c */
 void service_fail(struct service *service, const char *reason);

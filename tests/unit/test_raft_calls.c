@@ -99,6 +99,15 @@ static void a_file_that_cannot_be_written_is_told_of(void **state) {
     assert_int_not_equal(raft_calls_allocate(fd, 0, RAFT_CALLS_SEGMENT_SIZE), 0);
     close(fd);
     assert_int_equal(raft_calls_allocate(-1, 0, RAFT_CALLS_SEGMENT_SIZE), EBADF);
+    assert_int_equal(raft_calls_segment_error(), EBADF);
+    /* Other files tell nothing about segments. */
+    assert_int_equal(raft_calls_allocate(-1, 0, 4096), EBADF);
+    int other = open_file();
+    assert_int_equal(raft_calls_allocate(other, 0, 4096), 0);
+    assert_int_equal(raft_calls_segment_error(), EBADF);
+    assert_int_equal(raft_calls_allocate(other, 0, RAFT_CALLS_SEGMENT_SIZE), 0);
+    assert_int_equal(raft_calls_segment_error(), 0);
+    close(other);
 }
 
 static void a_context_is_ended_soon(void **state) {
