@@ -66,6 +66,9 @@ bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message) {
         guard->dropped++;
         return false;
     }
+    if (message->type == RAFT_APPEND_ENTRIES_RESULT && !raft_bulk_admit(guard, message)) {
+        return false;
+    }
     /* A knock: no answer of a voter is of term 0. */
     if (message->type == RAFT_REQUEST_VOTE_RESULT && message->request_vote_result.term == 0) {
         return false;
@@ -112,8 +115,16 @@ static int guard_send(struct raft_io *io, struct raft_io_send *request,
     if (message->type == RAFT_APPEND_ENTRIES_RESULT && guard->is_refusing) {
         return send_refusal(guard, request, message, done);
     }
-    return message->type == RAFT_REQUEST_VOTE ? raft_votes_send(guard, request, message, done)
-                                              : guard->send(io, request, message, done);
+    switch (message->type) {
+    case RAFT_APPEND_ENTRIES:
+        return raft_bulk_send_entries(guard, request, message, done);
+    case RAFT_INSTALL_SNAPSHOT:
+        return raft_bulk_send_snapshot(guard, request, message, done);
+    case RAFT_REQUEST_VOTE:
+        return raft_votes_send(guard, request, message, done);
+    default:
+        return guard->send(io, request, message, done);
+    }
 }
 
 static bool is_of_old_term(const struct raft_message *message, const struct raft *raft) {
@@ -370,6 +381,7 @@ void raft_guard_install(struct raft_guard *guard, uv_loop_t *loop, uint64_t self
     guard->self_id = self_id;
     guard->start = io->start;
     guard->send = io->send;
+    guard->snapshot_get = io->snapshot_get;
     guard->append = io->append;
     guard->snapshot_put = io->snapshot_put;
     guard->load = io->load;
@@ -380,6 +392,7 @@ void raft_guard_install(struct raft_guard *guard, uv_loop_t *loop, uint64_t self
     io->append = guard_append;
     io->snapshot_put = guard_snapshot_put;
     io->load = guard_load;
+    io->snapshot_get = raft_bulk_get;
     io->set_term = guard_set_term;
     io->set_vote = guard_set_vote;
 }

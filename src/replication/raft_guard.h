@@ -6,6 +6,9 @@
  *    follower's commit index backwards later: it is clamped on receipt.
  *  - An InstallSnapshot that arrives while a local snapshot is being written ends in an assertion:
  *    it is dropped (the leader repeats it).
+ *  - A leader repeats to a silent member all that it may lack with every heartbeat, and takes each
+ *    rejection of a heartbeat for the loss of the snapshot that it just sends: gigabytes of both
+ *    waited for a member that came back. What is on its way is not sent again (raft_bulk.c).
  *  - A failed append or snapshot ends in an assertion without a word: it is reported first.
  *  - A term or a vote that could not be written ends in an assertion, or, in a libraft built
  * without them, is taken for written when it is asked for again: a restarted node could vote twice.
@@ -88,6 +91,10 @@ struct raft_guard {
     uint64_t dropped;
     uint64_t votes_dropped;
     uint64_t results_dropped;
+    uint64_t rejections_dropped;
+    uint64_t repeats_emptied;
+    struct raft_bulk_sent *bulk; /* what raft_uv has not written out yet */
+    size_t n_snapshots_loading;
     raft_term transfer_term; /* the one term for which a leader told this node to stand; 0: none */
     uint64_t heard_ms;       /* when raft last heard from a leader */
     uint64_t hold_ms;        /* for how long a request for a vote may wait */
@@ -102,6 +109,7 @@ struct raft_guard {
                         const struct raft_snapshot *, raft_io_snapshot_put_cb);
     int (*load)(struct raft_io *, raft_term *, raft_id *, struct raft_snapshot **, raft_index *,
                 struct raft_entry **, size_t *);
+    int (*snapshot_get)(struct raft_io *, struct raft_io_snapshot_get *, raft_io_snapshot_get_cb);
     int (*set_term)(struct raft_io *, raft_term);
     int (*set_vote)(struct raft_io *, raft_id);
     raft_io_recv_cb recv;
@@ -148,6 +156,17 @@ void raft_guard_knock(struct raft_guard *guard, raft_id to_id, const char *to_ad
 
 /* Once a turn of the loop: requests for votes that have waited. */
 void raft_guard_turn(struct raft_guard *guard);
+
+/* --- raft_bulk.c --- */
+
+/* The result of an AppendEntries. False: it must be dropped. */
+bool raft_bulk_admit(struct raft_guard *guard, const struct raft_message *message);
+int raft_bulk_send_snapshot(struct raft_guard *guard, struct raft_io_send *request,
+                            const struct raft_message *message, raft_io_send_cb done);
+int raft_bulk_send_entries(struct raft_guard *guard, struct raft_io_send *request,
+                           const struct raft_message *message, raft_io_send_cb done);
+int raft_bulk_get(struct raft_io *io, struct raft_io_snapshot_get *request,
+                  raft_io_snapshot_get_cb done);
 
 /* --- raft_votes.c --- */
 

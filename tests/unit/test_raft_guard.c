@@ -25,6 +25,11 @@ static struct fake {
     int set_rv; /* of terms and votes */
     raft_term term;
     raft_id vote;
+    struct raft_io_snapshot_get *get;
+    raft_io_snapshot_get_cb get_cb;
+    int get_rv;
+    unsigned n_get_done;
+    struct raft_io_snapshot_get *get_done_request;
     struct raft_io_snapshot_put *put;
     raft_io_snapshot_put_cb put_cb;
     unsigned put_trailing;
@@ -101,6 +106,13 @@ static int fake_snapshot_put(struct raft_io *io, unsigned trailing,
     return fake.put_rv;
 }
 
+static int fake_snapshot_get(struct raft_io *io, struct raft_io_snapshot_get *request,
+                             raft_io_snapshot_get_cb cb) {
+    fake.get = request;
+    fake.get_cb = cb;
+    return fake.get_rv;
+}
+
 static int fake_set_term(struct raft_io *io, raft_term term) {
     fake.term = term;
     return fake.set_rv;
@@ -127,6 +139,11 @@ static void raft_append_done(struct raft_io_append *append, int status) {
     fake.n_append_done++;
     fake.append_done_request = append;
     fake.append_done_status = status;
+}
+static void raft_get_done(struct raft_io_snapshot_get *request, struct raft_snapshot *snapshot,
+                          int status) {
+    fake.n_get_done++;
+    fake.get_done_request = request;
 }
 static void raft_put_done(struct raft_io_snapshot_put *put, int status) {
     fake.n_put_done++;
@@ -194,6 +211,7 @@ static int set_up_with(const struct raft_guard_callbacks *with) {
     fake.io->send = fake_send;
     fake.io->append = fake_append;
     fake.io->snapshot_put = fake_snapshot_put;
+    fake.io->snapshot_get = fake_snapshot_get;
     fake.io->set_term = fake_set_term;
     fake.io->set_vote = fake_set_vote;
     raft_guard_install(&fake.guard, &fake.loop, SELF, with, &fake);
@@ -357,6 +375,104 @@ static void whoever_must_be_elected_or_is_alone_begins_none(void **state) {
     assert_int_equal(loaded_term, 7);
     assert_int_equal(loaded_vote, OTHER);
     assert_int_equal(fake.term, 0);
+}
+
+static bool admits_rejection(raft_id from_id, raft_index rejected) {
+    struct raft_message message = {.type = RAFT_APPEND_ENTRIES_RESULT, .server_id = from_id};
+    message.append_entries_result.rejected = rejected;
+    return raft_guard_admit(&fake.guard, &message);
+}
+
+static void a_rejection_does_not_call_a_snapshot_back_that_is_read(void **state) {
+    struct raft_io_snapshot_get request;
+    assert_true(admits_rejection(2, 10));
+    fake.get_rv = RAFT_NOMEM;
+    assert_int_equal(fake.io->snapshot_get(fake.io, &request, raft_get_done), RAFT_NOMEM);
+    assert_true(admits_rejection(2, 10));
+    fake.get_rv = 0;
+    assert_int_equal(fake.io->snapshot_get(fake.io, &request, raft_get_done), 0);
+    assert_false(admits_rejection(2, 10));
+    assert_true(admits_rejection(2, 0)); /* it is none */
+    assert_int_equal(fake.guard.rejections_dropped, 1);
+    fake.get_cb(fake.get, NULL, RAFT_IOERR);
+    assert_int_equal(fake.n_get_done, 1);
+    assert_ptr_equal(fake.get_done_request, &request);
+    assert_true(admits_rejection(2, 10));
+}
+
+static void a_rejection_does_not_call_a_snapshot_back_that_is_on_its_way(void **state) {
+    struct raft_message snapshot = {.type = RAFT_INSTALL_SNAPSHOT, .server_id = 2};
+    struct raft_io_send request;
+    struct raft_io_send second;
+    assert_int_equal(fake.io->send(fake.io, &request, &snapshot, raft_send_done), 0);
+    struct raft_io_send *first_own = fake.sent_request;
+    raft_io_send_cb first_cb = fake.sent_cb;
+    assert_false(admits_rejection(2, 10));
+    assert_true(admits_rejection(3, 10)); /* somebody else's */
+    /* Nor is another one sent beside it, but to somebody else. */
+    assert_int_equal(fake.io->send(fake.io, &second, &snapshot, raft_send_done), RAFT_NOCONNECTION);
+    assert_int_equal(fake.n_sent, 1);
+    snapshot.server_id = 3;
+    assert_int_equal(fake.io->send(fake.io, &second, &snapshot, raft_send_done), 0);
+    assert_int_equal(fake.n_sent, 2);
+    first_cb(first_own, RAFT_IOERR);
+    assert_int_equal(fake.n_send_done, 1);
+    assert_ptr_equal(fake.send_done_request, &request);
+    assert_int_equal(fake.send_done_status, RAFT_IOERR);
+    assert_true(admits_rejection(2, 10));
+    assert_false(admits_rejection(3, 10));
+    fake.sent_cb(fake.sent_request, 0);
+    assert_ptr_equal(fake.send_done_request, &second);
+    assert_true(admits_rejection(3, 10));
+    fake.send_rv = RAFT_NOCONNECTION;
+    assert_int_equal(fake.io->send(fake.io, &request, &snapshot, raft_send_done),
+                     RAFT_NOCONNECTION);
+    assert_true(admits_rejection(3, 10));
+}
+
+static void entries_on_their_way_are_not_sent_again(void **state) {
+    enum { LARGE = 300 * 1024 };
+    struct raft_entry entries[2] = {{.buf.len = LARGE}, {.buf.len = LARGE}};
+    struct raft_message message = append_entries(10, 2, 5);
+    struct raft_io_send requests[4];
+    message.server_id = 2;
+    message.append_entries.entries = entries;
+    assert_int_equal(fake.io->send(fake.io, &requests[0], &message, raft_send_done), 0);
+    assert_int_equal(fake.sent.append_entries.n_entries, 2);
+    struct raft_io_send *own = fake.sent_request;
+    raft_io_send_cb cb = fake.sent_cb;
+    /* Again: the heartbeat that it is, and no more. */
+    assert_int_equal(fake.io->send(fake.io, &requests[1], &message, raft_send_done), 0);
+    assert_int_equal(fake.sent.append_entries.n_entries, 0);
+    assert_int_equal(fake.sent.append_entries.prev_log_index, 10);
+    assert_int_equal(fake.sent.append_entries.leader_commit, 5);
+    assert_ptr_equal(fake.sent_request, &requests[1]);
+    assert_int_equal(fake.guard.repeats_emptied, 1);
+    /* What follows, what is small and what goes to somebody else is sent. */
+    message.append_entries.prev_log_index = 12;
+    assert_int_equal(fake.io->send(fake.io, &requests[2], &message, raft_send_done), 0);
+    assert_int_equal(fake.sent.append_entries.n_entries, 2);
+    fake.sent_cb(fake.sent_request, 0);
+    message.append_entries.prev_log_index = 10;
+    message.server_id = 3;
+    assert_int_equal(fake.io->send(fake.io, &requests[2], &message, raft_send_done), 0);
+    assert_int_equal(fake.sent.append_entries.n_entries, 2);
+    fake.sent_cb(fake.sent_request, 0);
+    message.server_id = 2;
+    entries[0].buf.len = 10;
+    entries[1].buf.len = 10;
+    assert_int_equal(fake.io->send(fake.io, &requests[3], &message, raft_send_done), 0);
+    assert_int_equal(fake.sent.append_entries.n_entries, 2);
+    assert_ptr_equal(fake.sent_request, &requests[3]);
+    /* It has left, or is lost: it may be sent again. */
+    cb(own, RAFT_NOCONNECTION);
+    assert_ptr_equal(fake.send_done_request, &requests[0]);
+    assert_int_equal(fake.send_done_status, RAFT_NOCONNECTION);
+    entries[0].buf.len = LARGE;
+    assert_int_equal(fake.io->send(fake.io, &requests[0], &message, raft_send_done), 0);
+    assert_int_equal(fake.sent.append_entries.n_entries, 2);
+    fake.sent_cb(fake.sent_request, 0);
+    assert_int_equal(fake.guard.repeats_emptied, 1);
 }
 
 static void messages_reach_raft_through_the_guard(void **state) {
@@ -910,6 +1026,9 @@ int main(void) {
         GUARD_TEST(the_only_voter_among_several_begins_a_new_term),
         GUARD_TEST(whoever_must_be_elected_or_is_alone_begins_none),
         GUARD_TEST(a_commit_index_within_the_entries_is_left_alone),
+        GUARD_TEST(a_rejection_does_not_call_a_snapshot_back_that_is_read),
+        GUARD_TEST(a_rejection_does_not_call_a_snapshot_back_that_is_on_its_way),
+        GUARD_TEST(entries_on_their_way_are_not_sent_again),
         GUARD_TEST(messages_reach_raft_through_the_guard),
         GUARD_TEST(a_snapshot_is_dropped_while_one_is_being_stored),
         GUARD_TEST(what_is_of_an_older_term_is_refused_in_plain_words),
