@@ -199,7 +199,7 @@ static void run_failover(struct bench *bench) {
                            "that the leader's can be killed; or give a command with --kill");
     }
     bench->n_clients = failover->n_probes;
-    bench->n_connections = 0;
+    bench->n_connections = failover->n_probes;
     failover->puts = bench_tally_add(bench, "puts");
     for (size_t i = 0; i < failover->n_probes; i++) {
         struct probe *probe = &failover->probes[i];

@@ -3,7 +3,6 @@
  * the streams, the streams share the connections. Client c renews the leases c, c + clients, … one
  * at a time, so that an answer's id tells which client it belongs to.
  */
-#include "base/clock.h"
 #include "cli/bench_driver.h"
 #include "cli/bench_fill.h"
 

@@ -3,7 +3,6 @@
  * a key that exists. A transaction swaps the value of a key that belongs to its client, if nobody
  * changed it since.
  */
-#include "base/clock.h"
 #include "cli/bench_driver.h"
 #include "cli/bench_fill.h"
 #include "client/lease_hot.h"

@@ -129,12 +129,13 @@ static void run(struct bench *bench) {
     bench_fact(bench, "streams", json_integer((json_int_t)run.n_streams), "streams", "%zu",
                run.n_streams);
     open_streams(&run);
-    struct bench_driver *driver = bench_driver_create(bench, start, NULL);
+    struct bench_driver *driver = bench_driver_create(bench, start, run.puts);
     run.writers = bench_allocate(bench->n_clients, sizeof *run.writers);
     for (size_t i = 0; i < bench->n_clients; i++) {
         struct bench_client *client = bench_driver_client(driver, i);
         run.writers[i] = (struct writer){.run = &run, .client = client};
         client->context = &run.writers[i];
+        client->tally = NULL; /* a put is recorded when it is answered, not when it was delivered */
     }
     bench_driver_run(driver);
     for (size_t i = 0; i < run.n_streams; i++) {

@@ -33,9 +33,12 @@ def bench(server, *words, check=True):
     ("txn", "--clients", 10),
     ("keepalive", "--clients", 20, "--leases", 100, "--streams", 5, "--connections", 2),
     ("watch", "--clients", 2, "--streams", 20),
+    ("watch", "--clients", 2, "--streams", 20, "--rate", 50),
+    ("keepalive", "--clients", 20, "--leases", 100, "--rate", 500),
+    ("mixed", "--clients", 40, "--rate", 500),
     ("lock", "--clients", 6, "--locks", 2, "--connections", 3),
     ("mixed", "--clients", 40, "--connections", 2),
-], ids=lambda words: "-".join(map(str, words[:1])))
+], ids=lambda words: words[0] + ("-at-a-rate" if "--rate" in words else ""))
 def test_a_workload_counts_and_times_what_it_did(server, prefix, words):
     seen = bench(server, *words, *SHORT, "--prefix", prefix)
     assert seen["workload"] == words[0]
