@@ -130,6 +130,23 @@ class Granter(Client):
         self.granted.append((answer.ID, asked_at, time.monotonic()))
 
 
+class Churner(Client):
+    """Writes one large value over and over and forgets the old ones: much log, little state."""
+
+    KEY = b"/churned"
+    VALUE = b"c" * 50_000
+
+    def work(self):
+        request = etcdrpc.PutRequest(key=self.KEY, value=self.VALUE)
+        revision = self.rpc.kv.Put(request, timeout=CALL_SECONDS).header.revision
+        try:
+            self.rpc.kv.Compact(etcdrpc.CompactionRequest(revision=revision), timeout=CALL_SECONDS)
+        except grpc.RpcError as error:
+            # Its answer was lost, it was sent again by grpc, and had happened already.
+            if error.code() is not grpc.StatusCode.OUT_OF_RANGE:
+                raise
+
+
 class Holder(Client):
     """Holds a key with a lease of its own, and renews it three times a TTL."""
 

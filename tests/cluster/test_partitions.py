@@ -18,9 +18,9 @@ from harness.acceptance import either, report
 from harness.cluster import Cluster
 from harness.network import Network
 
-CUT_SECONDS = either(3.0, 12.0)
-FLAP_SECONDS = either(8.0, 30.0)
-LOSS_SECONDS = either(5.0, 20.0)
+CUT_SECONDS = either(2.5, 12.0)
+FLAP_SECONDS = either(6.0, 30.0)
+LOSS_SECONDS = either(4.0, 20.0)
 LOSS_PERCENT = 5
 # From the cut to the next acknowledged write of clients that may use every node.
 GAP_SECONDS_MAX = either(8.0, 4.0)

@@ -16,6 +16,7 @@ from harness.wait import wait_for
 
 TIMING_FLAGS = ("--heartbeat-interval", "50", "--election-timeout", "300")
 STATUS_SECONDS = 2.0
+SHORT_SECONDS = 0.3
 LEADER_SECONDS = 20.0
 EQUAL_SECONDS = 30.0
 LOG_TAIL_BYTES = 4000
@@ -185,10 +186,20 @@ class Cluster:
             if index not in self._down and index not in self._paused
         ]  # fmt: skip
 
-    def status(self, index):
+    def status(self, index, timeout_s=STATUS_SECONDS):
         return self.rpc(index).maintenance.Status(
-            etcdrpc.StatusRequest(), timeout=STATUS_SECONDS, wait_for_ready=True
+            etcdrpc.StatusRequest(), timeout=timeout_s, wait_for_ready=True
         )
+
+    def seems_leader(self, index):
+        """Whether the node takes itself for the leader; a node that does not answer does not."""
+        if index not in self.answering():
+            return False
+        try:
+            status = self.status(index, timeout_s=SHORT_SECONDS)
+        except grpc.RpcError:
+            return False
+        return status.leader == status.header.member_id
 
     def _agreed_leader(self, among):
         """Who leads, if all of these agree; else None."""
