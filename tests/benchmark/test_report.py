@@ -40,8 +40,14 @@ def test_a_target_is_met_or_not(leased, says):
 def test_what_was_not_measured_is_not_met():
     figures = report.Figures(rates("put", [500], []))
     assert report.at_least(figures, "puts", "put", "ops_per_second", 5)[-1] == "not measured"
-    for row in report.must_show(report.Figures([]), 1000):
+    for row in report.must_show(report.Figures([])):
         assert row[-1] == "not measured"
+
+
+def test_a_smaller_mass_is_not_called_a_million():
+    results = [result("expire-mass", LEASED, leases=5000, last_delete_after_last_due_seconds=0.1)]
+    titles = [row[0] for row in report.must_show(report.Figures(results))]
+    assert "5,000 leases due in one second, all gone" in titles
 
 
 def test_smaller_is_better_for_times():

@@ -18,6 +18,12 @@ import time
 from benchmark.servers import Node, cpu_seconds, free_ports, rss_bytes, wait_until
 
 CLIENTS = 100
+# What is run below, as somebody else would type it.
+COMMANDS = f"""\
+redis-server --appendonly yes --appendfsync always --save '' --loglevel warning
+redis-benchmark -c {CLIENTS} -n COUNT -r 1000000000 --csv SET lock:__rand_int__ holder NX PX 300000
+java -Xmx2g -cp JARS org.apache.zookeeper.server.quorum.QuorumPeerMain zoo.cfg   # logs errors only; \
+driven by tools/benchmark/others.py"""
 
 
 def _answers(port, request, expected):

@@ -9,6 +9,7 @@ import time
 
 from benchmark import plot
 from benchmark.measures import ETCD_34, ETCD_35, FULL, LEASED, REDIS, ZOOKEEPER, measures
+from benchmark.others import COMMANDS
 
 PER_CPU = "ops_per_server_cpu_second"
 PER_SECOND = "ops_per_second"
@@ -121,8 +122,9 @@ def flat(figures):
             verdict(factor <= 2)]  # fmt: skip
 
 
-def must_show(figures, mass_leases):
+def must_show(figures):
     f = figures
+    mass_leases = int(f.median("expire-mass", LEASED, "leases") or FULL.mass_leases)
     return [
         at_least(f, "renewals per server CPU second, 10,000 leases", "keepalive-10000", PER_CPU, 10),
         at_least(f, "renewals per server CPU second, 100,000 leases", "keepalive-100000", PER_CPU, 10),
@@ -333,7 +335,7 @@ def commands(results):
     for one in results:
         if one.get("server_command") and one["server"] not in servers:
             servers[one["server"]] = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", one["server_command"])
-    return "```\n" + "\n".join([*servers.values(), "", *lines]) + "\n```\n"
+    return "```\n" + "\n".join([*servers.values(), COMMANDS, "", *lines]) + "\n```\n"
 
 
 # --- the document ---------------------------------------------------------------------------------
@@ -381,7 +383,7 @@ def write(runner, target):
     pictures.mkdir(parents=True, exist_ok=True)
     overview(figures, pictures)
     shown = table(["what", "target", LEASED, ETCD_35, "ratio", "met"],
-                  must_show(figures, runner.size.mass_leases))  # fmt: skip
+                  must_show(figures))  # fmt: skip
     failed = "".join(f"- {one['measure']}, {one['server']}: {one['error'].splitlines()[0]}\n"
                      for one in figures.errors)  # fmt: skip
     text = f"""# Benchmarks
