@@ -85,17 +85,6 @@ static void note(struct service *service) {
     free(overdue);
 }
 
-void checkpoints_begin_term(struct service *service) {
-    struct lease_overdue *overdue = calloc(EXPIRY_BATCH_MAX, sizeof *overdue);
-    if (overdue == NULL) {
-        abort();
-    }
-    submit_overdue(service, overdue,
-                   lease_table_counted(state_machine_leases(service->machine),
-                                       expiry_now_ms(service), overdue, EXPIRY_BATCH_MAX));
-    free(overdue);
-}
-
 /* --- Clearing. --- */
 
 /* Asked anew: the lease has no checkpoint any more and is renewed from memory; or this node lost

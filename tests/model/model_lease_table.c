@@ -178,7 +178,7 @@ static void do_change(void) {
 }
 
 static void do_begin_term(void) {
-    lease_table_checkpoint_all(model->table, model->now_ms);
+    lease_table_checkpoint_all(model->table, 0, model->now_ms, model->now_ms);
     for (size_t i = 0; i < LEASES; i++) {
         struct lease *lease = &model->leases[i];
         if (lease->exists && lease->facts.checkpoint_ms == 0 &&

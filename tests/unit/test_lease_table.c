@@ -430,7 +430,7 @@ static void a_term_begins_with_a_checkpoint_of_every_lease(void **state) {
     grant(table, 300, LEASE_TTL_FOREVER, 0);
     lease_table_checkpoint(table, 2, 400, 0);
     size_t bytes_before = lease_table_bytes(table);
-    lease_table_checkpoint_all(table, 5000);
+    lease_table_checkpoint_all(table, 0, 5000, 5000);
     /* It costs no memory: leader changes must not. */
     assert_int_equal(lease_table_bytes(table), bytes_before);
     assert_true(bytes_before > bytes);
@@ -444,6 +444,29 @@ static void a_term_begins_with_a_checkpoint_of_every_lease(void **state) {
     lease_table_lead(table, 7000);
     assert_int_equal(lease_table_due_ms(table, 1), 15001);
     lease_table_validate(table);
+    lease_table_destroy(table);
+}
+
+/* A node that starts finds in its log what was written before, but not what was committed: whoever
+ * waits for a grant or a renewal that is committed only now is answered now. */
+static void what_was_in_the_log_counts_from_then_unless_somebody_still_waits_for_it(void **state) {
+    struct lease_table *table = lease_table_create();
+    lease_table_set_index(table, 7);
+    grant(table, 1, 10000, 900);
+    grant(table, 2, 10000, 900);
+    grant(table, 3, 10000, 900);
+    lease_table_checkpoint(table, 3, 10000, 100);
+    lease_table_set_index(table, 8);
+    grant(table, 4, 10000, 900);
+    lease_table_set_ttl(table, 2, 10000, 900);
+    lease_table_checkpoint(table, 3, 0, 100);
+    lease_table_set_index(table, 9);
+    lease_table_checkpoint_all(table, 7, 100, 900);
+    lease_table_lead(table, 1000);
+    assert_int_equal(lease_table_due_ms(table, 1), 10101);
+    for (int64_t id = 2; id <= 4; id++) {
+        assert_int_equal(lease_table_due_ms(table, id), 10901);
+    }
     lease_table_destroy(table);
 }
 
@@ -756,6 +779,7 @@ int main(void) {
         cmocka_unit_test(a_new_leader_gives_the_full_ttl_unless_a_checkpoint_says_less),
         cmocka_unit_test(a_checkpoint_runs_down_while_others_lead),
         cmocka_unit_test(a_term_begins_with_a_checkpoint_of_every_lease),
+        cmocka_unit_test(what_was_in_the_log_counts_from_then_unless_somebody_still_waits_for_it),
         cmocka_unit_test(a_lease_is_overdue_at_a_half_three_quarters_and_seven_eighths),
         cmocka_unit_test(a_renewal_while_a_checkpoint_is_on_its_way_must_clear_it),
         cmocka_unit_test(expired_leases_come_in_batches_sorted_by_id),
