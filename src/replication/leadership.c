@@ -43,10 +43,9 @@ void leadership_poll(struct service *service) {
             proposals_submit(service, &service->begin, &command);
             arena_reset(&service->arena);
         }
-        command = (struct command){.type = COMMAND_BARRIER};
-        command.barrier.term = term;
-        command.barrier.committed = raft_commit_index(&service->raft);
+        command = (struct command){.type = COMMAND_BARRIER, .barrier.term = term};
         proposals_submit(service, &service->barrier, &command);
+        checkpoints_begin_term(service);
     } else if (!leads && service->barrier_term != 0) {
         service->barrier_term = 0;
         service->serving = false;

@@ -127,6 +127,9 @@ static uint64_t unled_us(uint64_t from_us, uint64_t to_us, uint64_t patience_us)
  * count; of an outage three election timeouts may. */
 static void look_whether_led(const struct lease *lease) {
     uint64_t patience_us = (uint64_t)nodes_election_ms() * 3 * 1020 + 100 * WORLD_MS;
+    if (lease->given_us == 0) {
+        return;
+    }
     uint64_t passed_us = lease->ended_us - lease->given_us;
     uint64_t unable_us = unled_us(lease->given_us, lease->ended_us, patience_us);
     if (passed_us < unable_us + (uint64_t)lease->ttl_ms * 980) {
@@ -285,7 +288,9 @@ void __wrap_state_machine_apply(struct state_machine *machine, const struct comm
         return;
     }
     if (command->type == COMMAND_LEASE_GRANT && lease_of(command->grant.id)->touched_us == 0) {
-        lease_touched(command->grant.id, command->grant.ttl_ms, node_now_us(node), true);
+        /* What was in the log when the process started is counted from then. */
+        bool is_new = raft_last_applied(&node->service->raft) >= node->service->loaded_index;
+        lease_touched(command->grant.id, command->grant.ttl_ms, node_now_us(node), is_new);
     } else if (command->type == COMMAND_LEASE_REVOKE) {
         lease_of(command->revoke.id)->is_gone = true;
     }
