@@ -320,6 +320,7 @@ void command_encode(struct buffer *buffer, const struct command *command) {
         return;
     case COMMAND_BARRIER:
         buffer_put_varint(buffer, command->barrier.term);
+        buffer_put_varint(buffer, command->barrier.committed);
         return;
     case COMMAND_MEMBERS_BEGIN:
         buffer_put_u64(buffer, command->members_begin.token_hash);
@@ -398,6 +399,7 @@ enum status command_decode(struct reader *reader, struct arena *arena,
         break;
     case COMMAND_BARRIER:
         command.barrier.term = reader_get_varint(reader);
+        command.barrier.committed = reader_get_varint(reader);
         break;
     case COMMAND_MEMBERS_BEGIN:
         command.members_begin.token_hash = reader_get_u64(reader);

@@ -71,7 +71,8 @@ struct command {
             int64_t ttl_ms;
         } set_ttl;
         struct {
-            uint64_t term; /* of no effect in any other */
+            uint64_t term;      /* of no effect in any other */
+            uint64_t committed; /* the index up to which the log was, when this was proposed */
         } barrier;
         struct {
             bool activate;

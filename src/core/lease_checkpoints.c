@@ -25,7 +25,8 @@ static bool is_counting(const struct lease_facts *facts) {
     return facts->ttl_ms != LEASE_TTL_FOREVER;
 }
 
-/* Both counts are late, never early: the earlier one is the better one. */
+/* Both counts are late, never early: the earlier one is the better one. (One that was restored has
+ * not been counted yet.) */
 static void count_down(struct lease_local *lease, uint64_t due_ms, bool had_checkpoint) {
     if (!had_checkpoint || lease->timer.due_ms == 0 || due_ms < lease->timer.due_ms) {
         lease->timer.due_ms = due_ms;
@@ -47,7 +48,7 @@ static void set_checkpoint(struct lease_table *table, uint32_t handle, int64_t r
     }
     struct lease_local *lease = lease_pages_local(&table->pages, handle);
     if (remaining_ms == 0) {
-        lease->timer.due_ms = 0;
+        lease->timer.due_ms = table->entry_index;
     } else {
         count_down(lease, lease_deadline(now_ms, remaining_ms), before_ms != 0);
     }
@@ -69,14 +70,22 @@ enum status lease_table_checkpoint(struct lease_table *table, int64_t id, int64_
     return STATUS_OK;
 }
 
-void lease_table_checkpoint_all(struct lease_table *table, uint64_t now_ms) {
+void lease_table_set_index(struct lease_table *table, uint64_t index) {
+    table->entry_index = index;
+}
+
+void lease_table_checkpoint_all(struct lease_table *table, uint64_t committed, uint64_t written_ms,
+                                uint64_t now_ms) {
     for (uint32_t handle = lease_pages_next(&table->pages, 0); handle != LEASE_NONE;
          handle = lease_pages_next(&table->pages, handle + 1)) {
         struct lease_facts facts;
         lease_pages_get(&table->pages, handle, &facts);
-        if (facts.checkpoint_ms == 0 && is_counting(&facts)) {
-            set_checkpoint(table, handle, facts.ttl_ms, now_ms);
+        if (facts.checkpoint_ms != 0 || !is_counting(&facts)) {
+            continue;
         }
+        bool is_known = table->wheel != NULL ||
+                        lease_pages_local(&table->pages, handle)->timer.due_ms <= committed;
+        set_checkpoint(table, handle, facts.ttl_ms, is_known ? written_ms : now_ms);
     }
 }
 
@@ -156,30 +165,6 @@ size_t lease_table_take_overdue(struct lease_table *table, uint64_t now_ms,
     }
     if (!lease_table_has_overdue(table)) {
         lease_checkpoints_clear(table);
-    }
-    qsort(out_overdue, n, sizeof out_overdue[0], compare_overdue);
-    return n;
-}
-
-size_t lease_table_counted(const struct lease_table *table, uint64_t now_ms,
-                           struct lease_overdue *out_overdue, size_t capacity) {
-    size_t n = 0;
-    if (table->wheel != NULL) {
-        return 0;
-    }
-    for (uint32_t handle = lease_pages_next(&table->pages, 0); handle != LEASE_NONE && n < capacity;
-         handle = lease_pages_next(&table->pages, handle + 1)) {
-        uint64_t due_ms = lease_pages_local(&table->pages, handle)->timer.due_ms;
-        struct lease_facts facts;
-        lease_pages_get(&table->pages, handle, &facts);
-        if (due_ms == 0 || facts.checkpoint_ms == 0) {
-            continue;
-        }
-        int64_t remaining_ms = due_ms > now_ms ? (int64_t)(due_ms - now_ms) : 1;
-        if (remaining_ms <= facts.checkpoint_ms - LEASE_COUNTED_MS_MIN) {
-            out_overdue[n++] = (struct lease_overdue){
-                .id = facts.id, .remaining_ms = remaining_ms, .epoch = facts.epoch};
-        }
     }
     qsort(out_overdue, n, sizeof out_overdue[0], compare_overdue);
     return n;

@@ -8,8 +8,9 @@
  * armed for the deadline less TTL / 2^n, at stage 0 for the deadline itself: the stage is all that
  * must be kept to know the deadline.
  *
- * While not leading a timer is not armed; its time then is the deadline as counted from the
- * checkpoint, 0 when there is none.
+ * While not leading a timer is not armed. Its time then is the deadline as counted from the
+ * checkpoint; without a checkpoint, it is the index of the entry that granted the lease or cleared
+ * the checkpoint, 0 when that was long ago.
  */
 #include "core/lease_table_internal.h"
 

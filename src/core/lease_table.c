@@ -87,6 +87,9 @@ enum status lease_table_grant(struct lease_table *table, const struct lease_fact
     if (parent != LEASE_NONE) {
         lease_family_join(&table->pages, parent, handle);
     }
+    if (table->wheel == NULL) {
+        lease_pages_local(&table->pages, handle)->timer.due_ms = table->entry_index;
+    }
     lease_deadlines_start(table, handle, facts->ttl_ms, now_ms);
     return STATUS_OK;
 }
@@ -154,7 +157,7 @@ enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t t
     lease->is_expiring = false;
     lease->is_being_noted = false;
     if (table->wheel == NULL) {
-        lease->timer.due_ms = 0;
+        lease->timer.due_ms = table->entry_index;
     }
     lease_deadlines_start(table, handle, ttl_ms, now_ms);
     return STATUS_OK;

@@ -70,8 +70,13 @@ enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t t
  * clock; 0 clears it. STATUS_LEASE_NOT_FOUND. */
 enum status lease_table_checkpoint(struct lease_table *table, int64_t id, int64_t remaining_ms,
                                    uint64_t now_ms);
-/* A term begins: every lease that has no checkpoint gets one of its full TTL. */
-void lease_table_checkpoint_all(struct lease_table *table, uint64_t now_ms);
+/* A term begins: every lease that has no checkpoint gets one of its full TTL. It is counted from
+ * written_ms where the lease was granted or renewed through the log not after the entry
+ * `committed`, otherwise from now_ms: who waits for that may be answered now. */
+void lease_table_checkpoint_all(struct lease_table *table, uint64_t committed, uint64_t written_ms,
+                                uint64_t now_ms);
+/* What follows is of the entry with this index. */
+void lease_table_set_index(struct lease_table *table, uint64_t index);
 
 /* Ties a live record to the lease it names, or unties it. Constant time. Attaching to a missing
  * lease: STATUS_LEASE_NOT_FOUND. A record with lease_id 0 is left alone. */
@@ -145,10 +150,6 @@ struct lease_overdue {
     uint32_t epoch;
 };
 bool lease_table_has_overdue(const struct lease_table *table);
-/* Before leading: what this node has counted down since it was noted, at most `capacity`, with ids
- * in ascending order. To be told together with the beginning of the term. */
-size_t lease_table_counted(const struct lease_table *table, uint64_t now_ms,
-                           struct lease_overdue *out_overdue, size_t capacity);
 /* Takes at most `capacity`, with ids in ascending order; less although there are more, if many were
  * renewed meanwhile. Until lease_table_noted() is called, a
  * renewal of one of them says that it is checkpointed. */

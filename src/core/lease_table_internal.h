@@ -14,7 +14,8 @@ struct lease_table {
     /* A ring: n_ended counts all that ever ended, the last LEASE_ENDED_MAX are kept. */
     struct lease_ended *ended;
     uint64_t n_ended;
-    uint32_t epoch; /* the newest given */
+    uint32_t epoch;       /* the newest given */
+    uint64_t entry_index; /* of the entry that is being applied */
     /* Leases to be checkpointed, oldest first; some may be gone or renewed by now. */
     struct {
         int64_t *ids;

@@ -107,6 +107,11 @@ static void apply_expire(struct state_machine *machine, const struct command *co
     }
 }
 
+/* Whoever says how much time is left said it before this. */
+static uint64_t written_ms(const struct apply_context *context) {
+    return context->written_ms != 0 ? context->written_ms : context->now_ms;
+}
+
 static void apply_checkpoint(struct state_machine *machine, const struct command *command,
                              const struct apply_context *context) {
     if (command->checkpoint.term != context->term) {
@@ -115,7 +120,7 @@ static void apply_checkpoint(struct state_machine *machine, const struct command
     for (size_t i = 0; i < command->checkpoint.n; i++) {
         if (lease_is_meant(machine, command->checkpoint.ids[i], command->checkpoint.epochs[i])) {
             (void)lease_table_checkpoint(machine->leases, command->checkpoint.ids[i],
-                                         command->checkpoint.remaining_ms[i], context->now_ms);
+                                         command->checkpoint.remaining_ms[i], written_ms(context));
         }
     }
 }
@@ -206,6 +211,7 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
                                         .revision = key_store_revision(machine->keys)};
         return;
     }
+    lease_table_set_index(machine->leases, context->index);
     switch (command->type) {
     case COMMAND_PUT:
         outcome.status = txn_put(machine->keys, machine->leases, &command->put, &outcome.put);
@@ -243,7 +249,8 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         break;
     case COMMAND_BARRIER:
         if (command->barrier.term == context->term) {
-            lease_table_checkpoint_all(machine->leases, context->now_ms);
+            lease_table_checkpoint_all(machine->leases, command->barrier.committed,
+                                       written_ms(context), context->now_ms);
         }
         break;
     case COMMAND_MEMBERS_BEGIN:

@@ -20,6 +20,9 @@ struct state_machine;
 struct apply_context {
     uint64_t term;   /* of the log entry */
     uint64_t now_ms; /* local monotonic time */
+    /* The entry was written before this, though it may be applied much later; 0: before now. */
+    uint64_t written_ms;
+    uint64_t index;  /* of the entry */
     int64_t wall_ms; /* of the proposer: information only */
 };
 

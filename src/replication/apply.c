@@ -20,9 +20,12 @@ enum {
 static void apply_commands(struct service *service, const struct log_entry_header *header,
                            struct reader *reader, struct proposal *proposal) {
     struct apply_context context = {.term = header->term,
-                                    .now_ms =
-                                        expiry_entry_ms(service, header->index) + ANSWER_MARGIN_MS,
+                                    .index = header->index,
+                                    .now_ms = expiry_now_ms(service) + ANSWER_MARGIN_MS,
                                     .wall_ms = header->wall_ms};
+    if (header->index <= service->loaded_index) {
+        context.written_ms = service->loaded_ms;
+    }
     for (uint64_t i = 0; i < header->n_commands; i++) {
         struct command command;
         struct outcome outcome;

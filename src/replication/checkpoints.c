@@ -85,22 +85,6 @@ static void note(struct service *service) {
     free(overdue);
 }
 
-void checkpoints_begin_term(struct service *service) {
-    /* What is not applied yet may take back what this node has counted: a renewal that was
-     * acknowledged. Then it is told when the term has begun (lease_table_lead()). */
-    if (raft_last_applied(&service->raft) < raft_last_index(&service->raft)) {
-        return;
-    }
-    struct lease_overdue *overdue = calloc(EXPIRY_BATCH_MAX, sizeof *overdue);
-    if (overdue == NULL) {
-        abort();
-    }
-    submit_overdue(service, overdue,
-                   lease_table_counted(state_machine_leases(service->machine),
-                                       expiry_now_ms(service), overdue, EXPIRY_BATCH_MAX));
-    free(overdue);
-}
-
 /* --- Clearing. --- */
 
 /* Asked anew: the lease has no checkpoint any more and is renewed from memory; or this node lost

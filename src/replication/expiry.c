@@ -72,10 +72,6 @@ uint64_t expiry_now_ms(const struct service *service) {
     return lease_clock_read(&service->lease_clock, clock_boottime_ms());
 }
 
-uint64_t expiry_entry_ms(const struct service *service, uint64_t index) {
-    return index <= service->loaded_index ? service->loaded_ms : expiry_now_ms(service);
-}
-
 static void hold(struct service *service, uint64_t now_ms, uint64_t away_ms) {
     uint64_t until_ms = now_ms + (away_ms < HOLD_MS_MAX ? away_ms : HOLD_MS_MAX);
     if (!service->is_held || until_ms > service->hold_until_ms) {

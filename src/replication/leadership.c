@@ -43,9 +43,10 @@ void leadership_poll(struct service *service) {
             proposals_submit(service, &service->begin, &command);
             arena_reset(&service->arena);
         }
-        command = (struct command){.type = COMMAND_BARRIER, .barrier.term = term};
+        command = (struct command){.type = COMMAND_BARRIER};
+        command.barrier.term = term;
+        command.barrier.committed = raft_commit_index(&service->raft);
         proposals_submit(service, &service->barrier, &command);
-        checkpoints_begin_term(service);
     } else if (!leads && service->barrier_term != 0) {
         service->barrier_term = 0;
         service->serving = false;

@@ -309,9 +309,6 @@ bool expiry_is_under_way(const struct service *service);
 void expiry_arm(struct service *service);
 /* The time that leases run out on. */
 uint64_t expiry_now_ms(const struct service *service);
-/* When this entry was written, or a little later: what was in the log when the process started is
- * older than the process, though it may be applied much later. */
-uint64_t expiry_entry_ms(const struct service *service, uint64_t index);
 /* There is a leader, so there is a quorum. */
 void expiry_leader_seen(struct service *service, uint64_t now_ms);
 /* service_renew() or service_time_left(), as the question says. */
@@ -323,8 +320,6 @@ enum status expiry_answer(struct service *service, struct service_renewal *renew
 void expiry_fail_renewals(struct service *service, enum status status);
 
 /* checkpoints.c */
-/* With the first entry of a term: what this node has counted down while others led. */
-void checkpoints_begin_term(struct service *service);
 /* Before polling: proposes what the next leader must know, and what this turn has to clear. */
 void checkpoints_turn(struct service *service);
 /* The renewal is answered when the checkpoint of its lease is gone. */
