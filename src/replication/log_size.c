@@ -17,13 +17,14 @@ enum {
     TRAILING_BYTES = 8 * 1024 * 1024
 };
 
-/* A large state is worth a longer log: with twice as much log as state, however much is written,
- * about half a byte of snapshot is written for each byte of log. */
+/* A large state is worth a longer log: with as much log as state, however much is written, about a
+ * byte of snapshot is written for each byte of log. More log would be cheaper still, and take room
+ * that a small disk does not have: log, two snapshots and the next one lie there at once. */
 static size_t log_bytes_max(const struct service *service) {
     size_t max =
         service->options.log_bytes_max > 0 ? service->options.log_bytes_max : LOG_BYTES_MAX_DEFAULT;
-    if (max < 2 * service->snapshot_bytes) {
-        max = 2 * service->snapshot_bytes;
+    if (max < service->snapshot_bytes) {
+        max = service->snapshot_bytes;
     }
     return max < LOG_BYTES_MAX_CEILING ? max : LOG_BYTES_MAX_CEILING;
 }
