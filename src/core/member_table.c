@@ -238,7 +238,12 @@ static enum status promote(struct member *member) {
 }
 
 static enum status publish(struct member *member, const struct member_facts *facts) {
+    /* One that has lost its disk is somebody else. */
+    if (member->facts.birth != 0 && member->facts.birth != facts->birth) {
+        return STATUS_MEMBER_EXISTS;
+    }
     struct member_facts changed = member->facts;
+    changed.birth = facts->birth;
     changed.is_started = true;
     changed.name = facts->name;
     changed.n_client_urls = facts->n_client_urls;

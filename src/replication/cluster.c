@@ -209,7 +209,7 @@ static void on_raft_accepted(void *data, uint64_t id, const char *address, uv_st
 static const struct peers_callbacks peers_callbacks = {.raft_accepted = on_raft_accepted,
                                                        .admit = members_admit,
                                                        .asked = members_asked,
-                                                       .removed = members_removed,
+                                                       .turned_away = members_turned_away,
                                                        .frame = on_frame,
                                                        .link_lost = on_link_lost};
 
@@ -238,6 +238,7 @@ static void nothing_left(void *data) {
 enum status cluster_open_peers(struct service *service, char *out_error, size_t error_size) {
     struct peers_options options = {.cluster_id = service->options.cluster_id,
                                     .self_id = service->options.member_id,
+                                    .birth = service->options.birth,
                                     .listen_host = service->options.peer_listen_host,
                                     .listen_port = service->options.peer_listen_port,
                                     .address = service->options.peer_address,

@@ -138,7 +138,9 @@ static void remember(struct service *service, uint64_t id) {
     }
 }
 
-enum peer_answer members_admit(void *data, uint64_t id) {
+static bool is_forgetful(const struct service *service, uint64_t id, uint64_t birth);
+
+enum peer_answer members_admit(void *data, uint64_t id, uint64_t birth) {
     struct service *service = data;
     const struct member_table *table = table_of(service);
     bool is_known = member_table_find(table, id) != NULL || members_server(service, id) != NULL ||
@@ -155,6 +157,9 @@ enum peer_answer members_admit(void *data, uint64_t id) {
         if (!may_be_new) {
             return PEER_NOT_A_MEMBER;
         }
+    }
+    if (is_forgetful(service, id, birth)) {
+        return PEER_FORGETFUL;
     }
     remember(service, id);
     return PEER_WELCOME;
@@ -238,6 +243,7 @@ bool members_begin(struct service *service, struct arena *arena, struct command 
                                                       : "");
         if (is_self) {
             facts->is_started = true;
+            facts->birth = service->options.birth;
             add_client_urls(service, facts);
         }
         const char *const *urls = first != NULL ? first->peer_urls
@@ -280,6 +286,7 @@ static void published(struct service_request *request, const struct outcome *out
 static void publish(struct service *service, uint64_t now_ms) {
     const struct member *self = member_table_find(table_of(service), service->options.member_id);
     bool is_told = self != NULL && self->facts.is_started &&
+                   self->facts.birth == service->options.birth &&
                    strcmp(self->name, service->options.name) == 0 &&
                    urls_equal(service->options.client_urls, self);
     if (self == NULL || is_told || service->is_publishing || cluster_leader(service) == 0 ||
@@ -288,6 +295,7 @@ static void publish(struct service *service, uint64_t now_ms) {
         return;
     }
     struct member_facts facts = {.id = service->options.member_id,
+                                 .birth = service->options.birth,
                                  .name = bytes_from_text(service->options.name)};
     add_client_urls(service, &facts);
     struct command command = {.type = COMMAND_MEMBER,
@@ -301,16 +309,55 @@ static void publish(struct service *service, uint64_t now_ms) {
 
 /* --- Being removed. --- */
 
-void members_removed(void *data) {
+void members_turned_away(void *data, enum peer_answer answer) {
     struct service *service = data;
-    if (service->is_told_removed || service->closing || service->failed) {
+    if (service->is_turned_away || service->closing || service->failed) {
         return;
     }
-    service->is_told_removed = true;
+    service->is_turned_away = true;
+    if (answer == PEER_FORGETFUL) {
+        service_fail(service,
+                     "a member knows this one with another data directory: its votes and what it "
+                     "acknowledged are gone, so it may not go on under its id. Remove it and add "
+                     "it again (etcdctl member remove, etcdctl member add), then start it with an "
+                     "empty directory and --initial-cluster-state=existing");
+        return;
+    }
     log_error("this node was removed from the cluster");
     if (service->options.removed != NULL) {
         service->options.removed(service->options.data);
     }
+}
+
+/* --- Data directories. --- */
+
+void members_remember(struct service *service) {
+    if (service->options.births_path != NULL) {
+        births_load(service->options.births_path, &service->births);
+    }
+}
+
+static void keep_births(struct service *service) {
+    struct births births;
+    births_of_table(table_of(service), &births);
+    if (service->options.births_path == NULL || births.n == 0 ||
+        births_equal(&births, &service->births)) {
+        return;
+    }
+    if (births_store(service->options.births_path, &births)) {
+        service->births = births;
+    } else {
+        log_warning("what is known of the members' data directories cannot be stored");
+    }
+}
+
+static bool is_forgetful(const struct service *service, uint64_t id, uint64_t birth) {
+    const struct member *member = member_table_find(table_of(service), id);
+    uint64_t known = member != NULL ? member->facts.birth : 0;
+    if (known == 0) {
+        known = births_find(&service->births, id);
+    }
+    return known != 0 && birth != 0 && known != birth;
 }
 
 /* --- One turn. --- */
@@ -340,6 +387,7 @@ void members_turn(struct service *service, uint64_t now_ms) {
             members_count_voters(service);
         }
     }
+    keep_births(service);
     publish(service, now_ms);
     reconfigure_turn(service, now_ms);
 }

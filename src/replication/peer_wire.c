@@ -27,21 +27,24 @@ const char *peer_answer_text(enum peer_answer answer) {
         return "the peer speaks TLS, and this node does not";
     case PEER_REMOVED:
         return "the caller was removed from the cluster";
+    case PEER_FORGETFUL:
+        return "the caller has lost what it knew";
     }
     return "the peer's answer makes no sense";
 }
 
-/* magic · version u32 · size of the rest u32 · cluster, from, to u64 · purpose u8 · address ·
- * crc32c of all before */
+/* magic · version u32 · size of the rest u32 · cluster, from, to, birth u64 · purpose u8 · address
+ * · crc32c of all before */
 void peer_hello_encode(struct buffer *buffer, const struct peer_hello *hello) {
     size_t start = buffer->size;
     struct bytes address = bytes_from_text(hello->address);
     buffer_append(buffer, HELLO_MAGIC, sizeof HELLO_MAGIC);
     buffer_put_u32(buffer, PEER_VERSION);
-    buffer_put_u32(buffer, (uint32_t)(3 * 8 + 1 + 4 + address.size + 4));
+    buffer_put_u32(buffer, (uint32_t)(4 * 8 + 1 + 4 + address.size + 4));
     buffer_put_u64(buffer, hello->cluster_id);
     buffer_put_u64(buffer, hello->from_id);
     buffer_put_u64(buffer, hello->to_id);
+    buffer_put_u64(buffer, hello->birth);
     buffer_put_u8(buffer, (uint8_t)hello->purpose);
     buffer_put_u32(buffer, (uint32_t)address.size);
     buffer_append(buffer, address.data, address.size);
@@ -78,6 +81,7 @@ enum peer_answer peer_hello_decode(struct bytes bytes, uint64_t cluster_id, uint
     struct peer_hello hello = {.cluster_id = reader_get_u64(&reader)};
     hello.from_id = reader_get_u64(&reader);
     hello.to_id = reader_get_u64(&reader);
+    hello.birth = reader_get_u64(&reader);
     hello.purpose = (enum peer_purpose)reader_get_u8(&reader);
     uint32_t address_size = reader_get_u32(&reader);
     if (reader.failed || address_size > PEER_ADDRESS_SIZE_MAX ||

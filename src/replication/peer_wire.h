@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PEER_VERSION = 1, PEER_ADDRESS_SIZE_MAX = 256 };
+enum { PEER_VERSION = 2, PEER_ADDRESS_SIZE_MAX = 256 };
 /* A frame carries at most one log entry's commands: a command of the largest size, and its batch.
  */
 enum { PEER_FRAME_SIZE_MAX = 4 * 1024 * 1024 };
@@ -28,6 +28,7 @@ struct peer_hello {
     uint64_t cluster_id;
     uint64_t from_id;
     uint64_t to_id;
+    uint64_t birth; /* of the sender's data directory, see births.h; 0: it does not say */
     enum peer_purpose purpose;
     char address[PEER_ADDRESS_SIZE_MAX + 1]; /* where the sender listens for peers */
 };
@@ -40,7 +41,8 @@ enum peer_answer {
     PEER_OTHER_MEMBER = 3,
     PEER_MALFORMED = 4,
     PEER_NOT_A_MEMBER = 5,
-    PEER_REMOVED = 6, /* the caller was a member once */
+    PEER_REMOVED = 6,   /* the caller was a member once */
+    PEER_FORGETFUL = 7, /* the caller has another data directory than it had */
     /* Never sent as an answer: so begins the alert with which TLS answers a hello in plain text. */
     PEER_SPEAKS_TLS = 0x15
 };

@@ -57,6 +57,7 @@ struct peer_visitor {
     char from[PEER_FROM_SIZE];
     uv_timer_t timer;
     uint64_t id; /* 0: a stranger */
+    uint64_t birth;
     char address[PEER_ADDRESS_SIZE_MAX + 1];
     struct buffer received;
     bool is_closing;
@@ -111,6 +112,7 @@ static struct peer_hello hello_to(const struct peers *peers, uint64_t id,
     struct peer_hello hello = {.cluster_id = peers->options.cluster_id,
                                .from_id = peers->options.self_id,
                                .to_id = id,
+                               .birth = peers->options.birth,
                                .purpose = purpose};
     snprintf(hello.address, sizeof hello.address, "%s", peers->options.address);
     return hello;
@@ -175,10 +177,15 @@ static void link_dialled(void *data, uv_stream_t *stream, const char *reason) {
                         LOG_TEXT("reason", reason));
         }
         link->last_reason = reason;
-        bool is_told_removed = strcmp(reason, peer_answer_text(PEER_REMOVED)) == 0;
+        enum peer_answer answer = PEER_WELCOME;
+        if (strcmp(reason, peer_answer_text(PEER_REMOVED)) == 0) {
+            answer = PEER_REMOVED;
+        } else if (strcmp(reason, peer_answer_text(PEER_FORGETFUL)) == 0) {
+            answer = PEER_FORGETFUL;
+        }
         link_free_if_done(link);
-        if (is_told_removed && !peers->is_closing && peers->callbacks->removed != NULL) {
-            peers->callbacks->removed(peers->data);
+        if (answer != PEER_WELCOME && !peers->is_closing && peers->callbacks->turned_away != NULL) {
+            peers->callbacks->turned_away(peers->data, answer);
         }
         return;
     }
@@ -425,7 +432,8 @@ void peers_check_visitors(struct peers *peers) {
     for (struct list *node = peers->visitors.next, *next; node != &peers->visitors; node = next) {
         struct peer_visitor *visitor = list_entry(node, struct peer_visitor, in_visitors);
         next = node->next;
-        if (visitor->id != 0 && peers->callbacks->admit(peers->data, visitor->id) != PEER_WELCOME) {
+        if (visitor->id != 0 &&
+            peers->callbacks->admit(peers->data, visitor->id, visitor->birth) != PEER_WELCOME) {
             visitor_end(visitor);
         }
     }
@@ -492,7 +500,7 @@ static bool visitor_greet(struct peer_visitor *visitor) {
     if (answer == PEER_WELCOME && !is_question) {
         answer = hello.from_id == peers->options.self_id
                      ? PEER_NOT_A_MEMBER
-                     : peers->callbacks->admit(peers->data, hello.from_id);
+                     : peers->callbacks->admit(peers->data, hello.from_id, hello.birth);
     }
     bool is_told = write_answer(visitor, answer);
     if (answer != PEER_WELCOME) {
@@ -511,6 +519,7 @@ static bool visitor_greet(struct peer_visitor *visitor) {
     visitor_let_tls_go(visitor);
     peers->n_strangers--;
     visitor->id = hello.from_id;
+    visitor->birth = hello.birth;
     memcpy(visitor->address, hello.address, sizeof visitor->address);
     memmove(visitor->received.data, visitor->received.data + size, received.size - size);
     visitor->received.size -= size;

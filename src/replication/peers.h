@@ -21,6 +21,7 @@ struct peers;
 struct peers_options {
     uint64_t cluster_id;
     uint64_t self_id;
+    uint64_t birth;          /* of our data directory */
     const char *listen_host; /* NULL: listen nowhere */
     uint16_t listen_port;
     const char *address;                /* host:port under which others reach us */
@@ -30,9 +31,9 @@ struct peers_options {
 struct peers_callbacks {
     /* A member opened a connection for raft's messages. The stream now belongs to the callee. */
     void (*raft_accepted)(void *data, uint64_t id, const char *address, uv_stream_t *stream);
-    /* Whether this id is a member's today: PEER_WELCOME, PEER_NOT_A_MEMBER or PEER_REMOVED. Who is
-     * none gets no connection to us. */
-    enum peer_answer (*admit)(void *data, uint64_t id);
+    /* Whether this id is a member's today, with this data directory: PEER_WELCOME,
+     * PEER_NOT_A_MEMBER, PEER_REMOVED or PEER_FORGETFUL. Who is none gets no connection to us. */
+    enum peer_answer (*admit)(void *data, uint64_t id, uint64_t birth);
     /* Somebody asks who belongs to the cluster, and whether this id was removed: gives a
      * PEER_MEMBERS; what it refers to may lie in the arena. */
     void (*asked)(void *data, uint64_t id, struct arena *arena, struct peer_frame *out_answer);
@@ -42,8 +43,9 @@ struct peers_callbacks {
     void (*link_opened)(void *data, uint64_t id);
     /* Our link to a member broke: what was sent on it may not have arrived. */
     void (*link_lost)(void *data, uint64_t id);
-    /* A member told us that we are none any more. NULL: nobody cares. */
-    void (*removed)(void *data);
+    /* A member told us that we are none any more (PEER_REMOVED, PEER_FORGETFUL). NULL: nobody
+     * cares. */
+    void (*turned_away)(void *data, enum peer_answer answer);
 };
 
 /* STATUS_IO, or STATUS_INVALID for certificates, with a reason. The callbacks and the texts outlive

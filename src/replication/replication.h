@@ -39,6 +39,10 @@ struct replication_options {
     bool is_joining;
     /* Of the token that the cluster was given, see join.h; 0: none. */
     uint64_t token_hash;
+    /* A random number of the data directory, and a file for those of the others: see births.h.
+     * NULL: nothing is kept. */
+    uint64_t birth;
+    const char *births_path;
     const char *peer_listen_host;
     uint16_t peer_listen_port;
     const struct peer_tls_options *peer_tls; /* NULL: peers speak plain text */

@@ -159,6 +159,7 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
         status = store_check(service->options.data_dir, out_error, error_size);
     }
     if (status == STATUS_OK) {
+        members_remember(service);
         status = cluster_open(service, out_error, error_size);
     }
     if (status != STATUS_OK) {

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/list.h"
 #include "core/service.h"
+#include "replication/births.h"
 #include "replication/leader_lease.h"
 #include "replication/lease_clock.h"
 #include "replication/peer_transport.h"
@@ -138,7 +139,8 @@ struct service {
     struct service_request publish;
     bool is_publishing;
     uint64_t published_ms;
-    bool is_told_removed;
+    bool is_turned_away;
+    struct births births; /* as they are stored */
     struct service_request begin;
 
     /* reconfigure.c */
@@ -248,9 +250,11 @@ const struct raft_server *members_server(const struct service *service, uint64_t
 /* Where a member listens for peers; false: nobody knows. */
 bool members_address(const struct service *service, uint64_t id,
                      char out_address[PEER_ADDRESS_SIZE_MAX + 1]);
-enum peer_answer members_admit(void *data, uint64_t id);
+enum peer_answer members_admit(void *data, uint64_t id, uint64_t birth);
 void members_asked(void *data, uint64_t id, struct arena *arena, struct peer_frame *out_answer);
-void members_removed(void *data);
+void members_turned_away(void *data, enum peer_answer answer);
+/* What an earlier run of this process knew of the members' data directories. */
+void members_remember(struct service *service);
 /* The leader's lease rests on these from now on. */
 void members_count_voters(struct service *service);
 /* The command that writes down the first members; false: it has been done. */

@@ -16,6 +16,7 @@ static const char lock_name[] = "lock";
 static const char identity_name[] = "identity";
 static const char identity_new_name[] = "identity.new";
 static const char raft_name[] = "raft";
+static const char births_name[] = "births";
 
 struct data_dir {
     int fd;
@@ -23,6 +24,7 @@ struct data_dir {
     bool is_open_to_others;
     char path[PATH_MAX];
     char raft_path[PATH_MAX];
+    char births_path[PATH_MAX];
 };
 
 /* The reason a person needs, from the number the system gave. */
@@ -91,6 +93,9 @@ static enum status open_directory(struct data_dir *dir, const char *path, char *
         return fail_from_errno("find the data directory", path, errno, out_error, error_size);
     }
     int size = snprintf(dir->raft_path, sizeof dir->raft_path, "%s/%s", dir->path, raft_name);
+    if (size >= 0 && (size_t)size < sizeof dir->raft_path) {
+        size = snprintf(dir->births_path, sizeof dir->births_path, "%s/%s", dir->path, births_name);
+    }
     if (size < 0 || (size_t)size >= sizeof dir->raft_path) {
         snprintf(out_error, error_size, "the path of the data directory is too long: %s", path);
         return STATUS_INVALID;
@@ -195,6 +200,10 @@ const char *data_dir_path(const struct data_dir *dir) {
 
 const char *data_dir_raft_path(const struct data_dir *dir) {
     return dir->raft_path;
+}
+
+const char *data_dir_births_path(const struct data_dir *dir) {
+    return dir->births_path;
 }
 
 bool data_dir_is_open_to_others(const struct data_dir *dir) {

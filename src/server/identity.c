@@ -85,6 +85,11 @@ size_t identity_encode(const struct identity *identity, char out_text[IDENTITY_T
                  identity->cluster_id, identity->member_id, identity->name,
                  identity->is_joined ? joined_line : "");
     assert(size < IDENTITY_TEXT_SIZE_MAX);
+    if (identity->birth != 0) {
+        size += snprintf(out_text + size, (size_t)(IDENTITY_TEXT_SIZE_MAX - size),
+                         "birth %016" PRIx64 "\n", identity->birth);
+        assert(size < IDENTITY_TEXT_SIZE_MAX);
+    }
     size += snprintf(out_text + size, (size_t)(IDENTITY_TEXT_SIZE_MAX - size),
                      "checksum %08" PRIx32 "\n", crc32c(0, out_text, (size_t)size));
     assert(size < IDENTITY_TEXT_SIZE_MAX);
@@ -114,7 +119,12 @@ enum status identity_decode(struct bytes text, struct identity *out_identity) {
     }
     memcpy(identity.name, name, name_size);
     const char *rest = name + name_size;
-    identity.is_joined = *rest == '\n' && strncmp(rest + 1, joined_line, strlen(joined_line)) == 0;
+    rest += *rest == '\n';
+    identity.is_joined = strncmp(rest, joined_line, strlen(joined_line)) == 0;
+    rest += identity.is_joined ? strlen(joined_line) : 0;
+    if (sscanf(rest, "birth %16" SCNx64, &identity.birth) != 1) {
+        identity.birth = 0;
+    }
 
     /* What was read must give the very bytes that were written, checksum and all. */
     char again[IDENTITY_TEXT_SIZE_MAX];

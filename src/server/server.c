@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -125,7 +126,12 @@ static void open_data_dir(struct server *server) {
                  LOG_TEXT("to", options->name));
         memcpy(identity->name, options->name, strlen(options->name) + 1);
     }
-    if (status == STATUS_OK && (is_new || is_renamed)) {
+    bool is_unborn = status == STATUS_OK && identity->birth == 0;
+    if (is_unborn) {
+        ssize_t n = getrandom(&identity->birth, sizeof identity->birth, 0);
+        assert(n == (ssize_t)sizeof identity->birth);
+    }
+    if (status == STATUS_OK && (is_new || is_renamed || is_unborn)) {
         status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
     }
     if (status != STATUS_OK) {
@@ -194,6 +200,8 @@ static void open_replication(struct server *server) {
         .n_members = is_joined ? server->admission.n_members : options->n_members,
         .is_joining = is_joined,
         .token_hash = join_token_hash(options->initial_cluster_token),
+        .birth = server->identity.birth,
+        .births_path = data_dir_births_path(server->data_dir),
         .peer_listen_host = options->listen_peer_urls.urls[0].host,
         .peer_listen_port = options->listen_peer_urls.urls[0].port,
         .peer_tls = options->has_peer_tls ? &server->peer_tls : NULL,

@@ -215,6 +215,28 @@ def test_a_node_that_lost_its_disk_may_not_go_on_as_if_nothing_had_happened():
         cluster.rpc(cluster.leader()).put(b"/key", b"more")
 
 
+def test_a_lost_disk_is_noticed_although_nobody_could_be_asked():
+    """All go down, one comes back first and empty, and the others know it all the same."""
+    with Cluster() as cluster:
+        cluster.rpc(0).put(b"/key", b"value")
+        wait_for(lambda: all(one.get("clientURLs") for one in members(cluster[0]).values()), 10, "all are known")
+        cluster.wait_equal()
+        wiped = cluster.followers()[0]
+        others = [node for node in range(3) if node != wiped]
+        for node in range(3):
+            cluster.kill(node)
+        wipe(cluster[wiped])
+        cluster.launch(wiped)
+        cluster[wiped].wait_listening()
+        cluster.forget(wiped)
+        for node in others:
+            cluster.launch(node)
+        assert wait_exit(cluster[wiped]) == 1
+        assert "with another data directory" in log_of(cluster[wiped])
+        cluster.leader()
+        assert cluster.rpc(others[0]).range(b"/key").kvs[0].value == b"value"
+
+
 def test_nodes_of_a_new_cluster_may_start_at_any_time():
     cluster = Cluster()
     try:

@@ -109,7 +109,7 @@ static void dialled(void *data) {
     bool is_reached = other != NULL && is_alive(other) && link->to->free_us <= world_now_us() &&
                       !network_is_cut(peers->node->index, link->to->index) &&
                       !network_is_cut(link->to->index, peers->node->index) &&
-                      other->callbacks->admit(other->data, peers->node->id) == PEER_WELCOME;
+                      other->callbacks->admit(other->data, peers->node->id, 0) == PEER_WELCOME;
     if (!is_reached) {
         link->state = LINK_CLOSED;
         return;

@@ -33,6 +33,7 @@ enum {
     A = 1,
     B = 2,
     REMOVED = 66,
+    LOST_BIRTH = 99,
     WAIT_MS_MAX = 20000,
     TICK_MS = 2,
     /* As in peers.c. */
@@ -55,6 +56,8 @@ struct node {
     size_t propose_size;
     unsigned n_lost;
     unsigned n_removed;
+    unsigned n_forgetful;
+    uint64_t birth;
     uint64_t lost_id;
     uv_stream_t *raft;
     char raft_address[64];
@@ -116,9 +119,12 @@ static inline void on_frame(void *data, uint64_t from_id, const struct peer_fram
 
 static uint64_t refused_id; /* 0: none */
 
-static inline enum peer_answer admit(void *data, uint64_t id) {
+static inline enum peer_answer admit(void *data, uint64_t id, uint64_t birth) {
     if (id == REMOVED) {
         return PEER_REMOVED;
+    }
+    if (birth == LOST_BIRTH) {
+        return PEER_FORGETFUL;
     }
     return (id == A || id == B) && id != refused_id ? PEER_WELCOME : PEER_NOT_A_MEMBER;
 }
@@ -135,9 +141,11 @@ static inline void asked(void *data, uint64_t id, struct arena *arena,
     out_answer->members.members = member;
 }
 
-static inline void on_removed(void *data) {
+static inline void on_turned_away(void *data, enum peer_answer answer) {
     struct node *node = data;
-    node->n_removed++;
+    assert_true(answer == PEER_REMOVED || answer == PEER_FORGETFUL);
+    node->n_removed += answer == PEER_REMOVED;
+    node->n_forgetful += answer == PEER_FORGETFUL;
 }
 
 static inline void on_link_lost(void *data, uint64_t id) {
@@ -149,7 +157,7 @@ static inline void on_link_lost(void *data, uint64_t id) {
 static const struct peers_callbacks callbacks = {.raft_accepted = on_raft_accepted,
                                                  .admit = admit,
                                                  .asked = asked,
-                                                 .removed = on_removed,
+                                                 .turned_away = on_turned_away,
                                                  .frame = on_frame,
                                                  .link_lost = on_link_lost};
 
@@ -262,6 +270,7 @@ static inline enum status node_try_open(struct node *node) {
     char error[256] = "";
     struct peers_options options = {.cluster_id = CLUSTER,
                                     .self_id = node->id,
+                                    .birth = node->birth,
                                     .listen_host = "127.0.0.1",
                                     .listen_port = node->port,
                                     .address = node->address,

@@ -221,6 +221,19 @@ static void what_a_member_says_of_itself_leaves_its_peer_urls(void **state) {
     assert_int_equal(change(MEMBER_PUBLISH, &said), STATUS_MEMBER_NOT_FOUND);
 }
 
+static void a_member_keeps_the_directory_it_was_born_with(void **state) {
+    begin_three();
+    struct member_facts said = {.id = 20, .name = bytes_from_text("second"), .birth = 7};
+    assert_int_equal(change(MEMBER_PUBLISH, &said), STATUS_OK);
+    assert_int_equal(member_table_find(table(), 20)->facts.birth, 7);
+    assert_int_equal(change(MEMBER_PUBLISH, &said), STATUS_OK);
+    said.birth = 8;
+    said.name = bytes_from_text("somebody else");
+    assert_int_equal(change(MEMBER_PUBLISH, &said), STATUS_MEMBER_EXISTS);
+    assert_string_equal(member_table_find(table(), 20)->name, "second");
+    assert_survives_a_snapshot();
+}
+
 /* --- What must not get in. --- */
 
 static void facts_beyond_a_limit_are_refused(void **state) {
@@ -292,6 +305,7 @@ int main(void) {
         TABLE_TEST(a_learner_is_promoted_once),
         TABLE_TEST(an_update_changes_peer_urls_alone),
         TABLE_TEST(what_a_member_says_of_itself_leaves_its_peer_urls),
+        TABLE_TEST(a_member_keeps_the_directory_it_was_born_with),
         TABLE_TEST(facts_beyond_a_limit_are_refused),
         TABLE_TEST(damage_of_an_encoded_table_is_found_or_harmless),
     };

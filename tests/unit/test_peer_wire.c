@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLUSTER = 0xc1, SELF = 2, OTHER = 3, PREFIX_SIZE = 4 };
+enum { CLUSTER = 0xc1, SELF = 2, OTHER = 3, PREFIX_SIZE = 4, BIRTH = 4 };
 
 static struct arena arena;
 static struct buffer buffer;
@@ -41,8 +41,11 @@ static uint8_t *exact(const void *data, size_t size) {
 /* --- The hello. --- */
 
 static struct peer_hello a_hello(const char *address) {
-    struct peer_hello hello = {
-        .cluster_id = CLUSTER, .from_id = OTHER, .to_id = SELF, .purpose = PEER_FOR_LINK};
+    struct peer_hello hello = {.cluster_id = CLUSTER,
+                               .from_id = OTHER,
+                               .to_id = SELF,
+                               .birth = BIRTH,
+                               .purpose = PEER_FOR_LINK};
     snprintf(hello.address, sizeof hello.address, "%s", address);
     return hello;
 }
@@ -184,6 +187,7 @@ static void put_hello_by_hand(uint32_t rest_size, uint32_t address_size, size_t 
     buffer_put_u64(&buffer, CLUSTER);
     buffer_put_u64(&buffer, OTHER);
     buffer_put_u64(&buffer, SELF);
+    buffer_put_u64(&buffer, BIRTH);
     buffer_put_u8(&buffer, PEER_FOR_LINK);
     buffer_put_u32(&buffer, address_size);
     for (size_t i = 0; i < n_bytes; i++) {
@@ -193,7 +197,7 @@ static void put_hello_by_hand(uint32_t rest_size, uint32_t address_size, size_t 
     seal();
 }
 
-enum { HELLO_FIXED_SIZE = 3 * 8 + 1 + 4 + 4 };
+enum { HELLO_FIXED_SIZE = 4 * 8 + 1 + 4 + 4 };
 
 static void an_address_that_is_too_long_is_malformed(void **state) {
     struct peer_hello again;

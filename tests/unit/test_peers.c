@@ -445,6 +445,16 @@ static void whoever_asks_is_told_who_belongs_to_the_cluster(void **state) {
     arena_clear(&arena);
 }
 
+static void who_has_lost_its_disk_is_turned_away(void **state) {
+    node_close(&b);
+    b.birth = LOST_BIRTH;
+    assert_int_equal(node_try_open(&b), STATUS_OK);
+    peers_set_member(b.peers, A, a.address);
+    WAIT_UNTIL(b.n_forgetful > 0);
+    assert_false(peers_is_linked(b.peers, A));
+    assert_int_equal(b.n_removed, 0);
+}
+
 static void who_was_removed_is_told_and_others_go_on(void **state) {
     link_both();
     refused_id = B;
@@ -467,6 +477,7 @@ static void who_was_removed_is_told_and_others_go_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         PEERS_TEST(whoever_asks_is_told_who_belongs_to_the_cluster),
+        PEERS_TEST(who_has_lost_its_disk_is_turned_away),
         PEERS_TEST(who_was_removed_is_told_and_others_go_on),
         PEERS_TEST(frames_arrive_in_order_in_both_directions),
         PEERS_TEST(nothing_leaves_before_it_is_flushed),
