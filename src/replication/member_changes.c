@@ -2,6 +2,7 @@
  * which looks whether the cluster can bear it and writes it into the log; the answer is given when
  * this node has applied it and its raft follows (reconfigure.c). */
 #include "base/clock.h"
+#include "base/log.h"
 #include "replication/service_internal.h"
 
 #include <assert.h>
@@ -58,6 +59,7 @@ static enum status check_add(struct service *service, const struct member_facts 
         /* Nobody could join if we did not listen. */
         char error[256] = "";
         if (cluster_open_peers(service, error, sizeof error) != STATUS_OK) {
+            log_error("no member can be added", LOG_TEXT("reason", error));
             return STATUS_IO;
         }
     }

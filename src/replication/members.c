@@ -369,6 +369,7 @@ void members_turn(struct service *service, uint64_t now_ms) {
     if (!is_due || service->closing || service->failed) {
         return;
     }
+    bool has_changed = version != service->members_version;
     service->members_ms = now_ms;
     service->members_version = version;
     bool has_company =
@@ -387,7 +388,9 @@ void members_turn(struct service *service, uint64_t now_ms) {
             members_count_voters(service);
         }
     }
-    keep_births(service);
+    if (has_changed) {
+        keep_births(service);
+    }
     publish(service, now_ms);
     reconfigure_turn(service, now_ms);
 }

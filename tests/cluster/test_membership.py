@@ -1,4 +1,7 @@
 """Members come and go while the cluster runs: added, promoted, removed, moved."""
+import socket
+
+import etcd3
 from clients import Load
 from membership import (
     EXIT_REMOVED,
@@ -289,6 +292,27 @@ def test_a_node_joins_where_members_show_certificates():
         cluster.launch(index)
         cluster.forget(index)
         assert wait_exit(server) == EXIT_REMOVED
+
+
+def test_python_etcd3_changes_the_members():
+    with Cluster() as cluster:
+        follower = cluster[cluster.followers()[0]]
+        with etcd3.client(host="127.0.0.1", port=follower.client_port) as client:
+            added = client.add_member(["http://127.0.0.1:1"])
+            assert len(list(client.members)) == 4
+            client.update_member(added.id, ["http://127.0.0.1:2"])
+            assert members(cluster[cluster.leader()])["http://127.0.0.1:2"]["ID"] == added.id
+            client.remove_member(added.id)
+            assert {one.name for one in client.members} == {"n0", "n1", "n2"}
+
+
+def test_one_node_that_cannot_listen_for_peers_adds_nobody():
+    with Cluster(size=1) as cluster, socket.create_server(("127.0.0.1", cluster[0].peer_port)):
+        said = refusal(cluster[0], "member", "add", "second", "--peer-urls=http://127.0.0.1:1")
+        assert "input or output failed" in said
+        assert "cannot listen for peers" in log_of(cluster[0])
+        cluster.rpc(0).put(b"/key", b"value")
+        assert len(members(cluster[0])) == 1
 
 
 def test_members_stay_as_they_are_over_restarts():
