@@ -22,7 +22,7 @@ AROUND_SECONDS = either(1.0, 5.0)
 P99_MS_MAX = either(1000.0, 100.0)
 TTL_SECONDS = 60
 # So that the state, not the log, is what the node is given.
-FLAGS = ("--snapshot-log-bytes", 1024 * 1024)
+FLAGS = ("--snapshot-log-bytes", either(64 * 1024, 1024 * 1024))
 
 
 class Foreground(threading.Thread):
@@ -105,6 +105,7 @@ def test_a_wiped_node_is_added_again_and_nobody_waits_for_it():
         for worker in workers:
             worker.start()
         time.sleep(AROUND_SECONDS)  # what it is like without
+        assert cluster[leader].metric("leased_raft_snapshots_total") > 0
         begun = time.monotonic()
         cluster.kill(wiped)
         wipe(cluster[wiped])
