@@ -104,7 +104,7 @@ class Network:
     def __enter__(self):
         if os.geteuid() != 0:
             pytest.skip("network namespaces need root")
-        for program in ("ip", "nft"):
+        for program in ("ip", "nft", "nsenter"):
             if shutil.which(program) is None:
                 pytest.skip(f"network namespaces need {program}: tools/setup test")
         remove_leftovers()
@@ -147,7 +147,7 @@ class Network:
             subprocess.run(command, capture_output=True, timeout=COMMAND_SECONDS, check=False)
 
     def _nft(self, node, *words, text=None):
-        return _run("ip", "netns", "exec", self._names[node], "nft", *words, text=text)
+        return _run(*self.command_in(node), "nft", *words, text=text)
 
     # Where they are
 
@@ -156,7 +156,8 @@ class Network:
 
     def command_in(self, node):
         """What to put before a command that is to run on this node; the pid stays the command's."""
-        return ["ip", "netns", "exec", self._names[node]]
+        # Not `ip netns exec`: that copies all mounts, and keeps what others unmount meanwhile.
+        return ["nsenter", f"--net=/run/netns/{self._names[node]}"]
 
     def everybody(self):
         return [*range(self.size), CLIENTS]
