@@ -1,5 +1,7 @@
 #include "replication/raft_calls.h"
 
+#include "replication/raft_writer.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +16,7 @@
 
 enum {
     ZEROS_SIZE = 256 * 1024,
-    BLOCK_SIZE = 4096, /* what direct I/O wants buffers aligned to */
+    DIRECT_ALIGNMENT = 4096, /* what direct I/O wants buffers aligned to */
     ENDER_STACK_SIZE = 64 * 1024
 };
 
@@ -25,7 +27,7 @@ void raft_calls_install(struct raft_io *io) {
 /* --- A segment that is written already. --- */
 
 /* Never written to, so it costs no memory: every page is the kernel's own page of zeros. */
-static const uint8_t zeros[ZEROS_SIZE] __attribute__((aligned(BLOCK_SIZE)));
+static const uint8_t zeros[ZEROS_SIZE] __attribute__((aligned(DIRECT_ALIGNMENT)));
 
 static int write_zeros(int fd, off_t offset, off_t size) {
     for (off_t end = offset + size; offset < end;) {
@@ -115,9 +117,33 @@ static bool end_context_elsewhere(long context) {
     return is_started;
 }
 
+/* --- Writes. --- */
+
+static bool is_write_of_log(long number_of_requests, struct iocb *const *requests) {
+    return number_of_requests == 1 && raft_writer_takes(requests[0]);
+}
+
+static long submit(long context, struct iocb *const *requests) {
+    if (raft_writer_submit((aio_context_t)context, requests[0])) {
+        return 1;
+    }
+    /* raft_uv then has one of its own workers write. */
+    errno = EAGAIN;
+    return -1;
+}
+
 long raft_calls_syscall(long number, long a, long b, long c, long d, long e, long f) {
-    if (number == SYS_io_destroy && end_context_elsewhere(a)) {
-        return 0;
+    if (number == SYS_io_submit && is_write_of_log(b, (struct iocb *const *)c)) {
+        return submit(a, (struct iocb *const *)c);
+    }
+    if (number == SYS_io_getevents && raft_writer_finished((aio_context_t)a, (void *)d)) {
+        return 1;
+    }
+    if (number == SYS_io_destroy) {
+        raft_writer_end((aio_context_t)a);
+        if (end_context_elsewhere(a)) {
+            return 0;
+        }
     }
     return library_call()(number, a, b, c, d, e, f);
 }
