@@ -4,7 +4,7 @@ DATA_DIR ?= ./data
 FUZZ_SECONDS ?= 30
 PREFIX ?= /usr/local
 
-.PHONY: help setup build run test accept asan fuzz bench soak format install clean
+.PHONY: help setup build run test accept asan fuzz bench soak mutants format install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -38,6 +38,9 @@ bench: build ## measure, side by side with etcd, Redis and ZooKeeper; ARGS=--qui
 soak: build ## run for long under faults
 	@[ -x tools/soak ] || { echo 'make soak: tools/soak is not there yet' >&2; exit 1; }
 	@tools/soak
+
+mutants: ## take each safety rule away and show the seed of the simulation that tells
+	@tools/sim-mutants
 
 format: ## format the C files in place
 	@command -v clang-format >/dev/null || tools/setup test

@@ -1,5 +1,6 @@
 #include "call.h"
 
+#include "checks.h"
 #include "node.h"
 #include "world.h"
 
@@ -141,6 +142,10 @@ static void read_ready(struct service_read *read, enum status status) {
 static void renewed(struct service_renewal *renewal, enum status status, int64_t ttl_ms) {
     struct call *call = list_entry(renewal, struct call, renewal);
     call->ttl_ms = ttl_ms;
+    if (status == STATUS_LEASE_NOT_FOUND && call->type == CALL_RENEW && call->arrived_term != 0 &&
+        call->arrived_term == node_leads_term(call->node)) {
+        checks_renewal_refused(call->lease_id, call->arrived_us);
+    }
     answer(call, node_now_us(call->node), status);
 }
 
@@ -198,6 +203,8 @@ static void call_arrives(void *data) {
         call_drop(call);
         return;
     }
+    call->arrived_us = world_now_us();
+    call->arrived_term = node_leads_term(call->node);
     node_deliver(call->node, call_read, call_drop, call);
 }
 

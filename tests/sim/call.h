@@ -45,7 +45,8 @@ struct call {
     uint64_t found;   /* the value, 0: no such key */
     /* On its way. */
     struct node *node;
-    uint64_t generation;
+    uint64_t arrived_us;
+    uint64_t arrived_term; /* of the leader that it arrived at; 0: at none */
     bool is_answered;
     struct service_request request;
     struct service_read read;

@@ -71,6 +71,21 @@ void checks_lease_not_found(int64_t id) {
     }
 }
 
+/* Safety rule 8: what arrived in time counts, whenever it was read. */
+void checks_renewal_refused(int64_t id, uint64_t arrived_us) {
+    const struct lease *lease = lease_of(id);
+    if (!lease->is_given_up && lease->ended_us != 0 && lease->given_us != 0 &&
+        arrived_us < lease->given_us + (uint64_t)lease->ttl_ms * 980 &&
+        lease->ended_us < arrived_us + (uint64_t)lease->ttl_ms * 980) {
+        check_failed(
+            "unread",
+            "a renewal of lease %llx of %lld ms reached the leader at %.3f s, in time, and "
+            "was refused; counted since %.3f s, it expired at %.3f s",
+            (unsigned long long)id, (long long)lease->ttl_ms, (double)arrived_us / WORLD_SECOND,
+            (double)lease->given_us / WORLD_SECOND, (double)lease->ended_us / WORLD_SECOND);
+    }
+}
+
 void checks_lease_given_up(int64_t id) {
     lease_of(id)->is_given_up = true;
 }
@@ -124,16 +139,17 @@ static uint64_t unled_us(uint64_t from_us, uint64_t to_us, uint64_t patience_us)
 }
 
 /* Safety rule 9: while nobody could renew, leases do not run out. An election is short and may
- * count; of an outage three election timeouts may. */
+ * count; of an outage three election timeouts may, and as many again for a node that was stopped
+ * and reads late what the last leader said. */
 static void look_whether_led(const struct lease *lease) {
-    uint64_t patience_us = (uint64_t)nodes_election_ms() * 3 * 1020 + 100 * WORLD_MS;
+    uint64_t patience_us = (uint64_t)nodes_election_ms() * 6 * 1020 + 100 * WORLD_MS;
     if (lease->given_us == 0) {
         return;
     }
     uint64_t passed_us = lease->ended_us - lease->given_us;
     uint64_t unable_us = unled_us(lease->given_us, lease->ended_us, patience_us);
     if (passed_us < unable_us + (uint64_t)lease->ttl_ms * 980) {
-        check_failed("no quorum",
+        check_failed(unable_us == 0 ? "short" : "no quorum",
                      "lease %llx of %lld ms, counted since %.3f s, expired at %.3f s, though there "
                      "was no leader for %.3f s",
                      (unsigned long long)lease->id, (long long)lease->ttl_ms,

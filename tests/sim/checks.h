@@ -23,6 +23,8 @@ enum { DRIFT_ALLOWANCE_PERMILLE = 21 };
 void checks_lease_stands(int64_t id, int64_t ttl_ms, uint64_t until_us);
 /* The holder was told that there is no such lease. */
 void checks_lease_not_found(int64_t id);
+/* A renewal that reached the leader's machine at that time was told that there is no such lease. */
+void checks_renewal_refused(int64_t id, uint64_t arrived_us);
 /* The holder ends it itself: whatever happens to it from now on is right. */
 void checks_lease_given_up(int64_t id);
 

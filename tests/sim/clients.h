@@ -15,7 +15,8 @@ struct lockers_options {
     size_t n_locks;
     int64_t ttl_ms_min;
     int64_t ttl_ms_max;
-    bool abandons; /* now and then somebody just stops to renew */
+    bool abandons;             /* now and then somebody just stops to renew */
+    bool keeps_what_it_renews; /* who renews in time never loses a lease */
 };
 void lockers_start(const struct lockers_options *options);
 /* Everybody stops to renew and to ask. */

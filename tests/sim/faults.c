@@ -24,6 +24,9 @@ enum fault {
     FAULT_FULL_DISK,
     FAULT_WALL_JUMP,
     FAULT_MOVE,
+    FAULT_VOTER,
+    FAULT_ORPHAN,
+    FAULT_NAP,
     FAULT_COUNT
 };
 
@@ -92,10 +95,23 @@ static const struct plan_facts plans[PLAN_COUNT] = {
                    {[FAULT_DEAF] = 20, [FAULT_WALL_JUMP] = 1},
                    1 * WORLD_SECOND,
                    4 * WORLD_SECOND},
+    [PLAN_VOTERS] = {"voters", {[FAULT_VOTER] = 1}, 5 * WORLD_SECOND, 7 * WORLD_SECOND},
+    [PLAN_MOVES] = {"moves", {[FAULT_MOVE] = 1}, 1500 * WORLD_MS, 4 * WORLD_SECOND},
+    [PLAN_ORPHANS] = {"orphans", {[FAULT_ORPHAN] = 1}, 3 * WORLD_SECOND, 7 * WORLD_SECOND},
+    [PLAN_NAPS] = {"naps", {[FAULT_NAP] = 1}, 1200 * WORLD_MS, 2200 * WORLD_MS},
 };
 
 static enum plan the_plan;
 static bool is_over;
+static bool is_quiet;
+
+bool plan_is_slow(enum plan plan) {
+    return plan == PLAN_VOTERS || plan == PLAN_MOVES || plan == PLAN_ORPHANS || plan == PLAN_NAPS;
+}
+
+bool plan_is_gentle(enum plan plan) {
+    return plan == PLAN_CALM || plan == PLAN_CHURN;
+}
 
 const char *plan_name(enum plan plan) {
     return plans[plan].name;
@@ -241,6 +257,93 @@ static void deafen(void) {
     }
 }
 
+/* --- Plans of several steps. --- */
+
+static void cut_off(size_t node, uint64_t for_us) {
+    for (size_t i = 0; i < nodes_count(); i++) {
+        if (i != node) {
+            cut_for(i, node, for_us);
+            cut_for(node, i, for_us);
+        }
+    }
+}
+
+/* Rule 4: whoever answered the leader's last ping has promised not to vote. It restarts, is cut off
+ * from the leader like the others, and is asked for its vote while the leader still trusts it. */
+static void restart_voters(void *data) {
+    struct node *from = leader();
+    (void)data;
+    is_quiet = false;
+    if (from == NULL || is_over) {
+        return;
+    }
+    for (size_t i = 0; i < nodes_count(); i++) {
+        struct node *node = node_at(i);
+        if (node != from && !network_is_cut(from->index, i)) {
+            node_crash(node, false);
+            world_at(world_now_us() + random_between(1, 30) * WORLD_MS, restart, node);
+        }
+    }
+    cut_off(from->index, random_between(1500, 3000) * WORLD_MS);
+}
+
+/* As many as the leader can spare do not hear it. They miss nothing: who is behind is not elected.
+ */
+static void deprive_leader(void *data) {
+    struct node *from = leader();
+    (void)data;
+    if (from == NULL || is_over) {
+        is_quiet = false;
+        return;
+    }
+    size_t n_left = nodes_count() / 2;
+    uint64_t for_us = random_between(2000, 4000) * WORLD_MS;
+    for (size_t i = 0; i < nodes_count() && n_left > 0; i++) {
+        if (i != from->index) {
+            cut_for(i, from->index, for_us);
+            cut_for(from->index, i, for_us);
+            n_left--;
+        }
+    }
+    world_at(world_now_us() + random_between(1000, 1900) * WORLD_MS, restart_voters, NULL);
+}
+
+static void calm_down(void) {
+    is_quiet = true;
+    world_at(world_now_us() + 400 * WORLD_MS, deprive_leader, NULL);
+}
+
+bool faults_want_quiet(void) {
+    return is_quiet && !is_over;
+}
+
+/* Rule 8: what reached the sockets meanwhile is read before anything ends. */
+static void nap(void) {
+    struct node *node = leader();
+    if (node != NULL) {
+        node_stall(node, random_between(600, 850) * WORLD_MS, STALL_MID_TURN);
+    }
+}
+
+void faults_handing_over(size_t from) {
+    if (the_plan != PLAN_MOVES || is_over || random_chance(200)) {
+        return;
+    }
+    uint64_t for_us = random_between(300, 1500) * WORLD_MS;
+    for (size_t i = 0; i < nodes_count(); i++) {
+        if (i != from) {
+            cut_for(i, from, for_us);
+        }
+    }
+}
+
+static void orphan(void) {
+    struct node *from = leader();
+    if (from != NULL) {
+        cut_off(from->index, random_between(1300, 3800) * WORLD_MS);
+    }
+}
+
 static void flap(void *data) {
     uint64_t *left = data;
     if (*left == 0 || is_over) {
@@ -365,6 +468,15 @@ static void strike(enum fault fault) {
         return;
     case FAULT_MOVE:
         move_leader();
+        return;
+    case FAULT_VOTER:
+        calm_down();
+        return;
+    case FAULT_NAP:
+        nap();
+        return;
+    case FAULT_ORPHAN:
+        orphan();
         return;
     case FAULT_COUNT:
         return;

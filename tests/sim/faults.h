@@ -17,11 +17,23 @@ enum plan {
     PLAN_DISKS,      /* slow, failing, full */
     PLAN_CHURN,      /* leadership moved all the time */
     PLAN_DEAF,       /* leaders that hear nobody for a moment, but are heard */
+    PLAN_VOTERS,     /* a follower restarts while another cannot hear the leader */
+    PLAN_MOVES,      /* leadership is moved, and who had it is cut off in that moment */
+    PLAN_ORPHANS,    /* leaders cut off for a little longer than an election takes */
+    PLAN_NAPS,       /* leaders stopped in the middle of a turn for less than their lease */
     PLAN_COUNT
 };
 
 const char *plan_name(enum plan plan);
+/* What suits the plan: the election timeout, and whether leases are short. */
+bool plan_is_slow(enum plan plan);
 void faults_start(enum plan plan);
+/* Whether this plan takes leases from nobody who renews: every node is up, and clients reach it. */
+bool plan_is_gentle(enum plan plan);
+/* Clients should write nothing for a moment, so that nobody falls behind. */
+bool faults_want_quiet(void);
+/* A leader tells another to take over. */
+void faults_handing_over(size_t from);
 /* Everything is mended, every node is up or comes up. */
 void faults_heal(void);
 

@@ -1,6 +1,7 @@
 #include "call.h"
 #include "checks.h"
 #include "clients.h"
+#include "faults.h"
 #include "node.h"
 #include "world.h"
 
@@ -21,6 +22,7 @@ struct locker {
     uint64_t until_us; /* it relies on the lease until then, by its own clock */
     uint64_t token;    /* 0: it has no lock */
     bool renews;
+    bool is_sleepy;   /* renews about when the lease ends */
     bool is_renewing; /* a renewal is on its way */
     unsigned n_tries;
 };
@@ -139,6 +141,10 @@ static void renewed(struct locker *locker, struct call *call) {
     } else if (call->status == STATUS_LEASE_NOT_FOUND) {
         checks_lease_not_found(locker->lease_id);
         trace("client %zu has lost its lease", locker->number);
+        if (the_options.keeps_what_it_renews && !locker->is_sleepy) {
+            check_failed("lost", "client %zu renewed lease %llx in time and lost it",
+                         locker->number, (unsigned long long)locker->lease_id);
+        }
         start_over(locker, random_between(1, 500) * WORLD_MS);
     } else {
         locker->node = clients_choose_node();
@@ -156,16 +162,24 @@ static void renew(struct locker *locker) {
     call_send(call, locker->node);
 }
 
+static uint64_t renewal_interval_us(const struct locker *locker) {
+    return (uint64_t)locker->ttl_ms * (locker->is_sleepy ? random_between(970, 1030) : 333);
+}
+
 static void renew_regularly(struct locker *locker) {
     if (locker->renews) {
         renew(locker);
-        later(locker, (uint64_t)locker->ttl_ms * 333, renew_regularly);
+        later(locker, renewal_interval_us(locker), renew_regularly);
     }
 }
 
 /* --- The lock. --- */
 
 static void release(struct locker *locker) {
+    if (faults_want_quiet()) {
+        later(locker, 200 * WORLD_MS, release);
+        return;
+    }
     unsigned way = (unsigned)random_below(100);
     if (way < 40 || !the_options.abandons) {
         /* It stops to rely on the lease before it says so. */
@@ -230,6 +244,10 @@ static void lock_answered(struct locker *locker, struct call *call) {
 }
 
 static void take_lock(struct locker *locker) {
+    if (faults_want_quiet()) {
+        later(locker, 200 * WORLD_MS, take_lock);
+        return;
+    }
     call_send(ask(locker, CALL_LOCK, lock_answered), locker->node);
 }
 
@@ -242,11 +260,16 @@ static void granted(struct locker *locker, struct call *call) {
     locker->lease_id = call->lease_id;
     lease_stands(locker, call);
     locker->renews = true;
-    later(locker, (uint64_t)locker->ttl_ms * 333, renew_regularly);
+    locker->is_sleepy = random_chance(120);
+    later(locker, renewal_interval_us(locker), renew_regularly);
     take_lock(locker);
 }
 
 static void begin(struct locker *locker) {
+    if (faults_want_quiet()) {
+        later(locker, 200 * WORLD_MS, begin);
+        return;
+    }
     if (locker->token != 0) {
         checks_lock_released(locker->lock, locker->number);
     }

@@ -1,5 +1,6 @@
 #include "network.h"
 
+#include "faults.h"
 #include "node.h"
 #include "raft_io_sim.h"
 #include "world.h"
@@ -201,6 +202,9 @@ static void trace_vote(const struct node *from, const struct node *to,
 
 void network_send_raft(struct node *from, struct node *to, const struct raft_message *message) {
     trace_vote(from, to, message);
+    if (message->type == RAFT_TIMEOUT_NOW) {
+        faults_handing_over(from->index);
+    }
     struct network_channel *channel = &directions[from->index][to->index].raft;
     if (!the_options.is_hostile) {
         network_send(channel, node_now_us(from), raft_packet_arrive, raft_packet_lose,

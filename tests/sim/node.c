@@ -94,6 +94,10 @@ bool node_is_leader(struct node *node) {
     return node->is_up && node->service != NULL && raft_state(&node->service->raft) == RAFT_LEADER;
 }
 
+uint64_t node_leads_term(struct node *node) {
+    return node_is_leader(node) ? raft_current_term(&node->service->raft) : 0;
+}
+
 bool node_is_authority(struct node *node) {
     return node->is_up && node->service != NULL && !node->service->closing &&
            cluster_is_authority(node->service, node_boottime_us(node) / 1000);

@@ -109,5 +109,7 @@ void node_wake(struct node *node, uint64_t time_us);
 
 bool node_is_authority(struct node *node);
 bool node_is_leader(struct node *node);
+/* The term that it leads in; 0: it does not. */
+uint64_t node_leads_term(struct node *node);
 
 #endif

@@ -4,6 +4,7 @@
  * one). */
 #include "call.h"
 #include "clients.h"
+#include "faults.h"
 #include "node.h"
 #include "world.h"
 
@@ -102,7 +103,8 @@ static void next(void *data) {
     if (is_stopped) {
         return;
     }
-    struct call *call = call_make(random_chance(400) ? CALL_PUT : CALL_GET);
+    bool is_write = random_chance(400) && !faults_want_quiet();
+    struct call *call = call_make(is_write ? CALL_PUT : CALL_GET);
     size_t number = random_below(n_the_registers);
     snprintf(call->key, sizeof call->key, "r%zu", number);
     call->answered = answered;
