@@ -42,10 +42,10 @@ class Size:
     minutes_max: float  # then nothing new is begun
 
 
-FULL = Size(rounds=3, seconds=4, lease_counts=(1_000, 10_000, 100_000, 1_000_000),
-            etcd_leases_max=1_000_000, connection_counts=(1, 10, 100, 1000),
+FULL = Size(rounds=3, seconds=3, lease_counts=(1_000, 10_000, 100_000, 1_000_000),
+            etcd_leases_max=100_000, connection_counts=(1, 10, 100, 1000),
             key_counts=(1, 10, 100), memory_leases=100_000, mass_leases=1_000_000, mass_ttl=90,
-            shared_mass_leases=10_000, shared_mass_ttl=10, kills=10, minutes_max=50)  # fmt: skip
+            shared_mass_leases=10_000, shared_mass_ttl=10, kills=8, minutes_max=50)  # fmt: skip
 QUICK = Size(rounds=1, seconds=1, lease_counts=(1_000, 10_000, 100_000), etcd_leases_max=10_000,
              connection_counts=(1, 100), key_counts=(1, 10), memory_leases=20_000,
              mass_leases=100_000, mass_ttl=20, shared_mass_leases=1_000, shared_mass_ttl=5,
