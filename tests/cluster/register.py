@@ -14,12 +14,15 @@ from clients import EXCUSES
 from etcd3 import etcdrpc
 from register_check import Operation, problems
 
+from harness import wait_for
+
 SEED = int(os.environ.get("LEASED_CLUSTER_SEED", random.SystemRandom().randrange(10**6)))
 WRITE_SHARE = 0.3
 CALL_SECONDS = 2.0
 KEY = b"/register"
 WRITES_MIN = 40
 READS_MIN = 80
+ENOUGH_SECONDS = 30
 
 
 class Player(threading.Thread):
@@ -99,10 +102,20 @@ class Register:
             player.start()
         return self
 
-    def __exit__(self, *_):
-        self.done.set()
-        for player in self.players:
-            player.close()
+    def __exit__(self, kind, *_):
+        try:
+            # Trouble may have left little time to play: they go on until there is enough to judge.
+            if kind is None:
+                wait_for(self._has_enough, ENOUGH_SECONDS, "enough reads and writes to judge")
+        finally:
+            self.done.set()
+            for player in self.players:
+                player.close()
+
+    def _has_enough(self):
+        history = [operation for player in self.players for operation in list(player.history)]
+        writes = sum(operation.is_write for operation in history)
+        return writes > WRITES_MIN and len(history) - writes > READS_MIN
 
     def check(self):
         """Whether all of it is linearizable; answers figures to report."""
