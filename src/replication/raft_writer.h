@@ -2,7 +2,7 @@
  * Writes the log for raft_uv, in a thread of its own. raft_uv asks the kernel for asynchronous
  * writes; with RWF_DSYNC the kernel hands each to workers that are bound to a processor, and on a
  * busy machine these wait for their turn twice. A thread that waits for the disk itself is woken by
- * the disk. What is durable, and when, is the same. See docs/decisions/0014.
+ * the disk. What is durable, and when, is the same. See docs/decisions/0019.
  */
 #ifndef LEASED_REPLICATION_RAFT_WRITER_H
 #define LEASED_REPLICATION_RAFT_WRITER_H
