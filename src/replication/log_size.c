@@ -6,7 +6,7 @@
 #include <limits.h>
 
 enum {
-    LOG_BYTES_MAX_DEFAULT = 16 * 1024 * 1024,
+    LOG_BYTES_MAX_DEFAULT = 64 * 1024 * 1024,
     LOG_BYTES_MAX_CEILING = 256 * 1024 * 1024,
     /* What an entry costs in memory beside its bytes. */
     ENTRY_OVERHEAD = 96,

@@ -273,19 +273,36 @@ struct guard_append {
     struct raft_guard *guard;
     struct raft_io_append *append;
     raft_io_append_cb done;
+    struct list in_written;
+    int status;
 };
 
+void raft_guard_tell_written(struct raft_guard *guard) {
+    for (struct list *node; (node = list_pop_first(&guard->written)) != NULL;) {
+        struct guard_append *append = list_entry(node, struct guard_append, in_written);
+        struct raft_io_append *request = append->append;
+        raft_io_append_cb done = append->done;
+        int status = append->status;
+        free(append);
+        done(request, status);
+    }
+}
+
+/* raft_uv tells of a write before it begins the next: what raft makes of it waits until then. */
 static void guard_append_done(struct raft_io_append *own, int status) {
     struct guard_append *append = list_entry(own, struct guard_append, own);
     struct raft_guard *guard = append->guard;
-    struct raft_io_append *request = append->append;
-    raft_io_append_cb done = append->done;
-    free(append);
     guard->n_appends--;
     guard->append_progress_ms = clock_boottime_ms();
     guard_failed(guard, "writing the log", status);
-    if (status == 0 || guard->closing) {
-        done(request, status);
+    if (status != 0 && !guard->closing) {
+        free(append);
+        return;
+    }
+    append->status = status;
+    list_append(&guard->written, &append->in_written);
+    if (guard->closing) {
+        raft_guard_tell_written(guard);
     }
 }
 
@@ -376,6 +393,7 @@ void raft_guard_install(struct raft_guard *guard, uv_loop_t *loop, uint64_t self
                         const struct raft_guard_callbacks *callbacks, void *data) {
     struct raft_io *io = &guard->io;
     guard->loop = loop;
+    list_init(&guard->written);
     guard->callbacks = callbacks;
     guard->data = data;
     guard->self_id = self_id;

@@ -43,11 +43,15 @@
  *  - A server that is the only voter leads again in the same term when it restarts, although a
  *    standby may have entries of that term that it has lost itself: it begins a new term.
  *  - raft_assign() keeps a request that it refused: raft_guard_assign() takes it out again.
+ *  - raft_uv tells of a write to the log before it begins the next one, so the disk would rest while
+ *    what was written is applied and answered: raft is told once the next write is on its way.
  *  - fsm.snapshot() runs on the loop: a snapshot is serialised in a worker thread, between
  *    libraft asking for it and raft_uv writing it.
  */
 #ifndef LEASED_REPLICATION_RAFT_GUARD_H
 #define LEASED_REPLICATION_RAFT_GUARD_H
+
+#include "base/list.h"
 
 #include <raft.h>
 #include <raft/uv.h>
@@ -86,6 +90,7 @@ struct raft_guard {
     bool is_refusing;            /* what raft is being given is of an older term */
     size_t n_appends;            /* writes to the log under way */
     uint64_t append_progress_ms; /* when the first of them began, or the last one before ended */
+    struct list written;         /* appends that are on disk, of which raft does not know yet */
     uint64_t clamped;            /* how often each guard was needed */
     uint64_t cut;
     uint64_t dropped;
@@ -131,6 +136,10 @@ void raft_guard_install(struct raft_guard *guard, uv_loop_t *loop, uint64_t self
 /* A received message, corrected; false when it is held, or must be dropped (its memory is freed
  * then). */
 bool raft_guard_admit(struct raft_guard *guard, struct raft_message *message);
+
+/* Tells raft which of its entries are on disk. Once a turn of the loop, after polling; and before
+ * raft is closed. */
+void raft_guard_tell_written(struct raft_guard *guard);
 
 /* raft_assign(), without what it leaves behind when it fails. */
 int raft_guard_assign(struct raft *raft, struct raft_change *request, raft_id id, int role,

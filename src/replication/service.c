@@ -44,6 +44,7 @@ struct state_machine *service_state(struct service *service) {
 
 static void before_polling(uv_prepare_t *prepare) {
     struct service *service = prepare->data;
+    raft_guard_tell_written(&service->guard);
     raft_guard_turn(&service->guard);
     if (service->closing && (service->is_handed_over || transfer_is_late(service))) {
         service_close_raft(service);
@@ -61,7 +62,9 @@ static void before_polling(uv_prepare_t *prepare) {
 }
 
 static void after_polling(uv_check_t *check) {
-    expiry_run(check->data);
+    struct service *service = check->data;
+    raft_guard_tell_written(&service->guard);
+    expiry_run(service);
 }
 
 /* --- Opening. --- */
@@ -252,6 +255,7 @@ void service_close_raft(struct service *service) {
         return;
     }
     service->is_raft_closing = true;
+    raft_guard_tell_written(&service->guard);
     raft_close(&service->raft, raft_closed);
 }
 

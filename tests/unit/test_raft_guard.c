@@ -847,11 +847,41 @@ static void appends_are_reported_to_raft_in_the_order_they_end(void **state) {
     assert_int_equal(fake.n_append_done, 0);
     for (size_t i = 0; i < 3; i++) {
         fake.append_cbs[i](fake.appends[i], 0);
+        raft_guard_tell_written(&fake.guard);
         assert_int_equal(fake.n_append_done, i + 1);
         assert_ptr_equal(fake.append_done_request, &appends[i]);
     }
     assert_int_equal(fake.append_done_status, 0);
     assert_int_equal(fake.n_failed, 0);
+}
+
+/* raft_uv begins the next write once its callback has returned. */
+static void raft_is_told_of_a_write_after_the_next_one_has_begun(void **state) {
+    struct raft_io_append appends[2] = {0};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(fake.io->append(fake.io, &appends[i], NULL, 0, raft_append_done), 0);
+        fake.append_cbs[i](fake.appends[i], 0);
+    }
+    assert_int_equal(fake.n_append_done, 0);
+    raft_guard_tell_written(&fake.guard);
+    assert_int_equal(fake.n_append_done, 2);
+    assert_ptr_equal(fake.append_done_request, &appends[1]);
+    raft_guard_tell_written(&fake.guard);
+    assert_int_equal(fake.n_append_done, 2);
+}
+
+static void a_write_that_ends_while_closing_is_told_behind_those_before_it(void **state) {
+    struct raft_io_append appends[2] = {0};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(fake.io->append(fake.io, &appends[i], NULL, 0, raft_append_done), 0);
+    }
+    fake.append_cbs[0](fake.appends[0], 0);
+    fake.guard.closing = true;
+    assert_int_equal(fake.n_append_done, 0);
+    fake.append_cbs[1](fake.appends[1], RAFT_CANCELED);
+    assert_int_equal(fake.n_append_done, 2);
+    assert_ptr_equal(fake.append_done_request, &appends[1]);
+    assert_int_equal(fake.append_done_status, RAFT_CANCELED);
 }
 
 static void a_failed_append_is_told_to_us_and_not_to_raft(void **state) {
@@ -1049,6 +1079,8 @@ int main(void) {
         GUARD_TEST(a_commit_is_announced_as_a_heartbeat_would),
         GUARD_TEST(an_announcement_that_fails_leaves_nothing_behind),
         GUARD_TEST(appends_are_reported_to_raft_in_the_order_they_end),
+        GUARD_TEST(raft_is_told_of_a_write_after_the_next_one_has_begun),
+        GUARD_TEST(a_write_that_ends_while_closing_is_told_behind_those_before_it),
         GUARD_TEST(a_failed_append_is_told_to_us_and_not_to_raft),
         GUARD_TEST(an_append_that_cannot_start_is_told_to_both),
         GUARD_TEST(while_closing_failures_go_to_raft_alone),
