@@ -14,6 +14,8 @@ enum {
     FREE_CAPACITY_MAX = 1024,
     /* An open call with nothing queued keeps no more. */
     IDLE_CAPACITY_MAX = 4096,
+    /* So many messages are told of before the first of them is handed out. */
+    COMING_MAX = 16,
     /* One connection may queue this part of what is left below the soft limit of all. */
     QUEUE_SHARES = 4
 };
@@ -217,9 +219,30 @@ static void count_partial(struct grpc_call *call) {
     }
 }
 
+/* Tells of the messages that lie whole in the bytes; returns of how many. */
+static size_t tell_coming(struct grpc_call *call, struct bytes bytes, bool is_near) {
+    size_t at = 0;
+    size_t n = 0;
+    struct bytes message;
+    while (n < COMING_MAX && grpc_framing_peek(bytes, &at, &message)) {
+        if (!call->method->on_coming(call, message, is_near)) {
+            return 0;
+        }
+        n++;
+    }
+    return n;
+}
+
 void grpc_call_on_bytes(struct grpc_call *call, struct bytes bytes) {
     size_t message_size_max = call->session->shared->limits.message_size_max;
+    bool is_told = call->method != NULL && call->method->on_coming != NULL;
+    size_t n_coming = 0;
     while (!call->is_finished && call->method != NULL) {
+        if (is_told && n_coming == 0 && grpc_framing_is_between_messages(&call->framing)) {
+            n_coming = tell_coming(call, bytes, false);
+            is_told = n_coming > 1 && tell_coming(call, bytes, true) > 0;
+        }
+        n_coming -= n_coming > 0;
         struct bytes message;
         enum grpc_framing_result result =
             grpc_framing_next(&call->framing, message_size_max, &bytes, &message);

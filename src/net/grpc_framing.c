@@ -90,3 +90,18 @@ enum grpc_framing_result grpc_framing_next(struct grpc_framing *framing, size_t 
 bool grpc_framing_is_between_messages(const struct grpc_framing *framing) {
     return framing->prefix_size == 0 || framing->is_delivered;
 }
+
+bool grpc_framing_peek(struct bytes input, size_t *at, struct bytes *out_message) {
+    if (input.size - *at < GRPC_PREFIX_SIZE) {
+        return false;
+    }
+    const uint8_t *prefix = input.data + *at;
+    size_t size = (size_t)prefix[1] << 24 | (size_t)prefix[2] << 16 | (size_t)prefix[3] << 8 |
+                  (size_t)prefix[4];
+    if (prefix[0] != 0 || input.size - *at - GRPC_PREFIX_SIZE < size) {
+        return false;
+    }
+    *out_message = bytes_of(prefix + GRPC_PREFIX_SIZE, size);
+    *at += GRPC_PREFIX_SIZE + size;
+    return true;
+}

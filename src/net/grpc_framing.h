@@ -41,6 +41,10 @@ void grpc_framing_reset(struct grpc_framing *framing);
 enum grpc_framing_result grpc_framing_next(struct grpc_framing *framing, size_t message_size_max,
                                            struct bytes *input, struct bytes *out_message);
 
+/* The message that lies whole at `*at` in the input, between messages; moves `*at` behind it.
+ * Nothing is taken off the input. False: none, or not whole. */
+bool grpc_framing_peek(struct bytes input, size_t *at, struct bytes *out_message);
+
 /* True when the stream may end here: no message has begun. */
 bool grpc_framing_is_between_messages(const struct grpc_framing *framing);
 

@@ -61,11 +61,20 @@ static void half_close(struct grpc_call *call) {
     grpc_call_finish(call, GRPC_OK, "");
 }
 
+static bool coming(struct grpc_call *call, struct bytes message, bool is_near) {
+    struct bytes value;
+    size_t sum = is_near;
+    for (size_t i = 0; i < message.size; i++) {
+        sum += message.data[i];
+    }
+    return grpc_call_metadata(call, "a", &value) || sum % 7 != 0;
+}
+
 static const struct grpc_method methods[] = {
-    {"/e/u", GRPC_UNARY, on_open, echo, NULL, NULL, on_close},
-    {"/e/s", GRPC_SERVER_STREAM, on_open, hold, NULL, writable, on_close},
-    {"/e/b", GRPC_BIDIRECTIONAL, on_open, echo_on, half_close, writable, on_close},
-    {"/e/h", GRPC_BIDIRECTIONAL, on_open, hold, half_close, writable, on_close},
+    {"/e/u", GRPC_UNARY, on_open, echo, NULL, NULL, on_close, NULL},
+    {"/e/s", GRPC_SERVER_STREAM, on_open, hold, NULL, writable, on_close, coming},
+    {"/e/b", GRPC_BIDIRECTIONAL, on_open, echo_on, half_close, writable, on_close, coming},
+    {"/e/h", GRPC_BIDIRECTIONAL, on_open, hold, half_close, writable, on_close, NULL},
 };
 
 static unsigned page(void *context, struct buffer *body, const char **out_content_type) {

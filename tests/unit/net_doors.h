@@ -45,6 +45,13 @@ static inline void bidi_on_message(struct grpc_call *call, struct bytes message)
     grpc_call_send(call, message);
 }
 
+static inline bool bidi_on_coming(struct grpc_call *call, struct bytes message, bool is_near) {
+    struct fixture *fixture = fixture_of(call);
+    assert_true(message.size > 0);
+    *(is_near ? &fixture->n_near : &fixture->n_coming) += 1;
+    return true;
+}
+
 static inline void bidi_on_half_close(struct grpc_call *call) {
     fixture_of(call)->n_half_closed++;
     grpc_call_finish(call, GRPC_OK, NULL);
@@ -93,19 +100,44 @@ static inline void flood_on_writable(struct grpc_call *call) {
 }
 
 static const struct grpc_method test_methods[] = {
-    {"/test.Echo/Unary", GRPC_UNARY, door_on_open, echo_on_message, NULL, NULL, door_on_close},
-    {"/test.Echo/Stream", GRPC_SERVER_STREAM, door_on_open, stream_on_message, NULL, NULL,
-     door_on_close},
-    {"/test.Echo/Bidi", GRPC_BIDIRECTIONAL, door_on_open, bidi_on_message, bidi_on_half_close, NULL,
-     door_on_close},
-    {"/test.Echo/Hold", GRPC_UNARY, door_on_open, hold_on_message, NULL, NULL, door_on_close},
-    {"/test.Echo/HoldStream", GRPC_BIDIRECTIONAL, door_on_open, hold_on_message, NULL, NULL,
-     door_on_close},
-    {"/test.Echo/Error", GRPC_UNARY, NULL, error_on_message, NULL, NULL, NULL},
-    {"/test.Echo/LateError", GRPC_SERVER_STREAM, NULL, late_error_on_message, NULL, NULL, NULL},
-    {"/test.Echo/Metadata", GRPC_UNARY, NULL, metadata_on_message, NULL, NULL, NULL},
-    {"/test.Echo/Flood", GRPC_BIDIRECTIONAL, door_on_open, flood_on_message, NULL,
-     flood_on_writable, door_on_close},
+    {.path = "/test.Echo/Unary",
+     .kind = GRPC_UNARY,
+     .on_open = door_on_open,
+     .on_message = echo_on_message,
+     .on_close = door_on_close},
+    {.path = "/test.Echo/Stream",
+     .kind = GRPC_SERVER_STREAM,
+     .on_open = door_on_open,
+     .on_message = stream_on_message,
+     .on_close = door_on_close},
+    {.path = "/test.Echo/Bidi",
+     .kind = GRPC_BIDIRECTIONAL,
+     .on_open = door_on_open,
+     .on_message = bidi_on_message,
+     .on_half_close = bidi_on_half_close,
+     .on_close = door_on_close,
+     .on_coming = bidi_on_coming},
+    {.path = "/test.Echo/Hold",
+     .kind = GRPC_UNARY,
+     .on_open = door_on_open,
+     .on_message = hold_on_message,
+     .on_close = door_on_close},
+    {.path = "/test.Echo/HoldStream",
+     .kind = GRPC_BIDIRECTIONAL,
+     .on_open = door_on_open,
+     .on_message = hold_on_message,
+     .on_close = door_on_close},
+    {.path = "/test.Echo/Error", .kind = GRPC_UNARY, .on_message = error_on_message},
+    {.path = "/test.Echo/LateError",
+     .kind = GRPC_SERVER_STREAM,
+     .on_message = late_error_on_message},
+    {.path = "/test.Echo/Metadata", .kind = GRPC_UNARY, .on_message = metadata_on_message},
+    {.path = "/test.Echo/Flood",
+     .kind = GRPC_BIDIRECTIONAL,
+     .on_open = door_on_open,
+     .on_message = flood_on_message,
+     .on_writable = flood_on_writable,
+     .on_close = door_on_close},
 };
 enum { TEST_METHODS = sizeof test_methods / sizeof test_methods[0] };
 

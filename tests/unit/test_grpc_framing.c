@@ -121,6 +121,26 @@ static void unfinished_message_is_noticed(void **state) {
     grpc_framing_clear(&framing);
 }
 
+static void what_lies_whole_in_the_input_can_be_looked_at_first(void **state) {
+    struct buffer stream = three_messages();
+    for (size_t size = 0; size <= stream.size; size++) {
+        size_t at = 0;
+        size_t n = 0;
+        struct bytes message;
+        while (grpc_framing_peek(bytes_of(stream.data, size), &at, &message)) {
+            check_message(n++, message);
+        }
+        assert_int_equal(n, (size >= 5) + (size >= 13) + (size >= 318));
+        assert_int_equal(at, n == 0 ? 0 : n == 1 ? 5 : n == 2 ? 13 : 318);
+    }
+    /* What grpc_framing_next() will refuse is not looked at. */
+    size_t at = 0;
+    struct bytes message;
+    assert_false(grpc_framing_peek(bytes_of("\1\0\0\0\0", 5), &at, &message));
+    assert_false(grpc_framing_peek(bytes_of("\0\xff\xff\xff\xff", 5), &at, &message));
+    buffer_clear(&stream);
+}
+
 static void status_text_is_percent_encoded(void **state) {
     char out[64];
     assert_int_equal(grpc_message_encode("plain text", out, sizeof out), 10);
@@ -144,6 +164,7 @@ int main(void) {
         cmocka_unit_test(announced_size_over_the_limit_is_refused_without_memory),
         cmocka_unit_test(flags_are_told_apart),
         cmocka_unit_test(unfinished_message_is_noticed),
+        cmocka_unit_test(what_lies_whole_in_the_input_can_be_looked_at_first),
         cmocka_unit_test(status_text_is_percent_encoded),
         cmocka_unit_test(status_text_that_does_not_fit_is_cut_between_characters),
     };
