@@ -9,7 +9,9 @@
 
 enum {
     /* A learner takes its leader for gone after so many election timeouts. */
-    LEADER_SILENT_ELECTIONS = 3
+    LEADER_SILENT_ELECTIONS = 3,
+    /* How often requests for votes that wait for the end of a promise are looked at. */
+    HELD_VOTES_MS = 2
 };
 
 bool cluster_is_alone(const struct service *service) {
@@ -218,6 +220,34 @@ static void ping_timer_fired(uv_timer_t *timer) {
     (void)timer;
 }
 
+/* raft_uv looks at the time once a heartbeat, which an election would wait for. */
+static void election_timer_fired(uv_timer_t *timer) {
+    struct service *service = timer->data;
+    service->election_due_ms = 0;
+    if (!service->is_raft_closing) {
+        raft_guard_tick(&service->guard);
+    }
+}
+
+/* A time that is put off, as each message of the leader does, is looked at when the old one comes.
+ */
+static void election_arm(struct service *service) {
+    unsigned short state = service->raft.state;
+    if (service->closing || (state != RAFT_FOLLOWER && state != RAFT_CANDIDATE)) {
+        return;
+    }
+    uint64_t now_ms = service->guard.io.time(&service->guard.io);
+    uint64_t due_ms =
+        service->guard.held_votes != NULL ? now_ms + HELD_VOTES_MS : raft_timeout(&service->raft);
+    if (due_ms <= now_ms) {
+        due_ms = now_ms + 1;
+    }
+    if (service->election_due_ms == 0 || due_ms < service->election_due_ms) {
+        service->election_due_ms = due_ms;
+        uv_timer_start(&service->election_timer, election_timer_fired, due_ms - now_ms, 0);
+    }
+}
+
 enum status cluster_open(struct service *service, char *out_error, size_t error_size) {
     list_init(&service->waiting_reads);
     list_init(&service->peer_reads);
@@ -225,6 +255,8 @@ enum status cluster_open(struct service *service, char *out_error, size_t error_
     list_init(&service->changes);
     uv_timer_init(service->loop, &service->ping_timer);
     service->ping_timer.data = service;
+    uv_timer_init(service->loop, &service->election_timer);
+    service->election_timer.data = service;
     voter_promise_init(&service->promise, service->options.election_ms, clock_boottime_ms());
     return service->options.n_members > 1 || service->options.is_joining
                ? cluster_open_peers(service, out_error, error_size)
@@ -287,5 +319,6 @@ void cluster_turn(struct service *service) {
         clock_elapsed_ms(now_ms, service->ping_ms) >= service->options.heartbeat_ms) {
         send_pings(service, now_ms);
     }
+    election_arm(service);
     peers_flush(service->peers);
 }

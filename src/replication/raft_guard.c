@@ -140,6 +140,7 @@ static void guard_recv(struct raft_io *io, struct raft_message *message) {
         guard->is_refusing = is_of_old_term(message, io->data);
         guard->recv(io, message);
         guard->is_refusing = false;
+        raft_votes_take_turn(io->data);
     }
 }
 
@@ -177,7 +178,12 @@ static int guard_start(struct raft_io *io, unsigned tick_ms, raft_io_tick_cb tic
                        raft_io_recv_cb recv) {
     struct raft_guard *guard = guard_of(io);
     guard->recv = recv;
+    guard->tick = tick;
     return guard->start(io, tick_ms, tick, guard_recv);
+}
+
+void raft_guard_tick(struct raft_guard *guard) {
+    guard->tick(&guard->io);
 }
 
 /* One byte of version, the number of servers, then of each its id, its address as text, and its

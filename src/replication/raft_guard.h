@@ -29,6 +29,8 @@
  *    passed: three nodes then need both timeouts for an election. When nothing was heard of a
  * leader for one timeout, the request is marked such that libraft looks at the candidate's log
  * only.
+ *  - Followers draw how long they wait for a lost leader, between one timeout and two, and look at
+ * the time once a heartbeat: they are given turns instead, and look when it is time.
  *  - A candidate that was told to take over marks its requests so for as long as it is one, also in
  *    later terms, when another leader may hold a lease: the mark stays on in the first term only.
  *  - A leader tells its followers what is committed only with the next entries or heartbeat, so
@@ -43,8 +45,8 @@
  *  - A server that is the only voter leads again in the same term when it restarts, although a
  *    standby may have entries of that term that it has lost itself: it begins a new term.
  *  - raft_assign() keeps a request that it refused: raft_guard_assign() takes it out again.
- *  - raft_uv tells of a write to the log before it begins the next one, so the disk would rest while
- *    what was written is applied and answered: raft is told once the next write is on its way.
+ *  - raft_uv tells of a write to the log before it begins the next one, so the disk would rest
+ * while what was written is applied and answered: raft is told once the next write is on its way.
  *  - fsm.snapshot() runs on the loop: a snapshot is serialised in a worker thread, between
  *    libraft asking for it and raft_uv writing it.
  */
@@ -118,6 +120,7 @@ struct raft_guard {
     int (*set_term)(struct raft_io *, raft_term);
     int (*set_vote)(struct raft_io *, raft_id);
     raft_io_recv_cb recv;
+    raft_io_tick_cb tick;
     /* The snapshot on its way. */
     uv_work_t work;
     unsigned trailing;
@@ -166,6 +169,9 @@ void raft_guard_knock(struct raft_guard *guard, raft_id to_id, const char *to_ad
 /* Once a turn of the loop: requests for votes that have waited. */
 void raft_guard_turn(struct raft_guard *guard);
 
+/* Has raft look at the time now, between raft_uv's ticks. */
+void raft_guard_tick(struct raft_guard *guard);
+
 /* --- raft_bulk.c --- */
 
 /* The result of an AppendEntries. False: it must be dropped. */
@@ -183,5 +189,7 @@ int raft_bulk_get(struct raft_io *io, struct raft_io_snapshot_get *request,
 bool raft_votes_admit(struct raft_guard *guard, struct raft_message *message);
 int raft_votes_send(struct raft_guard *guard, struct raft_io_send *request,
                     const struct raft_message *message, raft_io_send_cb done);
+/* Raft may have begun to wait for its leader anew: sets for how long. */
+void raft_votes_take_turn(struct raft *raft);
 
 #endif

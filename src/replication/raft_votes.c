@@ -1,5 +1,6 @@
 /* Requests for votes, in both directions, between raft_uv and libraft. One that comes while a
- * promise stands waits for its end; to libraft that looks like a slow network. */
+ * promise stands waits for its end; to libraft that looks like a slow network. And who asks first
+ * when a leader is lost. */
 #include "base/clock.h"
 #include "replication/raft_guard.h"
 
@@ -122,6 +123,29 @@ static void drop(struct raft_guard *guard, struct raft_vote_held *held) {
     if (held->request != NULL) {
         held->done(held->request, guard->closing ? RAFT_CANCELED : RAFT_NOCONNECTION);
     }
+}
+
+/* libraft lets a follower wait for a time that it draws between one election timeout and two. With
+ * every follower's turn known, the first one need not wait longer than its leader's silence proves
+ * that it is gone, and no two ask at once. A part of a heartbeat is left for messages that reach
+ * one follower later than another; whoever is next waits for a heartbeat more. */
+void raft_votes_take_turn(struct raft *raft) {
+    if (raft == NULL || raft->state != RAFT_FOLLOWER ||
+        raft->follower_state.current_leader.id == 0) {
+        return;
+    }
+    unsigned wait_ms = raft->heartbeat_timeout / 5;
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        const struct raft_server *server = &raft->configuration.servers[i];
+        if (server->role == RAFT_VOTER && server->id < raft->id &&
+            server->id != raft->follower_state.current_leader.id) {
+            wait_ms += raft->heartbeat_timeout;
+        }
+    }
+    if (wait_ms > raft->election_timeout) {
+        wait_ms = raft->election_timeout;
+    }
+    raft->follower_state.randomized_election_timeout = raft->election_timeout + wait_ms;
 }
 
 void raft_guard_turn(struct raft_guard *guard) {

@@ -230,7 +230,8 @@ static void peers_closed(void *data) {
     uv_handle_t *handles[] = {
         (uv_handle_t *)&service->prepare,    (uv_handle_t *)&service->check,
         (uv_handle_t *)&service->idle,       (uv_handle_t *)&service->expiry_timer,
-        (uv_handle_t *)&service->ping_timer, (uv_handle_t *)&service->disk_timer};
+        (uv_handle_t *)&service->ping_timer, (uv_handle_t *)&service->election_timer,
+        (uv_handle_t *)&service->disk_timer};
     service->n_handles_open = sizeof handles / sizeof handles[0];
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], handle_closed);

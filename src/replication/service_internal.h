@@ -120,6 +120,8 @@ struct service {
     uint64_t leader_heard_ms; /* when it last spoke to us */
     bool was_authority;
     uv_timer_t ping_timer;
+    uv_timer_t election_timer;
+    uint64_t election_due_ms; /* what it is armed for, by raft's clock; 0: it is not */
     struct raft_transfer transfer;
     bool is_transferring;
     bool is_transfer_begun; /* raft has been asked */

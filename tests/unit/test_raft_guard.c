@@ -837,6 +837,50 @@ static void an_announcement_that_fails_leaves_nothing_behind(void **state) {
     assert_int_equal(fake.n_failed, 0);
 }
 
+/* --- Turns. --- */
+
+/* How long server `id` of five, the last without a vote, waits for leader `leader_id`. */
+static unsigned turn_of(raft_id id, raft_id leader_id, unsigned short raft_state) {
+    struct raft raft = {.id = id, .state = raft_state, .election_timeout = 300};
+    raft.heartbeat_timeout = 50;
+    raft_configuration_init(&raft.configuration);
+    static const char *const addresses[] = {"a:1", "b:1", "c:1", "d:1", "e:1"};
+    for (raft_id i = 1; i <= 5; i++) {
+        int role = i == 5 ? RAFT_STANDBY : RAFT_VOTER;
+        assert_int_equal(
+            raft_configuration_add(&raft.configuration, i * 10, addresses[i - 1], role), 0);
+    }
+    raft.follower_state.randomized_election_timeout = 444;
+    raft.follower_state.current_leader.id = leader_id;
+    raft_votes_take_turn(&raft);
+    raft_configuration_close(&raft.configuration);
+    return raft.follower_state.randomized_election_timeout;
+}
+
+static void followers_take_turns_when_their_leader_is_lost(void **state) {
+    assert_int_equal(turn_of(10, 20, RAFT_FOLLOWER), 310);
+    assert_int_equal(turn_of(30, 20, RAFT_FOLLOWER), 360);
+    assert_int_equal(turn_of(40, 20, RAFT_FOLLOWER), 410);
+    assert_int_equal(turn_of(20, 10, RAFT_FOLLOWER), 310);
+    assert_int_equal(turn_of(50, 10, RAFT_FOLLOWER), 460); /* is not asked anyway */
+    /* Who knows of no leader, or stands already, waits as libraft drew it. */
+    assert_int_equal(turn_of(10, 0, RAFT_FOLLOWER), 444);
+    assert_int_equal(turn_of(10, 20, RAFT_CANDIDATE), 444);
+}
+
+static void a_turn_comes_within_two_timeouts(void **state) {
+    struct raft raft = {.id = 100, .state = RAFT_FOLLOWER, .election_timeout = 300};
+    raft.heartbeat_timeout = 200;
+    raft_configuration_init(&raft.configuration);
+    assert_int_equal(raft_configuration_add(&raft.configuration, 1, "a:1", RAFT_VOTER), 0);
+    assert_int_equal(raft_configuration_add(&raft.configuration, 2, "b:1", RAFT_VOTER), 0);
+    assert_int_equal(raft_configuration_add(&raft.configuration, 3, "c:1", RAFT_VOTER), 0);
+    raft.follower_state.current_leader.id = 1;
+    raft_votes_take_turn(&raft);
+    raft_configuration_close(&raft.configuration);
+    assert_int_equal(raft.follower_state.randomized_election_timeout, 600);
+}
+
 /* --- The log. --- */
 
 static void appends_are_reported_to_raft_in_the_order_they_end(void **state) {
@@ -1079,6 +1123,8 @@ int main(void) {
         GUARD_TEST(a_commit_is_announced_as_a_heartbeat_would),
         GUARD_TEST(an_announcement_that_fails_leaves_nothing_behind),
         GUARD_TEST(appends_are_reported_to_raft_in_the_order_they_end),
+        GUARD_TEST(followers_take_turns_when_their_leader_is_lost),
+        GUARD_TEST(a_turn_comes_within_two_timeouts),
         GUARD_TEST(raft_is_told_of_a_write_after_the_next_one_has_begun),
         GUARD_TEST(a_write_that_ends_while_closing_is_told_behind_those_before_it),
         GUARD_TEST(a_failed_append_is_told_to_us_and_not_to_raft),
