@@ -12,8 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A write takes about 200 microseconds. */
-enum { LOOK_OUT_US = 250, LOOK_OUT_WORTH_US = 350 };
+enum { LOOK_OUT_US = 250, IN_VAIN_MAX = 6 };
 
 struct job {
     struct job *next;
@@ -45,28 +44,34 @@ static void append(struct job **list, struct job *job) {
 }
 
 /* Waking a thread takes as long as a quarter of a write, and the next write often follows on the
- * heels of the last: the thread looks out for it a little longer than that takes, and sleeps at
- * once where the one before was not worth it. Anybody else who wants the processor gets it. */
+ * heels of the last: the thread looks out for it about as long as a write takes, giving way to
+ * anybody else who wants the processor. In vain, it sleeps through the next waits, through twice as
+ * many each time. */
 static void look_out(void) {
-    static uint64_t waited_us = UINT64_MAX; /* for the write before */
-    uint64_t begun_us = clock_boottime_us();
-    uint64_t now_us = begun_us;
-    if (waited_us < LOOK_OUT_WORTH_US) {
-        while (__atomic_load_n(&writer.asked, __ATOMIC_RELAXED) == NULL &&
-               now_us - begun_us < LOOK_OUT_US) {
-            sched_yield();
-            now_us = clock_boottime_us();
+    static unsigned in_vain;
+    static unsigned to_sleep_through;
+    if (to_sleep_through > 0) {
+        to_sleep_through--;
+        return;
+    }
+    uint64_t until_us = clock_boottime_us() + LOOK_OUT_US;
+    while (__atomic_load_n(&writer.asked, __ATOMIC_RELAXED) == NULL) {
+        if (clock_boottime_us() >= until_us) {
+            in_vain += in_vain < IN_VAIN_MAX;
+            to_sleep_through = (1U << in_vain) - 1;
+            return;
         }
+        sched_yield();
     }
-    pthread_mutex_lock(&writer.mutex);
-    while (writer.asked == NULL) {
-        pthread_cond_wait(&writer.is_asked, &writer.mutex);
-    }
-    waited_us = clock_boottime_us() - begun_us;
+    in_vain = 0;
 }
 
 static struct job *take_asked(void) {
     look_out();
+    pthread_mutex_lock(&writer.mutex);
+    while (writer.asked == NULL) {
+        pthread_cond_wait(&writer.is_asked, &writer.mutex);
+    }
     struct job *job = writer.asked;
     __atomic_store_n(&writer.asked, job->next, __ATOMIC_RELAXED);
     writer.running = job;
