@@ -1,7 +1,8 @@
 /*
  * Two calls that libraft makes into the C library and that would hold the loop up. The linker gives
  * libraft ours instead: a new segment is written with zeros before it is used, and an AIO context
- * is ended by a thread of its own. Why: docs/decisions/0014.
+ * is ended by a thread of its own. Why: docs/decisions/0014. And one that it makes to itself, for
+ * each byte of the log: its checksum. Why: docs/decisions/0020.
  */
 #ifndef LEASED_REPLICATION_RAFT_CALLS_H
 #define LEASED_REPLICATION_RAFT_CALLS_H
@@ -26,5 +27,9 @@ int raft_calls_segment_error(void);
  * There are six arguments, whatever was given: the library's own passes on as many. */
 long raft_calls_syscall(long number, long a, long b, long c, long d, long e,
                         long f) __asm__("syscall");
+
+/* Called by a libraft that is linked statically as byteCrc32(). */
+unsigned raft_calls_checksum(const void *data, size_t size,
+                             unsigned from) __asm__("__wrap_byteCrc32");
 
 #endif

@@ -1,5 +1,6 @@
 #include "replication/segment_check.h"
 
+#include "base/crc32_msb.h"
 #include "replication/log_entry.h"
 
 #include <dirent.h>
@@ -44,22 +45,9 @@ static bool entry_is_good(struct bytes entry, uint8_t type, struct last_entry *l
     return true;
 }
 
-/* As raft_uv counts: CRC-32 from the highest bit down, beginning with 0. It cuts the log where its
- * own sums do not fit, so they are looked at first. */
+/* raft_uv cuts the log where its own sums do not fit, so they are looked at first. */
 static uint32_t raft_checksum(const uint8_t *data, size_t size) {
-    static uint32_t table[256]; /* made at the first call; the last one stays 0 until then */
-    for (uint32_t i = 0; i < 256 && table[255] == 0; i++) {
-        uint32_t crc = i << 24;
-        for (int bit = 0; bit < 8; bit++) {
-            crc = (crc << 1) ^ ((crc & UINT32_C(0x80000000)) != 0 ? UINT32_C(0x04c11db7) : 0);
-        }
-        table[i] = crc;
-    }
-    uint32_t crc = 0;
-    for (size_t i = 0; i < size; i++) {
-        crc = (crc << 8) ^ table[((crc >> 24) ^ data[i]) & 255];
-    }
-    return crc;
+    return crc32_msb(0, data, size);
 }
 
 /* Walks one batch; false at its first fault. */
