@@ -10,8 +10,8 @@
 enum {
     /* A learner takes its leader for gone after so many election timeouts. */
     LEADER_SILENT_ELECTIONS = 3,
-    /* How often requests for votes that wait for the end of a promise are looked at. */
-    HELD_VOTES_MS = 2
+    /* Requests for votes that wait for the end of a promise are looked at so long after it. */
+    HELD_VOTES_MS = 1
 };
 
 bool cluster_is_alone(const struct service *service) {
@@ -223,8 +223,10 @@ static void ping_timer_fired(uv_timer_t *timer) {
 /* raft_uv looks at the time once a heartbeat, which an election would wait for. */
 static void election_timer_fired(uv_timer_t *timer) {
     struct service *service = timer->data;
+    unsigned short state = service->raft.state;
     service->election_due_ms = 0;
-    if (!service->is_raft_closing) {
+    /* A leader that looks at the time too soon takes its followers for silent. */
+    if (!service->is_raft_closing && (state == RAFT_FOLLOWER || state == RAFT_CANDIDATE)) {
         raft_guard_tick(&service->guard);
     }
 }
@@ -237,8 +239,13 @@ static void election_arm(struct service *service) {
         return;
     }
     uint64_t now_ms = service->guard.io.time(&service->guard.io);
-    uint64_t due_ms =
-        service->guard.held_votes != NULL ? now_ms + HELD_VOTES_MS : raft_timeout(&service->raft);
+    uint64_t due_ms = raft_timeout(&service->raft);
+    if (service->guard.held_votes != NULL) {
+        /* They wait for the end of a promise, and no longer than that. */
+        uint64_t promise_ms = clock_elapsed_ms(service->promise.until_ms, clock_boottime_ms());
+        uint64_t held_ms = now_ms + promise_ms + HELD_VOTES_MS;
+        due_ms = held_ms < due_ms ? held_ms : due_ms;
+    }
     if (due_ms <= now_ms) {
         due_ms = now_ms + 1;
     }

@@ -334,6 +334,8 @@ static int guard_append(struct raft_io *io, struct raft_io_append *request,
 
 static void guard_put_done(struct raft_io_snapshot_put *own, int status) {
     struct raft_guard *guard = list_entry(own, struct raft_guard, own_put);
+    /* Entries that were written before the snapshot are told of before it. */
+    raft_guard_tell_written(guard);
     guard->is_storing = false;
     if (status != 0 && !guard->closing) {
         guard->callbacks->failed(guard->data, "writing a snapshot", status);

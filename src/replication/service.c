@@ -251,12 +251,12 @@ void service_close_raft(struct service *service) {
     if (service->is_raft_closing) {
         return;
     }
+    raft_guard_tell_written(&service->guard); /* which may begin a snapshot */
     /* Workers that use the service must have come back. */
     if (service->guard.is_serialising || service->disk_probing || service->n_snapshot_jobs > 0) {
         return;
     }
     service->is_raft_closing = true;
-    raft_guard_tell_written(&service->guard);
     raft_close(&service->raft, raft_closed);
 }
 
