@@ -29,6 +29,9 @@ def pytest_configure(config):
 
     # A run ended by `kill` must tear its servers down as Ctrl-C does.
     signal.signal(signal.SIGTERM, interrupt)
+    # Whoever runs this in the background has us ignore Ctrl-C, and all that we start with us: a
+    # program that is to end by it would not.
+    signal.signal(signal.SIGINT, interrupt)
 
 
 @pytest.hookimpl(hookwrapper=True)
