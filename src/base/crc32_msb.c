@@ -1,7 +1,9 @@
 #include "base/crc32_msb.h"
 
 #include <pthread.h>
-#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #define CRC32_POLYNOMIAL UINT32_C(0x04c11db7)
 
@@ -41,8 +43,6 @@ static uint32_t by_tables(uint32_t crc, const uint8_t *p, size_t size) {
 }
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
 enum { BLOCK_SIZE = 16 };
 
 /* x to the power of 192 and of 128, modulo the polynomial. */
