@@ -31,8 +31,9 @@ static void apply_commands(struct service *service, const struct log_entry_heade
         struct outcome outcome;
         enum status status = command_decode(reader, &service->arena, &command);
         if (status != STATUS_OK) {
-            service_fail(service, "an entry of the log passes its checksum but cannot be read: it "
-                                  "was written by another version");
+            service_fail(service, STATUS_UNSUPPORTED,
+                         "an entry of the log passes its checksum but cannot be read: it was "
+                         "written by another version");
             return;
         }
         if (command.type == COMMAND_COMPACT) {
@@ -61,13 +62,14 @@ static int apply_entry(struct raft_fsm *fsm, const struct raft_buffer *entry, vo
     }
     enum status status = log_entry_decode(bytes_of(entry->base, entry->len), &header, &reader);
     if (status != STATUS_OK) {
-        service_fail(service, status == STATUS_UNSUPPORTED
-                                  ? "the log was written by a newer version of leased"
-                                  : "an entry of the log does not match its checksum");
+        service_fail(service, status,
+                     status == STATUS_UNSUPPORTED
+                         ? "the log was written by a newer version of leased"
+                         : "an entry of the log does not match its checksum");
         return RAFT_CORRUPT;
     }
     if (header.index != raft_last_applied(&service->raft) + 1) {
-        service_fail(service,
+        service_fail(service, STATUS_CORRUPT,
                      "the log has a hole: an entry does not stand where it was written, so "
                      "a segment is missing. Restore the data directory from a backup");
         return RAFT_CORRUPT;
@@ -167,7 +169,11 @@ static void apply_disk_failed(void *data, const char *what, int status) {
     char reason[RAFT_ERRMSG_BUF_SIZE + 128];
     snprintf(reason, sizeof reason, "%s failed: %s%s%s", what, raft_strerror(status),
              service->guard.io.errmsg[0] != '\0' ? ": " : "", service->guard.io.errmsg);
-    service_fail(service, reason);
+    service_fail(service,
+                 status == RAFT_NOSPACE   ? STATUS_NO_SPACE
+                 : status == RAFT_CORRUPT ? STATUS_CORRUPT
+                                          : STATUS_IO,
+                 reason);
 }
 
 const struct raft_guard_callbacks service_guard_callbacks = {.serialise = apply_serialise,

@@ -44,13 +44,14 @@ static void probe_work(uv_work_t *work) {
     service->disk_errno = n < 0 || (size_t)n >= sizeof path ? ENAMETOOLONG : probe_file(path);
 }
 
-void disk_watch_fail(struct service *service, const char *why) {
+void disk_watch_fail(struct service *service, int error_number) {
     char reason[512];
     snprintf(reason, sizeof reason,
              "the disk under %s cannot be written: %s. Nothing more was acknowledged; make room or "
              "repair the disk, then start again",
-             service->options.data_dir, why);
-    service_fail(service, reason);
+             service->options.data_dir, strerror(error_number));
+    bool is_full = error_number == ENOSPC || error_number == EDQUOT;
+    service_fail(service, is_full ? STATUS_NO_SPACE : STATUS_IO, reason);
 }
 
 static void probe_done(uv_work_t *work, int status) {
@@ -62,7 +63,7 @@ static void probe_done(uv_work_t *work, int status) {
         return;
     }
     if (service->disk_errno != 0) {
-        disk_watch_fail(service, strerror(service->disk_errno));
+        disk_watch_fail(service, service->disk_errno);
     }
 }
 
@@ -70,7 +71,7 @@ void disk_watch_expect(struct service *service, size_t snapshot_size) {
     struct statvfs info;
     if (statvfs(service->options.data_dir, &info) == 0 &&
         (uint64_t)info.f_bavail * info.f_frsize < snapshot_size) {
-        disk_watch_fail(service, strerror(ENOSPC));
+        disk_watch_fail(service, ENOSPC);
     }
 }
 
@@ -95,13 +96,13 @@ static void disk_watch_tick(uv_timer_t *timer) {
     }
     /* With other nodes it may be a word about a connection. */
     if (service->guard.io.errmsg[0] != '\0' && cluster_is_alone(service)) {
-        service_fail(service, service->guard.io.errmsg);
+        service_fail(service, STATUS_IO, service->guard.io.errmsg);
         return;
     }
     /* A snapshot may have given room back since: the disk is well, and raft_uv does not know. */
     int error = service->guard.n_appends > 0 ? raft_calls_segment_error() : 0;
     if (error != 0) {
-        disk_watch_fail(service, strerror(error));
+        disk_watch_fail(service, error);
         return;
     }
     log_warning("the disk is slow", LOG_NUMBER("oldest write waits ms", wait_ms));

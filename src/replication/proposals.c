@@ -127,7 +127,7 @@ static void propose(struct service *service, struct proposal *proposal,
         raft_free(entry.base);
         if (rv == RAFT_NOSPACE) {
             /* No segment could be allocated ahead. Raft would refuse every entry from now on. */
-            disk_watch_fail(service, strerror(ENOSPC));
+            disk_watch_fail(service, ENOSPC);
         }
         proposal_done(&proposal->apply, rv, NULL);
     }

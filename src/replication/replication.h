@@ -58,9 +58,10 @@ struct replication_options {
      * when that is done. May be NULL. */
     void (*begin_catch_up)(void *data);
     bool (*is_caught_up)(void *data);
-    /* The node cannot go on (disk full, broken, corrupt): the server prints the reason and
-     * exits without acknowledging anything more. */
-    void (*failed)(void *data, const char *reason);
+    /* The node cannot go on: the server prints the reason and exits without acknowledging anything
+     * more. STATUS_NO_SPACE, STATUS_IO, STATUS_CORRUPT, STATUS_UNSUPPORTED (of another version),
+     * STATUS_DATA_DIR_REPLACED; anything else may be cured by a restart. */
+    void (*failed)(void *data, enum status status, const char *reason);
     /* This node was removed from the cluster: it should stop. Called once. */
     void (*removed)(void *data);
     void *data;

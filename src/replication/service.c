@@ -27,13 +27,13 @@ enum {
     DISK_BYTES_MS = 1000
 };
 
-void service_fail(struct service *service, const char *reason) {
+void service_fail(struct service *service, enum status status, const char *reason) {
     if (service->failed) {
         return;
     }
     service->failed = true;
     service->serving = false;
-    service->options.failed(service->options.data, reason);
+    service->options.failed(service->options.data, status, reason);
 }
 
 struct state_machine *service_state(struct service *service) {

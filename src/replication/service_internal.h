@@ -347,13 +347,13 @@ void log_size_stored(struct service *service);
 void disk_watch_init(struct service *service);
 void disk_watch_stop(struct service *service);
 /* The disk cannot be written, for the reason given: stops the node. */
-void disk_watch_fail(struct service *service, const char *why);
+void disk_watch_fail(struct service *service, int error_number);
 /* Stops the node when the disk has no room for a snapshot of this size: raft_uv would give what it
  * wrote of it back, say nothing, and not try again for long. */
 void disk_watch_expect(struct service *service, size_t snapshot_size);
 
 /* service.c */
-void service_fail(struct service *service, const char *reason);
+void service_fail(struct service *service, enum status status, const char *reason);
 void service_close_raft(struct service *service);
 extern const struct raft_guard_callbacks service_guard_callbacks;
 

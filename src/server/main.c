@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "build_info.h"
 #include "doors/etcd/etcd_door.h"
+#include "server/exit_code.h"
 #include "server/options.h"
 #include "server/server.h"
 
@@ -13,8 +14,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
-
-enum { EXIT_USAGE = 2 };
 
 static void print_version(void) {
     printf("leased %s\netcd API %s\nlibraft %s\nlibuv %s\nnghttp2 %s\n", LEASED_VERSION,
@@ -83,14 +82,14 @@ int main(int argc, char **argv) {
     case OPTIONS_INVALID:
         fprintf(stderr, "leased: %s\n", error);
         options_clear(&options);
-        return EXIT_USAGE;
+        return EXIT_CODE_USAGE;
     case OPTIONS_RUN:
         break;
     }
     if (!direct_log(options.log_outputs)) {
         fprintf(stderr, "leased: --log-outputs: cannot write to %s\n", options.log_outputs);
         options_clear(&options);
-        return EXIT_USAGE;
+        return EXIT_CODE_USAGE;
     }
     log_configure(options.log_level, options.log_format);
     log_info("starting", LOG_TEXT("version", LEASED_VERSION), LOG_NUMBER("pid", getpid()));

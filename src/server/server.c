@@ -7,6 +7,7 @@
 #include "replication/replication.h"
 #include "server/admission.h"
 #include "server/data_dir.h"
+#include "server/exit_code.h"
 #include "server/housekeeping.h"
 #include "server/notify.h"
 #include "server/pages.h"
@@ -54,10 +55,11 @@ struct server {
 
 /* Says why and ends the process at once: nothing more is acknowledged, and half-open parts need
  * no closing, because everything acknowledged is on disk. */
-__attribute__((noreturn)) static void die(const char *what, const char *reason) {
-    log_error(what, LOG_TEXT("reason", reason));
+__attribute__((noreturn)) static void die(enum exit_code code, const char *what,
+                                          const char *reason) {
+    log_error(what, LOG_TEXT("reason", reason), LOG_NUMBER("exit code", code));
     fflush(stdout);
-    _exit(EXIT_FAILURE);
+    _exit(code);
 }
 
 /* --- The data directory. --- */
@@ -76,14 +78,14 @@ static struct peer_tls_context *load_peer_tls(struct server *server) {
                                   .allowed_hostname = options->peer_cert_allowed_hostname};
     if (options->has_peer_tls &&
         peer_tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
-        die("cannot start", error);
+        die(EXIT_CODE_USAGE, "cannot start", error);
     }
     return context;
 }
 
-/* The first start: a member of a new cluster knows who it is, one that joins is told. */
-static enum status become_somebody(struct server *server, struct peer_tls_context *tls,
-                                   char *out_error, size_t error_size) {
+/* The first start: a member of a new cluster makes its id, one that joins is told its own. */
+static enum status bootstrap_identity(struct server *server, struct peer_tls_context *tls,
+                                      char *out_error, size_t error_size) {
     const struct options *options = server->options;
     if (options->is_named_otherwise) {
         snprintf(out_error, error_size,
@@ -102,8 +104,9 @@ static enum status become_somebody(struct server *server, struct peer_tls_contex
 static void open_data_dir(struct server *server) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
-    if (data_dir_open(options->data_dir, &server->data_dir, error, sizeof error) != STATUS_OK) {
-        die("cannot start", error);
+    enum status status = data_dir_open(options->data_dir, &server->data_dir, error, sizeof error);
+    if (status != STATUS_OK) {
+        die(exit_code_of_status(status), "cannot start", error);
     }
     if (data_dir_is_open_to_others(server->data_dir)) {
         log_warning("other users may look into the data directory; chmod 700 is safer",
@@ -112,11 +115,11 @@ static void open_data_dir(struct server *server) {
 
     struct peer_tls_context *tls = load_peer_tls(server);
     struct identity *identity = &server->identity;
-    enum status status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
+    status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
     bool is_new = status == STATUS_KEY_NOT_FOUND;
     bool is_renamed = status == STATUS_OK && strcmp(identity->name, options->name) != 0;
     if (is_new) {
-        status = become_somebody(server, tls, error, sizeof error);
+        status = bootstrap_identity(server, tls, error, sizeof error);
     } else if (status == STATUS_OK && !data_dir_has_log(server->data_dir)) {
         status = admission_check(&server->loop, tls, options, identity, error, sizeof error);
     }
@@ -135,7 +138,7 @@ static void open_data_dir(struct server *server) {
         status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
     }
     if (status != STATUS_OK) {
-        die("cannot start", error);
+        die(exit_code_of_status(status), "cannot start", error);
     }
 }
 
@@ -149,9 +152,9 @@ static bool is_caught_up(void *data) {
     return net_server_is_caught_up(((struct server *)data)->net);
 }
 
-static void replication_failed(void *data, const char *reason) {
+static void replication_failed(void *data, enum status status, const char *reason) {
     (void)data;
-    die("this node cannot go on", reason);
+    die(exit_code_of_status(status), "this node cannot go on", reason);
 }
 
 /* The members by the ids that all of them make alike. */
@@ -175,7 +178,7 @@ static void removed(void *data) {
     struct server *server = data;
     if (!server->is_stopping) {
         log_info("stopping", LOG_TEXT("reason", "this member was removed from the cluster"));
-        server->exit_code = SERVER_EXIT_REMOVED;
+        server->exit_code = EXIT_CODE_REMOVED;
         stop(server);
     }
 }
@@ -215,9 +218,10 @@ static void open_replication(struct server *server) {
         .removed = removed,
         .data = server,
     };
-    if (replication_open(&server->loop, &replication, &server->service, error, sizeof error) !=
-        STATUS_OK) {
-        die("cannot start", error);
+    enum status status =
+        replication_open(&server->loop, &replication, &server->service, error, sizeof error);
+    if (status != STATUS_OK) {
+        die(exit_code_of_status(status), "cannot start", error);
     }
 }
 
@@ -250,7 +254,7 @@ static void listen_on(struct net_server *net, const struct url_list *urls, const
     for (size_t i = 0; i < urls->n; i++) {
         const struct url *url = &urls->urls[i];
         if (net_server_listen(net, url->host, url->port, NULL, error, sizeof error) != STATUS_OK) {
-            die("cannot start", error);
+            die(EXIT_CODE_FAILED, "cannot start", error);
         }
         log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));
         if (!url_is_loopback(url)) {
@@ -395,7 +399,7 @@ static void start_handles(struct server *server) {
 int server_run(const struct options *options) {
     struct server *server = calloc(1, sizeof *server);
     if (server == NULL || uv_loop_init(&server->loop) != 0) {
-        die("cannot start", "out of memory or file descriptors");
+        die(EXIT_CODE_FAILED, "cannot start", "out of memory or file descriptors");
     }
     server->options = options;
     open_data_dir(server);
