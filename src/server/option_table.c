@@ -106,7 +106,8 @@ const struct option option_table[] = {
           "Calls that one connection may have open; 0: the built-in bound."),
      .max = UINT32_MAX},
     {USED("max-connections", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_connections, "0",
-          "Connections of clients; further ones are closed. 0: built-in. Not in etcd."),
+          "Connections of clients; further ones are told so and closed. At most what the limit of "
+          "open files leaves; 0: that, up to 65536. Not in etcd."),
      .max = 1000000},
     {USED("grpc-keepalive-interval", OPTION_GROUP_LIMITS, OPTION_DURATION,
           grpc_keepalive_interval_ms, "", "Silence after which a connection is pinged; 0: never."),

@@ -7,6 +7,7 @@
 #include "replication/replication.h"
 #include "server/admission.h"
 #include "server/data_dir.h"
+#include "server/descriptors.h"
 #include "server/exit_code.h"
 #include "server/housekeeping.h"
 #include "server/notify.h"
@@ -264,13 +265,35 @@ static void listen_on(struct net_server *net, const struct url_list *urls, const
     }
 }
 
+/* Clients get the descriptors that nothing else needs. */
+static void plan_connections(const struct server *server, struct net_limits *limits) {
+    const struct options *options = server->options;
+    char error[SERVER_ERROR_SIZE] = "";
+    size_t wanted = limits->connections_max;
+    uint64_t limit = descriptors_raise_limit();
+    enum status status = descriptors_plan(limit, wanted, options->listen_metrics_urls.n > 0,
+                                          &limits->connections_max, error, sizeof error);
+    if (status != STATUS_OK) {
+        die(exit_code_of_status(status), "cannot start", error);
+    }
+    if (limits->connections_max < wanted) {
+        log_warning(options->max_connections != 0
+                        ? "the limit of open files allows fewer clients than --max-connections"
+                        : "the limit of open files allows fewer clients than the default",
+                    LOG_NUMBER("open files", limit), LOG_NUMBER("wanted", wanted),
+                    LOG_NUMBER("connections max", limits->connections_max));
+    }
+}
+
 /* Before replication, and before anything listens: of libuv's prepare handles the one started last
  * runs first, so what replication answers at the end of a turn is sent in the same turn. */
 static void create_net(struct server *server) {
     struct net_limits limits = limits_of(server->options);
+    plan_connections(server, &limits);
     server->net = net_server_create(&server->loop, &limits);
     server->n_net_open = 1;
     if (server->options->listen_metrics_urls.n > 0) {
+        limits.connections_max = METRICS_CONNECTIONS_MAX;
         server->metrics_net = net_server_create(&server->loop, &limits);
         server->n_net_open++;
     }
@@ -402,8 +425,8 @@ int server_run(const struct options *options) {
         die(EXIT_CODE_FAILED, "cannot start", "out of memory or file descriptors");
     }
     server->options = options;
-    open_data_dir(server);
     create_net(server);
+    open_data_dir(server);
     open_replication(server);
     housekeeping_start(&server->housekeeping, &server->loop, server->service, options);
     open_doors(server);
