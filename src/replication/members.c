@@ -386,8 +386,10 @@ void members_turn(struct service *service, uint64_t now_ms) {
     bool has_changed = version != service->members_version;
     service->members_ms = now_ms;
     service->members_version = version;
+    force_new_cluster_poll(service, now_ms);
     bool has_company =
-        member_table_count(table_of(service)) > 1 || service->raft.configuration.n > 1;
+        (member_table_count(table_of(service)) > 1 || service->raft.configuration.n > 1) &&
+        !force_new_cluster_is_pending(service);
     if (has_company && cluster_is_alone(service)) {
         char error[256] = "";
         if (cluster_open_peers(service, error, sizeof error) != STATUS_OK) {

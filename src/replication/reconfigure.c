@@ -166,7 +166,8 @@ void reconfigure_turn(struct service *service, uint64_t now_ms) {
     /* Only with an entry of this term committed: a change on top of one that is not, of an earlier
      * leader's, could give two majorities that do not meet. */
     if (!cluster_is_authority(service, now_ms) || cluster_is_alone(service) ||
-        service->is_transferring || member_table_count(table_of(service)) == 0) {
+        force_new_cluster_is_pending(service) || service->is_transferring ||
+        member_table_count(table_of(service)) == 0) {
         return;
     }
     if (service->is_changing && clock_elapsed_ms(now_ms, service->changing_ms) > CHANGE_LOST_MS &&

@@ -37,6 +37,10 @@ struct replication_options {
     size_t n_members;
     /* This node joins a cluster, or once did: it waits for what the others tell it. */
     bool is_joining;
+    /* The data in the directory is to go on as a cluster of this member alone, because a majority of
+     * the others is lost for good: raft's configuration is cut down when the log is opened, the
+     * table of members after that (force_new_cluster.c). `members` is empty then. */
+    bool force_new_cluster;
     /* Of the token that the cluster was given, see join.h; 0: none. */
     uint64_t token_hash;
     /* A random number of the data directory, and a file for those of the others: see births.h.

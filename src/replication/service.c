@@ -110,7 +110,9 @@ static int bootstrap(struct service *service) {
         const struct replication_member *member = &service->options.members[i];
         rv = raft_configuration_add(&configuration, member->id, member->address, RAFT_VOTER);
     }
-    if (rv == 0 && !service->options.is_joining) {
+    if (rv == 0 && service->options.force_new_cluster) {
+        rv = raft_recover(&service->raft, &configuration);
+    } else if (rv == 0 && !service->options.is_joining) {
         rv = raft_bootstrap(&service->raft, &configuration);
     }
     raft_configuration_close(&configuration);

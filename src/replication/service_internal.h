@@ -145,6 +145,11 @@ struct service {
     struct births births; /* as they are stored */
     struct service_request begin;
 
+    /* force_new_cluster.c */
+    struct service_request forced;
+    bool is_forcing;     /* a change of the table is under way */
+    bool is_forced_done; /* the table names this member alone */
+
     /* reconfigure.c */
     struct raft_change change;
     bool is_changing;
@@ -245,6 +250,12 @@ bool cluster_may_vote(void *data, uint64_t candidate_id);
 bool cluster_is_leaderless(void *data);
 /* Opens the port for peers, when there are some. STATUS_IO with a reason. */
 enum status cluster_open_peers(struct service *service, char *out_error, size_t error_size);
+
+/* force_new_cluster.c */
+/* The table of members still names some that --force-new-cluster gave up. */
+bool force_new_cluster_is_pending(const struct service *service);
+/* Proposes the next change of the table, when this node may. */
+void force_new_cluster_poll(struct service *service, uint64_t now_ms);
 
 /* members.c */
 /* Of raft's newest configuration; NULL: it is none of them. */

@@ -237,3 +237,27 @@ enum status admission_check(uv_loop_t *loop, struct peer_tls_context *tls,
     arena_clear(&arena);
     return status;
 }
+
+enum status admission_check_forced(uv_loop_t *loop, struct peer_tls_context *tls,
+                                   const struct options *options, const struct identity *identity,
+                                   char *out_error, size_t error_size) {
+    struct arena arena;
+    arena_init(&arena);
+    const char *addresses[OPTIONS_MEMBERS_MAX];
+    struct join_answer answers[OPTIONS_MEMBERS_MAX];
+    size_t n = others_of(options, &arena, addresses);
+    join_ask(loop, tls, addresses, n, identity->member_id, &arena, answers);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        if (answers[i].is_there && answers[i].cluster_id == identity->cluster_id) {
+            snprintf(out_error, error_size,
+                     "--force-new-cluster: the member at %s runs and belongs to this cluster. If "
+                     "the cluster has a majority, start without the flag. If not, stop that member "
+                     "for good first; it can be added again with an empty directory",
+                     addresses[i]);
+            status = STATUS_INVALID;
+        }
+    }
+    arena_clear(&arena);
+    return status;
+}

@@ -102,6 +102,25 @@ static enum status bootstrap_identity(struct server *server, struct peer_tls_con
     return admission_check(&server->loop, tls, options, &server->identity, out_error, error_size);
 }
 
+/* It needs data to go on with, and nobody else who goes on with the same cluster. */
+static enum status check_force_new_cluster(struct server *server, struct peer_tls_context *tls,
+                                           enum status loaded, char *out_error, size_t error_size) {
+    if (loaded == STATUS_KEY_NOT_FOUND || !data_dir_has_log(server->data_dir)) {
+        snprintf(out_error, error_size,
+                 "--force-new-cluster goes on with the data of a member, and %s has none. Give the "
+                 "--data-dir of a member, or leave the flag out to make a new cluster",
+                 data_dir_path(server->data_dir));
+        return STATUS_INVALID;
+    }
+    if (loaded != STATUS_OK) {
+        return loaded;
+    }
+    log_warning("--force-new-cluster: this member goes on alone with its data; every other member "
+                "leaves the cluster");
+    return admission_check_forced(&server->loop, tls, server->options, &server->identity, out_error,
+                                  error_size);
+}
+
 static void open_data_dir(struct server *server) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
@@ -119,7 +138,9 @@ static void open_data_dir(struct server *server) {
     status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
     bool is_new = status == STATUS_KEY_NOT_FOUND;
     bool is_renamed = status == STATUS_OK && strcmp(identity->name, options->name) != 0;
-    if (is_new) {
+    if (options->force_new_cluster) {
+        status = check_force_new_cluster(server, tls, status, error, sizeof error);
+    } else if (is_new) {
         status = bootstrap_identity(server, tls, error, sizeof error);
     } else if (status == STATUS_OK && !data_dir_has_log(server->data_dir)) {
         status = admission_check(&server->loop, tls, options, identity, error, sizeof error);
@@ -186,8 +207,9 @@ static void removed(void *data) {
 
 static void open_replication(struct server *server) {
     const struct options *options = server->options;
-    /* Who joined is told by the others who belongs to the cluster, and is not guessing. */
-    bool is_joined = server->identity.is_joined;
+    /* A member that joined is told by the others who belongs to the cluster. */
+    bool is_alone = options->force_new_cluster;
+    bool is_joined = server->identity.is_joined && !is_alone;
     if (!is_joined) {
         name_members(server);
     }
@@ -201,8 +223,11 @@ static void open_replication(struct server *server) {
         .peer_urls = options->initial_advertise_peer_urls.texts,
         .peer_address = options->peer_address,
         .members = is_joined ? server->admission.members : server->members,
-        .n_members = is_joined ? server->admission.n_members : options->n_members,
+        .n_members = is_alone    ? 0
+                     : is_joined ? server->admission.n_members
+                                 : options->n_members,
         .is_joining = is_joined,
+        .force_new_cluster = options->force_new_cluster,
         .token_hash = join_token_hash(options->initial_cluster_token),
         .birth = server->identity.birth,
         .births_path = data_dir_births_path(server->data_dir),
