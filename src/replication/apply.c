@@ -25,7 +25,7 @@ static void apply_commands(struct service *service, const struct log_entry_heade
         struct outcome outcome;
         enum status status = command_decode(reader, &service->arena, &command);
         if (status != STATUS_OK) {
-            service_fail(service, STATUS_CORRUPT,
+            service_fail(service, STATUS_UNSUPPORTED,
                          "an entry of the log passes its checksum but cannot be read: it was "
                          "written by another version");
             return;
@@ -55,7 +55,7 @@ void apply_item(void *data, const struct log_item *item) {
     }
     enum status status = log_entry_decode(bytes_of(item->bytes, item->size), &header, &reader);
     if (status != STATUS_OK) {
-        service_fail(service, STATUS_CORRUPT,
+        service_fail(service, status,
                      status == STATUS_UNSUPPORTED
                          ? "the log was written by a newer version of leased"
                          : "an entry of the log does not match its checksum");

@@ -6,12 +6,14 @@
 #include "replication/service_internal.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
     /* Between two attempts to tell the others who we are. */
-    PUBLISH_RETRY_MS = 1000
+    PUBLISH_RETRY_MS = 1000,
+    REPLACED_SIZE = 1024
 };
 
 static const struct member_table *table_of(const struct service *service) {
@@ -322,6 +324,20 @@ static void publish(struct service *service, uint64_t now_ms) {
 
 /* --- Being removed. --- */
 
+static void explain_replaced(const struct service *service, char out_reason[REPLACED_SIZE]) {
+    uint64_t id = service->options.member_id;
+    const char *url = service->options.peer_urls[0];
+    snprintf(out_reason, REPLACED_SIZE,
+             "the other members know member %016" PRIx64 " with another data directory: the votes "
+             "it gave and the writes it acknowledged are not in this one, so it must not go on "
+             "under this id. If the old directory still exists, start with that one (--data-dir; "
+             "is its disk mounted?). If it is lost: etcdctl member remove %" PRIx64 "; etcdctl "
+             "member add %s --peer-urls=%s; then start with an empty directory and "
+             "--initial-cluster-state=existing. If a majority of the members lost their data, no "
+             "member can be removed: first start one that has its data with --force-new-cluster",
+             id, id, service->options.name, url != NULL ? url : "URL");
+}
+
 void members_turned_away(void *data, uint64_t by_id, enum peer_answer answer) {
     struct service *service = data;
     (void)by_id;
@@ -330,11 +346,9 @@ void members_turned_away(void *data, uint64_t by_id, enum peer_answer answer) {
     }
     service->members.is_turned_away = true;
     if (answer == PEER_DISK_REPLACED) {
-        service_fail(service, STATUS_INVALID,
-                     "a member knows this one with another data directory: its votes and what it "
-                     "acknowledged are gone, so it may not go on under its id. Remove it and add "
-                     "it again (etcdctl member remove, etcdctl member add), then start it with an "
-                     "empty directory and --initial-cluster-state=existing");
+        char reason[REPLACED_SIZE];
+        explain_replaced(service, reason);
+        service_fail(service, STATUS_DATA_DIR_REPLACED, reason);
         return;
     }
     if (answer != PEER_REMOVED) {
@@ -390,12 +404,14 @@ void members_poll(struct service *service, uint64_t now_ms) {
     bool has_changed = version != service->members.version;
     service->members.checked_ms = now_ms;
     service->members.version = version;
-    bool has_company =
-        member_table_count(table_of(service)) > 1 || raft_engine_configuration(service->engine)->n > 1;
+    force_new_cluster_poll(service, now_ms);
+    bool has_company = (member_table_count(table_of(service)) > 1 ||
+                        raft_engine_configuration(service->engine)->n > 1) &&
+                       !force_new_cluster_is_pending(service);
     if (has_company && cluster_is_alone(service)) {
         char error[256] = "";
         if (cluster_open_peers(service, error, sizeof error) != STATUS_OK) {
-            service_fail(service, STATUS_IO, error);
+            service_fail(service, STATUS_STOPPED, error);
             return;
         }
     }

@@ -136,7 +136,8 @@ void reconfigure_poll(struct service *service, uint64_t now_ms) {
     /* Only with an entry of this term committed: a change on top of one that is not, of an earlier
      * leader's, could give two majorities that do not meet. */
     if (!cluster_is_authority(service, now_ms) || cluster_is_alone(service) ||
-        service->transfer.is_under_way || member_table_count(table_of(service)) == 0) {
+        force_new_cluster_is_pending(service) || service->transfer.is_under_way ||
+        member_table_count(table_of(service)) == 0) {
         return;
     }
     if (raft_engine_is_changing(service->engine)) {

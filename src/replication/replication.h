@@ -38,7 +38,9 @@ struct replication_options {
     size_t n_members;
     /* This node joins a cluster, or once did: it waits for what the others tell it. */
     bool is_joining;
-    /* This node goes on alone with what it has: a majority of the members is lost for good. */
+    /* The data in the directory is to go on as a cluster of this member alone, because a majority of
+     * the others is lost for good: raft's configuration is cut down when the log is opened, the
+     * table of members after that (force_new_cluster.c). `members` is empty then. */
     bool force_new_cluster;
     /* Of the token that the cluster was given, see join.h; 0: none. */
     uint64_t token_hash;
@@ -62,9 +64,9 @@ struct replication_options {
      * when that is done. May be NULL. */
     void (*begin_catch_up)(void *data);
     bool (*is_caught_up)(void *data);
-    /* The node cannot go on: STATUS_NO_SPACE, STATUS_IO, STATUS_CORRUPT, STATUS_INVALID (only a
-     * person can cure it). The server prints the reason and exits without acknowledging anything
-     * more. */
+    /* The node cannot go on: the server prints the reason and exits without acknowledging anything
+     * more. STATUS_NO_SPACE, STATUS_IO, STATUS_CORRUPT, STATUS_UNSUPPORTED (of another version),
+     * STATUS_DATA_DIR_REPLACED; anything else may be cured by a restart. */
     void (*failed)(void *data, enum status status, const char *reason);
     /* This node was removed from the cluster: it should stop. Called once. */
     void (*removed)(void *data);

@@ -137,6 +137,13 @@ struct members {
     struct data_dir_ids data_dir_ids; /* as they are stored */
 };
 
+/* force_new_cluster.c */
+struct force_new_cluster {
+    struct service_request request;
+    bool is_asked; /* it is under way */
+    bool is_done;
+};
+
 struct expiry_batch {
     struct service_request request;
     struct service *service;
@@ -218,6 +225,7 @@ struct service {
     struct promise_file promise_file;
     struct transfer transfer;
     struct members members;
+    struct force_new_cluster force_new_cluster;
     struct list changes; /* member_changes.c */
     struct expiry expiry;
     struct checkpoints checkpoints;
@@ -297,6 +305,11 @@ void members_count_voters(struct service *service);
 bool members_begin(struct service *service, struct arena *arena, struct command *out_command);
 bool members_is_learner(const struct service *service);
 void members_poll(struct service *service, uint64_t now_ms);
+
+/* force_new_cluster.c */
+/* The flag was given and others still are in the table of members. */
+bool force_new_cluster_is_pending(const struct service *service);
+void force_new_cluster_poll(struct service *service, uint64_t now_ms);
 
 /* reconfigure.c */
 bool reconfigure_can_lose(const struct service *service, uint64_t id, uint64_t now_ms);

@@ -127,7 +127,7 @@ static enum status lock_directory(struct data_dir *dir, char *out_error, size_t 
                  "the data directory %s is in use by another leased, process %s; stop that one, or "
                  "give this one its own --data-dir",
                  dir->path, pid[0] == '\0' ? "unknown" : pid);
-        return STATUS_INVALID;
+        return STATUS_DATA_DIR_IN_USE;
     }
     int size = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     if (ftruncate(dir->lock_fd, 0) != 0 || pwrite(dir->lock_fd, pid, (size_t)size, 0) != size) {

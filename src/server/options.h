@@ -46,6 +46,7 @@ struct options {
     const char *initial_cluster;
     const char *initial_cluster_state;
     const char *initial_cluster_token;
+    bool force_new_cluster;
     uint64_t heartbeat_interval_ms;
     uint64_t election_timeout_ms;
 

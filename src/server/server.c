@@ -7,6 +7,8 @@
 #include "replication/replication.h"
 #include "server/admission.h"
 #include "server/data_dir.h"
+#include "server/descriptors.h"
+#include "server/exit_code.h"
 #include "server/housekeeping.h"
 #include "server/notify.h"
 #include "server/pages.h"
@@ -54,10 +56,11 @@ struct server {
 
 /* Says why and ends the process at once: nothing more is acknowledged, and half-open parts need
  * no closing, because everything acknowledged is on disk. */
-__attribute__((noreturn)) static void die(const char *what, const char *reason) {
-    log_error(what, LOG_TEXT("reason", reason));
+__attribute__((noreturn)) static void die(enum exit_code code, const char *what,
+                                          const char *reason) {
+    log_error(what, LOG_TEXT("reason", reason), LOG_NUMBER("exit code", code));
     fflush(stdout);
-    _exit(EXIT_FAILURE);
+    _exit(code);
 }
 
 /* --- The data directory. --- */
@@ -76,14 +79,14 @@ static struct peer_tls_context *load_peer_tls(struct server *server) {
                                   .allowed_hostname = options->peer_cert_allowed_hostname};
     if (options->has_peer_tls &&
         peer_tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
-        die("cannot start", error);
+        die(EXIT_CODE_USAGE, "cannot start", error);
     }
     return context;
 }
 
-/* The first start: a member of a new cluster knows who it is, one that joins is told. */
-static enum status become_somebody(struct server *server, struct peer_tls_context *tls,
-                                   char *out_error, size_t error_size) {
+/* The first start: a member of a new cluster makes its id, one that joins is told its own. */
+static enum status bootstrap_identity(struct server *server, struct peer_tls_context *tls,
+                                      char *out_error, size_t error_size) {
     const struct options *options = server->options;
     if (options->is_named_otherwise) {
         snprintf(out_error, error_size,
@@ -99,11 +102,31 @@ static enum status become_somebody(struct server *server, struct peer_tls_contex
     return admission_check(&server->loop, tls, options, &server->identity, out_error, error_size);
 }
 
+/* It needs data to go on with, and nobody else who goes on with the same cluster. */
+static enum status check_force_new_cluster(struct server *server, struct peer_tls_context *tls,
+                                           enum status loaded, char *out_error, size_t error_size) {
+    if (loaded == STATUS_KEY_NOT_FOUND || !data_dir_has_log(server->data_dir)) {
+        snprintf(out_error, error_size,
+                 "--force-new-cluster goes on with the data of a member, and %s has none. Give the "
+                 "--data-dir of a member, or leave the flag out to make a new cluster",
+                 data_dir_path(server->data_dir));
+        return STATUS_INVALID;
+    }
+    if (loaded != STATUS_OK) {
+        return loaded;
+    }
+    log_warning("--force-new-cluster: this member goes on alone with its data; every other member "
+                "leaves the cluster");
+    return admission_check_forced(&server->loop, tls, server->options, &server->identity, out_error,
+                                  error_size);
+}
+
 static void open_data_dir(struct server *server) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
-    if (data_dir_open(options->data_dir, &server->data_dir, error, sizeof error) != STATUS_OK) {
-        die("cannot start", error);
+    enum status status = data_dir_open(options->data_dir, &server->data_dir, error, sizeof error);
+    if (status != STATUS_OK) {
+        die(exit_code_of_status(status), "cannot start", error);
     }
     if (data_dir_is_open_to_others(server->data_dir)) {
         log_warning("other users may look into the data directory; chmod 700 is safer",
@@ -112,11 +135,13 @@ static void open_data_dir(struct server *server) {
 
     struct peer_tls_context *tls = load_peer_tls(server);
     struct identity *identity = &server->identity;
-    enum status status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
+    status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
     bool is_new = status == STATUS_KEY_NOT_FOUND;
     bool is_renamed = status == STATUS_OK && strcmp(identity->name, options->name) != 0;
-    if (is_new) {
-        status = become_somebody(server, tls, error, sizeof error);
+    if (options->force_new_cluster) {
+        status = check_force_new_cluster(server, tls, status, error, sizeof error);
+    } else if (is_new) {
+        status = bootstrap_identity(server, tls, error, sizeof error);
     } else if (status == STATUS_OK && !data_dir_has_log(server->data_dir)) {
         status = admission_check(&server->loop, tls, options, identity, error, sizeof error);
     }
@@ -135,7 +160,7 @@ static void open_data_dir(struct server *server) {
         status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
     }
     if (status != STATUS_OK) {
-        die("cannot start", error);
+        die(exit_code_of_status(status), "cannot start", error);
     }
 }
 
@@ -149,9 +174,9 @@ static bool is_caught_up(void *data) {
     return net_server_is_caught_up(((struct server *)data)->net);
 }
 
-static void replication_failed(void *data, const char *reason) {
+static void replication_failed(void *data, enum status status, const char *reason) {
     (void)data;
-    die("this node cannot go on", reason);
+    die(exit_code_of_status(status), "this node cannot go on", reason);
 }
 
 /* The members by the ids that all of them make alike. */
@@ -175,15 +200,16 @@ static void removed(void *data) {
     struct server *server = data;
     if (!server->is_stopping) {
         log_info("stopping", LOG_TEXT("reason", "this member was removed from the cluster"));
-        server->exit_code = SERVER_EXIT_REMOVED;
+        server->exit_code = EXIT_CODE_REMOVED;
         stop(server);
     }
 }
 
 static void open_replication(struct server *server) {
     const struct options *options = server->options;
-    /* Who joined is told by the others who belongs to the cluster, and is not guessing. */
-    bool is_joined = server->identity.is_joined;
+    /* A member that joined is told by the others who belongs to the cluster. */
+    bool is_alone = options->force_new_cluster;
+    bool is_joined = server->identity.is_joined && !is_alone;
     if (!is_joined) {
         name_members(server);
     }
@@ -197,8 +223,11 @@ static void open_replication(struct server *server) {
         .peer_urls = options->initial_advertise_peer_urls.texts,
         .peer_address = options->peer_address,
         .members = is_joined ? server->admission.members : server->members,
-        .n_members = is_joined ? server->admission.n_members : options->n_members,
+        .n_members = is_alone    ? 0
+                     : is_joined ? server->admission.n_members
+                                 : options->n_members,
         .is_joining = is_joined,
+        .force_new_cluster = options->force_new_cluster,
         .token_hash = join_token_hash(options->initial_cluster_token),
         .birth = server->identity.birth,
         .births_path = data_dir_births_path(server->data_dir),
@@ -215,9 +244,10 @@ static void open_replication(struct server *server) {
         .removed = removed,
         .data = server,
     };
-    if (replication_open(&server->loop, &replication, &server->service, error, sizeof error) !=
-        STATUS_OK) {
-        die("cannot start", error);
+    enum status status =
+        replication_open(&server->loop, &replication, &server->service, error, sizeof error);
+    if (status != STATUS_OK) {
+        die(exit_code_of_status(status), "cannot start", error);
     }
 }
 
@@ -250,7 +280,7 @@ static void listen_on(struct net_server *net, const struct url_list *urls, const
     for (size_t i = 0; i < urls->n; i++) {
         const struct url *url = &urls->urls[i];
         if (net_server_listen(net, url->host, url->port, NULL, error, sizeof error) != STATUS_OK) {
-            die("cannot start", error);
+            die(EXIT_CODE_FAILED, "cannot start", error);
         }
         log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));
         if (!url_is_loopback(url)) {
@@ -260,13 +290,35 @@ static void listen_on(struct net_server *net, const struct url_list *urls, const
     }
 }
 
+/* Clients get the descriptors that nothing else needs. */
+static void plan_connections(const struct server *server, struct net_limits *limits) {
+    const struct options *options = server->options;
+    char error[SERVER_ERROR_SIZE] = "";
+    size_t wanted = limits->connections_max;
+    uint64_t limit = descriptors_raise_limit();
+    enum status status = descriptors_plan(limit, wanted, options->listen_metrics_urls.n > 0,
+                                          &limits->connections_max, error, sizeof error);
+    if (status != STATUS_OK) {
+        die(exit_code_of_status(status), "cannot start", error);
+    }
+    if (limits->connections_max < wanted) {
+        log_warning(options->max_connections != 0
+                        ? "the limit of open files allows fewer clients than --max-connections"
+                        : "the limit of open files allows fewer clients than the default",
+                    LOG_NUMBER("open files", limit), LOG_NUMBER("wanted", wanted),
+                    LOG_NUMBER("connections max", limits->connections_max));
+    }
+}
+
 /* Before replication, and before anything listens: of libuv's prepare handles the one started last
  * runs first, so what replication answers at the end of a turn is sent in the same turn. */
 static void create_net(struct server *server) {
     struct net_limits limits = limits_of(server->options);
+    plan_connections(server, &limits);
     server->net = net_server_create(&server->loop, &limits);
     server->n_net_open = 1;
     if (server->options->listen_metrics_urls.n > 0) {
+        limits.connections_max = METRICS_CONNECTIONS_MAX;
         server->metrics_net = net_server_create(&server->loop, &limits);
         server->n_net_open++;
     }
@@ -395,11 +447,11 @@ static void start_handles(struct server *server) {
 int server_run(const struct options *options) {
     struct server *server = calloc(1, sizeof *server);
     if (server == NULL || uv_loop_init(&server->loop) != 0) {
-        die("cannot start", "out of memory or file descriptors");
+        die(EXIT_CODE_FAILED, "cannot start", "out of memory or file descriptors");
     }
     server->options = options;
-    open_data_dir(server);
     create_net(server);
+    open_data_dir(server);
     open_replication(server);
     housekeeping_start(&server->housekeeping, &server->loop, server->service, options);
     open_doors(server);

@@ -9,6 +9,7 @@ import pytest
 
 from harness import KIND_LEASED, Process, Server, binary_of, wait_for
 from harness.etcdctl import call
+from harness.exit_codes import EXIT_CODES
 from harness.kinds import clean_environment
 
 EXIT_SECONDS = 10.0
@@ -68,7 +69,7 @@ def test_help_is_readable_on_a_terminal():
 ])  # fmt: skip
 def test_what_cannot_be_done_as_asked_is_refused_with_a_reason(flags, words, tmp_path):
     done = run(*flags, cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == EXIT_CODES["USAGE"]
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
@@ -103,7 +104,7 @@ def test_the_environment_starts_it_too(tmp_path):
 
 def test_a_second_process_is_kept_out_of_the_data_dir(server):
     done = run(*beside(server, listen_client_urls="http://127.0.0.1:1"))
-    assert done.returncode == 1
+    assert done.returncode == EXIT_CODES["DATA_DIR_IN_USE"]
     assert f"in use by another leased, process {server.pid}" in done.stderr
     assert server.is_healthy()
 
@@ -111,7 +112,7 @@ def test_a_second_process_is_kept_out_of_the_data_dir(server):
 def test_a_port_that_is_taken_is_named(server, tmp_path):
     done = run(*beside(server, data_dir=str(tmp_path / "other"),
                        listen_peer_urls="http://127.0.0.1:1"))  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == EXIT_CODES["FAILED"]
     assert "address already in use" in done.stderr.lower()
     assert str(server.client_port) in done.stderr
 
@@ -119,7 +120,7 @@ def test_a_port_that_is_taken_is_named(server, tmp_path):
 def test_a_file_is_not_a_data_dir(tmp_path):
     (tmp_path / "file").write_text("x")
     done = run("--data-dir", str(tmp_path / "file"))
-    assert done.returncode == 1
+    assert done.returncode == EXIT_CODES["DISK_FAILED"]
     assert "is a file, not a directory" in done.stderr
 
 
@@ -130,7 +131,7 @@ def test_a_corrupt_identity_stops_the_start(server):
         identity.seek(30)
         identity.write(b"?")
     done = run(*server.flags())
-    assert done.returncode == 1
+    assert done.returncode == EXIT_CODES["DATA_CORRUPT"]
     assert "identity is corrupt" in done.stderr
 
 

@@ -32,8 +32,9 @@ struct node {
     unsigned catch_ups;
 };
 
-static void on_failed(void *data, const char *reason) {
+static void on_failed(void *data, enum status status, const char *reason) {
     struct node *node = data;
+    assert_int_not_equal(status, STATUS_OK);
     node->failed = true;
     snprintf(node->reason, sizeof node->reason, "%s", reason);
 }
