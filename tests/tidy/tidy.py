@@ -268,6 +268,7 @@ def build_lists(root):
     for folder, pattern, variable in [
         ("proto", r"(\w+)\.proto", "proto_files"),
         ("tests/unit", r"test_(\w+)\.c", "unit_tests"),
+        ("tests/storage", r"test_(\w+)\.c", "storage_tests"),
         ("tests/model", r"model_(\w+)\.c", "model_tests"),
         ("tests/scenarios", r"scenario_(\w+)\.c", "scenario_tests"),
         ("tests/fuzz", r"fuzz_(\w+)\.c", "fuzz_targets"),
