@@ -13,6 +13,7 @@ LINES_MAX = 1000
 MAY_INCLUDE = {
     "base": {"base"},
     "core": {"base", "core"},
+    "raft": {"base", "raft"},
     "replication": {"base", "core", "replication"},
     "net": {"base", "net"},
     "client": {"base", "net", "client", "proto"},
