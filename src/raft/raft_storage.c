@@ -18,6 +18,7 @@ enum job_kind {
     JOB_READ_SNAPSHOT,
     JOB_RECEIVE_BEGIN,
     JOB_RECEIVE_APPEND,
+    JOB_RECEIVE_FINISH,
     JOB_RECEIVE_ABORT,
     JOB_INSTALL
 };
@@ -266,6 +267,8 @@ static void run_bulk_job(struct raft_storage *storage, struct job *job) {
                          : snapshot_writer_append(storage->receiving,
                                                   bytes_of(job->bytes.data, job->bytes.size));
         return;
+    case JOB_RECEIVE_FINISH:
+        return; /* the order of the lane is enough: it is synced when it is installed */
     case JOB_RECEIVE_ABORT:
         abort_receiving(storage);
         return;
@@ -288,18 +291,20 @@ static void run_bulk(void *data, struct list *jobs) {
 
 static void close_if_idle(struct raft_storage *storage);
 
+enum status raft_storage_status(int error) {
+    if (error == ENOSPC || error == EDQUOT) {
+        return STATUS_NO_SPACE;
+    }
+    return error == EBADMSG ? STATUS_CORRUPT : STATUS_IO;
+}
+
 static void fail(struct raft_storage *storage, const char *what, int error) {
     if (storage->has_failed || storage->is_closing) {
         return;
     }
     storage->has_failed = true;
     char reason[256];
-    enum status status = STATUS_IO;
-    if (error == ENOSPC || error == EDQUOT) {
-        status = STATUS_NO_SPACE;
-    } else if (error == EBADMSG) {
-        status = STATUS_CORRUPT;
-    }
+    enum status status = raft_storage_status(error);
     snprintf(reason, sizeof reason, "%s failed: %s", what,
              error == EBADMSG ? "the bytes on disk do not match their checksum" : strerror(error));
     storage->callbacks->failed(storage->data, status, reason);
@@ -342,7 +347,6 @@ static void job_report(struct raft_storage *storage, struct job *job) {
         callbacks->written(storage->data);
         return;
     case JOB_TRIM:
-    case JOB_RECEIVE_ABORT:
         return;
     case JOB_READ_LOG: {
         size_t n = job->n;
@@ -356,6 +360,8 @@ static void job_report(struct raft_storage *storage, struct job *job) {
         return;
     case JOB_RECEIVE_BEGIN:
     case JOB_RECEIVE_APPEND:
+    case JOB_RECEIVE_FINISH:
+    case JOB_RECEIVE_ABORT:
         callbacks->received(storage->data);
         return;
     case JOB_INSTALL:
@@ -440,10 +446,14 @@ void raft_storage_receive_begin(struct raft_storage *storage, const struct snaps
     submit(storage, storage->bulk_lane, job);
 }
 
-void raft_storage_receive_append(struct raft_storage *storage, struct bytes bytes) {
+void raft_storage_receive_append(struct raft_storage *storage, uint8_t *bytes, size_t size) {
     struct job *job = job_create(storage, JOB_RECEIVE_APPEND);
-    buffer_append(&job->bytes, bytes.data, bytes.size);
+    job->bytes = (struct buffer){.data = bytes, .size = size, .capacity = size};
     submit(storage, storage->bulk_lane, job);
+}
+
+void raft_storage_receive_finish(struct raft_storage *storage) {
+    submit(storage, storage->bulk_lane, job_create(storage, JOB_RECEIVE_FINISH));
 }
 
 void raft_storage_receive_abort(struct raft_storage *storage) {

@@ -29,7 +29,7 @@ struct raft_storage_callbacks {
     /* The chunk is borrowed; empty: that snapshot is gone. */
     void (*snapshot_read)(void *data, uint64_t to_id, const struct snapshot_meta *meta,
                           uint64_t offset, struct bytes chunk);
-    /* What was begun, appended or finished of a snapshot being received is in its file. */
+    /* The oldest of the calls on the file of a snapshot being received has ended. */
     void (*received)(void *data);
     /* The received snapshot has replaced the log. The payload is the callee's. */
     void (*installed)(void *data, const struct snapshot_meta *meta, struct buffer *payload);
@@ -62,6 +62,9 @@ int raft_storage_append_now(struct raft_storage *storage, struct log_item *const
 /* Starts the threads; from here on everything but votes goes through them. 0 or an errno. */
 int raft_storage_start(struct raft_storage *storage);
 
+/* What kind of failure an errno is: STATUS_NO_SPACE, STATUS_CORRUPT, STATUS_IO. */
+enum status raft_storage_status(int error);
+
 /* Durable when it returns 0. */
 int raft_storage_store_vote(struct raft_storage *storage, uint64_t term, uint64_t vote);
 /* The items' references are given back when the write has ended. */
@@ -72,10 +75,11 @@ void raft_storage_read_log(struct raft_storage *storage, uint64_t to_id, uint64_
 void raft_storage_read_snapshot(struct raft_storage *storage, uint64_t to_id, uint64_t index,
                                 uint64_t term, uint64_t offset);
 
-/* A snapshot that arrives; each call is answered by received(). */
+/* A snapshot that arrives; each of these is answered by received(), in order. */
 void raft_storage_receive_begin(struct raft_storage *storage, const struct snapshot_meta *meta);
-void raft_storage_receive_append(struct raft_storage *storage, struct bytes bytes); /* copied */
-/* Nothing answers this. */
+/* Takes over `bytes`, from malloc(). */
+void raft_storage_receive_append(struct raft_storage *storage, uint8_t *bytes, size_t size);
+void raft_storage_receive_finish(struct raft_storage *storage);
 void raft_storage_receive_abort(struct raft_storage *storage);
 /* What was received takes the place of the log: commit, RESET record. installed() follows. */
 void raft_storage_install(struct raft_storage *storage, const struct snapshot_meta *meta);

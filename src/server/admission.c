@@ -144,7 +144,7 @@ static void wait_a_moment(uv_timer_t *timer) {
     uv_close((uv_handle_t *)timer, NULL);
 }
 
-enum status admission_join(uv_loop_t *loop, struct peer_tls_context *tls,
+enum status admission_join(uv_loop_t *loop, const struct join_options *proof,
                            const struct options *options, struct arena *arena,
                            struct identity *out_identity, struct admission *out_admission,
                            char *out_error, size_t error_size) {
@@ -161,7 +161,7 @@ enum status admission_join(uv_loop_t *loop, struct peer_tls_context *tls,
     uint64_t told_ms = begun_ms;
     uint64_t first_answer_ms = 0;
     for (;;) {
-        join_ask(loop, tls, addresses, n, 0, arena, answers);
+        join_ask(loop, proof, addresses, n, 0, arena, answers);
         uint64_t now_ms = clock_boottime_ms();
         for (size_t i = 0; i < n; i++) {
             enum status status = take_answer(options, &answers[i], arena, out_identity,
@@ -204,7 +204,7 @@ enum status admission_join(uv_loop_t *loop, struct peer_tls_context *tls,
     }
 }
 
-enum status admission_check(uv_loop_t *loop, struct peer_tls_context *tls,
+enum status admission_check(uv_loop_t *loop, const struct join_options *proof,
                             const struct options *options, const struct identity *identity,
                             char *out_error, size_t error_size) {
     struct arena arena;
@@ -213,7 +213,7 @@ enum status admission_check(uv_loop_t *loop, struct peer_tls_context *tls,
     struct join_answer answers[OPTIONS_MEMBERS_MAX];
     size_t n = others_of(options, &arena, addresses);
     uint64_t id = identity->member_id;
-    join_ask(loop, tls, addresses, n, id, &arena, answers);
+    join_ask(loop, proof, addresses, n, id, &arena, answers);
     enum status status = STATUS_OK;
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         bool is_ours = answers[i].is_there && answers[i].cluster_id == identity->cluster_id;
@@ -238,7 +238,7 @@ enum status admission_check(uv_loop_t *loop, struct peer_tls_context *tls,
     return status;
 }
 
-enum status admission_check_forced(uv_loop_t *loop, struct peer_tls_context *tls,
+enum status admission_check_forced(uv_loop_t *loop, const struct join_options *proof,
                                    const struct options *options, const struct identity *identity,
                                    char *out_error, size_t error_size) {
     struct arena arena;
@@ -246,7 +246,7 @@ enum status admission_check_forced(uv_loop_t *loop, struct peer_tls_context *tls
     const char *addresses[OPTIONS_MEMBERS_MAX];
     struct join_answer answers[OPTIONS_MEMBERS_MAX];
     size_t n = others_of(options, &arena, addresses);
-    join_ask(loop, tls, addresses, n, identity->member_id, &arena, answers);
+    join_ask(loop, proof, addresses, n, identity->member_id, &arena, answers);
     enum status status = STATUS_OK;
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         if (answers[i].is_there && answers[i].cluster_id == identity->cluster_id) {

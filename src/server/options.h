@@ -50,6 +50,7 @@ struct options {
     uint64_t heartbeat_interval_ms;
     uint64_t election_timeout_ms;
 
+    const char *peer_secret_file;
     const char *peer_cert_file;
     const char *peer_key_file;
     const char *peer_trusted_ca_file;

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "doors/etcd/etcd_door.h"
 #include "net/net_server.h"
+#include "peers/peer_secret.h"
 #include "replication/join.h"
 #include "replication/replication.h"
 #include "server/admission.h"
@@ -44,7 +45,8 @@ struct server {
     struct service_read first_read;
     struct arena arena; /* for what lives as long as the server */
     struct replication_member members[OPTIONS_MEMBERS_MAX];
-    struct peer_tls_options peer_tls;
+    struct tls_options peer_tls;
+    struct buffer peer_secret;
     struct admission admission; /* of a node that has just joined */
     uv_signal_t terminate;
     uv_signal_t interrupt;
@@ -67,25 +69,34 @@ __attribute__((noreturn)) static void die(enum exit_code code, const char *what,
 
 /* Also for a member that is alone and needs no certificate yet: one that is wrong is better known
  * today. NULL: plain text. */
-static struct peer_tls_context *load_peer_tls(struct server *server) {
+static struct tls_context *load_peer_tls(struct server *server) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
-    struct peer_tls_context *context = NULL;
-    server->peer_tls =
-        (struct peer_tls_options){.cert_file = options->peer_cert_file,
-                                  .key_file = options->peer_key_file,
-                                  .ca_file = options->peer_trusted_ca_file,
-                                  .allowed_cn = options->peer_cert_allowed_cn,
-                                  .allowed_hostname = options->peer_cert_allowed_hostname};
+    struct tls_context *context = NULL;
+    server->peer_tls = (struct tls_options){.cert_file = options->peer_cert_file,
+                                            .key_file = options->peer_key_file,
+                                            .ca_file = options->peer_trusted_ca_file,
+                                            .allowed_cn = options->peer_cert_allowed_cn,
+                                            .allowed_hostname = options->peer_cert_allowed_hostname};
     if (options->has_peer_tls &&
-        peer_tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
+        tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
         die(EXIT_CODE_USAGE, "cannot start", error);
     }
     return context;
 }
 
+static void load_peer_secret(struct server *server) {
+    const char *path = server->options->peer_secret_file;
+    char error[SERVER_ERROR_SIZE] = "";
+    buffer_init(&server->peer_secret);
+    if (*path != '\0' &&
+        peer_secret_load(path, &server->peer_secret, error, sizeof error) != STATUS_OK) {
+        die(EXIT_CODE_USAGE, "cannot start", error);
+    }
+}
+
 /* The first start: a member of a new cluster makes its id, one that joins is told its own. */
-static enum status bootstrap_identity(struct server *server, struct peer_tls_context *tls,
+static enum status bootstrap_identity(struct server *server, const struct join_options *proof,
                                       char *out_error, size_t error_size) {
     const struct options *options = server->options;
     if (options->is_named_otherwise) {
@@ -95,15 +106,15 @@ static enum status bootstrap_identity(struct server *server, struct peer_tls_con
         return STATUS_INVALID;
     }
     if (strcmp(options->initial_cluster_state, "existing") == 0) {
-        return admission_join(&server->loop, tls, options, &server->arena, &server->identity,
+        return admission_join(&server->loop, proof, options, &server->arena, &server->identity,
                               &server->admission, out_error, error_size);
     }
     identity_make(&server->identity, options);
-    return admission_check(&server->loop, tls, options, &server->identity, out_error, error_size);
+    return admission_check(&server->loop, proof, options, &server->identity, out_error, error_size);
 }
 
 /* It needs data to go on with, and nobody else who goes on with the same cluster. */
-static enum status check_force_new_cluster(struct server *server, struct peer_tls_context *tls,
+static enum status check_force_new_cluster(struct server *server, const struct join_options *proof,
                                            enum status loaded, char *out_error, size_t error_size) {
     if (loaded == STATUS_KEY_NOT_FOUND || !data_dir_has_log(server->data_dir)) {
         snprintf(out_error, error_size,
@@ -117,7 +128,7 @@ static enum status check_force_new_cluster(struct server *server, struct peer_tl
     }
     log_warning("--force-new-cluster: this member goes on alone with its data; every other member "
                 "leaves the cluster");
-    return admission_check_forced(&server->loop, tls, server->options, &server->identity, out_error,
+    return admission_check_forced(&server->loop, proof, server->options, &server->identity, out_error,
                                   error_size);
 }
 
@@ -133,19 +144,23 @@ static void open_data_dir(struct server *server) {
                     LOG_TEXT("path", data_dir_path(server->data_dir)));
     }
 
-    struct peer_tls_context *tls = load_peer_tls(server);
+    load_peer_secret(server);
+    struct tls_context *tls = load_peer_tls(server);
+    const struct join_options join = {
+        .tls = tls, .secret = bytes_of(server->peer_secret.data, server->peer_secret.size)};
+    const struct join_options *proof = &join;
     struct identity *identity = &server->identity;
     status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
     bool is_new = status == STATUS_KEY_NOT_FOUND;
     bool is_renamed = status == STATUS_OK && strcmp(identity->name, options->name) != 0;
     if (options->force_new_cluster) {
-        status = check_force_new_cluster(server, tls, status, error, sizeof error);
+        status = check_force_new_cluster(server, proof, status, error, sizeof error);
     } else if (is_new) {
-        status = bootstrap_identity(server, tls, error, sizeof error);
+        status = bootstrap_identity(server, proof, error, sizeof error);
     } else if (status == STATUS_OK && !data_dir_has_log(server->data_dir)) {
-        status = admission_check(&server->loop, tls, options, identity, error, sizeof error);
+        status = admission_check(&server->loop, proof, options, identity, error, sizeof error);
     }
-    peer_tls_context_destroy(tls);
+    tls_context_destroy(tls);
     if (is_renamed) {
         log_info("this member is renamed", LOG_TEXT("from", identity->name),
                  LOG_TEXT("to", options->name));
@@ -234,6 +249,7 @@ static void open_replication(struct server *server) {
         .peer_listen_host = options->listen_peer_urls.urls[0].host,
         .peer_listen_port = options->listen_peer_urls.urls[0].port,
         .peer_tls = options->has_peer_tls ? &server->peer_tls : NULL,
+        .peer_secret = bytes_of(server->peer_secret.data, server->peer_secret.size),
         .strict_reads = options->strict_reads,
         .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,
         .election_ms = (uint32_t)options->election_timeout_ms,
@@ -467,6 +483,7 @@ int server_run(const struct options *options) {
     assert(result == 0);
     data_dir_close(server->data_dir);
     arena_clear(&server->arena);
+    peer_secret_clear(&server->peer_secret);
     int exit_code = server->exit_code;
     free(server);
     log_info("stopped");
