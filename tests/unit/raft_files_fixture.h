@@ -23,7 +23,7 @@ struct files_fixture {
 
 static inline int files_setup(void **state) {
     static struct files_fixture fixture;
-    snprintf(fixture.path, sizeof fixture.path, "raft-files-XXXXXX");
+    snprintf(fixture.path, sizeof fixture.path, "/tmp/leased-raft-files-XXXXXX");
     if (mkdtemp(fixture.path) == NULL || raft_files_open(fixture.path, &fixture.files) != 0) {
         return -1;
     }
