@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char advice[] =
-    "Nothing was changed. Restore the data directory from a backup; on a member of a cluster, remove "
-    "the member, delete its data directory and add it again.";
+static const char advice[] = "Nothing was changed. Restore the data directory from a backup; on a "
+                             "member of a cluster, remove "
+                             "the member, delete its data directory and add it again.";
 
 /* A file of the log, as it was found. */
 struct found {
@@ -71,8 +71,7 @@ static void add_found(void *data, const char *name) {
     }
     if (opening->n_found == opening->found_capacity) {
         opening->found_capacity = opening->found_capacity == 0 ? 32 : 2 * opening->found_capacity;
-        opening->found =
-            realloc(opening->found, opening->found_capacity * sizeof *opening->found);
+        opening->found = realloc(opening->found, opening->found_capacity * sizeof *opening->found);
         if (opening->found == NULL) {
             abort();
         }
@@ -90,14 +89,15 @@ static enum status check_header(struct opening *opening, struct found *found, co
                                 const uint8_t *bytes, size_t n) {
     enum status status = log_segment_decode_header(bytes, n, &found->segment);
     if (status == STATUS_UNSUPPORTED) {
-        return refuse(opening, status,
-                      "%s was written by a newer version of leased. Nothing was changed. Start that "
-                      "version, or restore a backup that this one wrote.",
-                      name);
+        return refuse(
+            opening, status,
+            "%s was written by a newer version of leased. Nothing was changed. Start that "
+            "version, or restore a backup that this one wrote.",
+            name);
     }
     if (status != STATUS_OK || found->segment.generation != found->number) {
-        return refuse(opening, STATUS_CORRUPT, "%s is damaged at offset 0: its header is not valid. %s",
-                      name, advice);
+        return refuse(opening, STATUS_CORRUPT,
+                      "%s is damaged at offset 0: its header is not valid. %s", name, advice);
     }
     if (found->segment.size != found->size || found->size > LOG_SEGMENT_SIZE_MAX) {
         return refuse(opening, STATUS_CORRUPT,
@@ -105,8 +105,7 @@ static enum status check_header(struct opening *opening, struct found *found, co
                       found->size, found->segment.size, advice);
     }
     struct log_record record;
-    found->has_start =
-        log_segment_decode_start(&found->segment, bytes, n, &record, &found->start);
+    found->has_start = log_segment_decode_start(&found->segment, bytes, n, &record, &found->start);
     return STATUS_OK;
 }
 
@@ -311,8 +310,8 @@ static void sort_files(const struct opening *opening, struct log_store *store) {
         }
         bool is_usual = found->size == store->segment_size;
         if (found->is_segment && is_newest && is_usual && !found->has_records) {
-            store->spare = (struct log_spare){
-                .state = SPARE_READY, .file = -1, .segment = found->segment};
+            store->spare =
+                (struct log_spare){.state = SPARE_READY, .file = -1, .segment = found->segment};
         } else if (!found->is_segment && is_usual && store->n_free < LOG_FREE_MAX) {
             store->free_files[store->n_free++] = file;
         } else {
@@ -348,8 +347,7 @@ static enum status build(struct opening *opening, bool is_torn, struct log_store
     }
     char name[LOG_SEGMENT_NAME_SIZE];
     log_segment_name(recovery->whole.generation, name);
-    int error =
-        store->files.calls->open(store->files.data, name, RAFT_FILES_WRITE, &store->file);
+    int error = store->files.calls->open(store->files.data, name, RAFT_FILES_WRITE, &store->file);
     return error == 0 ? STATUS_OK : refuse_file(opening, name, error);
 }
 
@@ -399,8 +397,8 @@ enum status log_store_open(const struct raft_files *files, const struct log_stor
         abort();
     }
     store->files = *files;
-    store->segment_size = options->segment_size == 0 ? LOG_SEGMENT_SIZE_DEFAULT
-                                                     : options->segment_size;
+    store->segment_size =
+        options->segment_size == 0 ? LOG_SEGMENT_SIZE_DEFAULT : options->segment_size;
     assert(store->segment_size >= LOG_SEGMENT_SIZE_MIN);
     assert(store->segment_size <= LOG_SEGMENT_SIZE_MAX);
     store->file = -1;

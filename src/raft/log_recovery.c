@@ -25,9 +25,10 @@ void log_recovery_clear(struct log_recovery *recovery) {
     recovery->pending = NULL;
 }
 
-__attribute__((format(printf, 4, 5))) static enum status
-corrupt(struct log_recovery *recovery, uint64_t generation, uint64_t offset, const char *format,
-        ...) {
+__attribute__((format(printf, 4, 5))) static enum status corrupt(struct log_recovery *recovery,
+                                                                 uint64_t generation,
+                                                                 uint64_t offset,
+                                                                 const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(recovery->problem, sizeof recovery->problem, format, arguments);
@@ -123,7 +124,8 @@ static enum status apply(struct log_recovery *recovery, const struct log_pending
     case RECORD_SEAL:
         return STATUS_OK;
     default:
-        return corrupt(recovery, pending->generation, pending->offset, "a record of unknown type %u", record->type);
+        return corrupt(recovery, pending->generation, pending->offset,
+                       "a record of unknown type %u", record->type);
     }
 }
 
@@ -134,8 +136,7 @@ static enum status apply_batch(struct log_recovery *recovery) {
             return status;
         }
     }
-    recovery->is_sealed =
-        recovery->pending[recovery->n_pending - 1].record.type == RECORD_SEAL;
+    recovery->is_sealed = recovery->pending[recovery->n_pending - 1].record.type == RECORD_SEAL;
     recovery->n_pending = 0;
     recovery->whole = recovery->now;
     return STATUS_OK;
@@ -162,7 +163,8 @@ static enum status enter(struct log_recovery *recovery, const struct log_segment
     struct log_record record;
     struct log_start start;
     if (!log_segment_decode_start(segment, bytes, segment->size, &record, &start)) {
-        return corrupt(recovery, segment->generation, LOG_SEGMENT_HEADER_SIZE, "its first record is damaged");
+        return corrupt(recovery, segment->generation, LOG_SEGMENT_HEADER_SIZE,
+                       "its first record is damaged");
     }
     if (recovery->now.generation == 0) {
         recovery->is_base_open = start.previous_generation != 0;
