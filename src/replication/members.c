@@ -57,11 +57,7 @@ bool members_address(const struct service *service, uint64_t id,
     const struct replication_member *first = first_member(service, id);
     const struct raft_config_server *server = members_server(service, id);
     const char *address = first != NULL ? first->address : server != NULL ? server->address : NULL;
-    if (address == NULL) {
-        return false;
-    }
-    snprintf(out_address, PEER_ADDRESS_SIZE_MAX + 1, "%s", address);
-    return true;
+    return address != NULL && address_of_url(address, out_address);
 }
 
 /* --- Links. --- */
