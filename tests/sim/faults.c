@@ -148,8 +148,7 @@ static void restart(void *data) {
         }
         return;
     }
-    node->disk.is_failing = false;
-    node->disk.is_full = false;
+    machine_disk_mend(&node->disk);
     node_start(node);
 }
 
@@ -158,8 +157,23 @@ static uint64_t away_us(void) {
                               : random_delay(WORLD_SECOND, 12 * WORLD_SECOND);
 }
 
+/* If it has not yet. */
+static void lose_power(void *data) {
+    struct node *node = data;
+    if (node->is_up && !is_over && node->disk.is_power_loss_due) {
+        node_crash(node, true);
+    }
+}
+
 static void kill_node(bool is_power) {
     struct node *node = victim();
+    if (is_power && node->is_up && random_chance(500)) {
+        trace("%s will lose power during a call", node->name);
+        machine_disk_lose_power_soon(&node->disk);
+        world_at(world_now_us() + 2 * WORLD_SECOND, lose_power, node);
+        world_at(world_now_us() + 2 * WORLD_SECOND + away_us(), restart, node);
+        return;
+    }
     node_crash(node, is_power);
     world_at(world_now_us() + away_us(), restart, node);
 }
@@ -384,14 +398,12 @@ static void lose_packets(void) {
 
 static void disk_is_fast(void *data) {
     struct node *node = data;
-    node->disk.delay_us = random_between(100, 3000);
-    node->disk.worst_delay_us = 20 * WORLD_MS;
+    machine_disk_set_fast(&node->disk);
 }
 
 static void slow_disk(void) {
     struct node *node = victim();
-    node->disk.delay_us = random_between(10, 300) * WORLD_MS;
-    node->disk.worst_delay_us = random_between(300, 4000) * WORLD_MS;
+    machine_disk_set_slow(&node->disk);
     trace("%s has a slow disk", node->name);
     world_at(world_now_us() + random_between(500, 6000) * WORLD_MS, disk_is_fast, node);
 }
@@ -403,8 +415,7 @@ static void break_disk(bool is_full) {
         return;
     }
     trace("%s has a %s disk", node->name, is_full ? "full" : "bad");
-    node->disk.is_full = is_full;
-    node->disk.is_failing = !is_full;
+    machine_disk_break(&node->disk, is_full);
     world_at(world_now_us() + random_between(4, 10) * WORLD_SECOND, restart, node);
 }
 
@@ -515,8 +526,7 @@ static void heal_node(struct node *node) {
     if (node->is_up && (node->disk.is_failing || node->disk.is_full)) {
         node_crash(node, false);
     }
-    node->disk.is_failing = false;
-    node->disk.is_full = false;
+    machine_disk_mend(&node->disk);
     node->stall_us = 0;
     if (node->free_us > world_now_us() + 100 * WORLD_MS) {
         node_crash(node, false);

@@ -1,8 +1,8 @@
 #include "node.h"
 
 #include "checks.h"
+#include "lane_sim.h"
 #include "loop_sim.h"
-#include "raft_io_sim.h"
 #include "replication/replication.h"
 #include "replication/service_internal.h"
 #include "world.h"
@@ -21,7 +21,9 @@ enum {
     TURN_US_MAX = 120,
     RATE_PPM_MAX = 10000,
     /* A stop in the middle of a turn comes at one of so many looks at the clock. */
-    STALL_READS_MAX = 30
+    STALL_READS_MAX = 30,
+    /* What the threads of a process that ends still ask of the disk. */
+    CALLS_OF_THE_DYING_MAX = 16
 };
 
 struct node_item {
@@ -34,7 +36,6 @@ struct node_item {
 static struct node_options the_options;
 static struct node nodes[NODES_MAX];
 static struct replication_member members[NODES_MAX];
-static const char *const urls[] = {"http://sim:2379", NULL};
 static struct node *current;
 
 /* --- Who is who. --- */
@@ -48,16 +49,16 @@ void nodes_init(const struct node_options *options) {
         snprintf(node->name, sizeof node->name, "n%zu", i + 1);
         snprintf(node->address, sizeof node->address, "sim:%zu", i + 1);
         snprintf(node->data_dir, sizeof node->data_dir, "/sim/%zu", i + 1);
+        snprintf(node->url, sizeof node->url, "http://%s", node->address);
+        node->urls[0] = node->url;
         node->rate_ppm = (int64_t)random_between(0, 2 * RATE_PPM_MAX) - RATE_PPM_MAX;
         node->boot_us = random_between(1, 5 * 86400) * WORLD_SECOND + random_below(WORLD_SECOND);
         node->wall_offset_ms = (int64_t)random_below(1000000);
-        node->disk = (struct disk){.first_index = 1,
-                                   .delay_us = random_between(100, 3000),
-                                   .worst_delay_us = 20 * WORLD_MS};
+        machine_disk_init(&node->disk);
         node->wake_us = UINT64_MAX;
         node->last_item = &node->first_item;
         members[i] = (struct replication_member){
-            .id = node->id, .name = node->name, .address = node->address, .peer_urls = urls};
+            .id = node->id, .name = node->name, .address = node->address, .peer_urls = node->urls};
     }
 }
 
@@ -82,6 +83,15 @@ struct node *node_by_id(uint64_t id) {
     return NULL;
 }
 
+struct node *node_by_address(const char *address) {
+    for (size_t i = 0; i < the_options.n_nodes; i++) {
+        if (strcmp(nodes[i].address, address) == 0) {
+            return &nodes[i];
+        }
+    }
+    return NULL;
+}
+
 struct node *node_of_loop(const uv_loop_t *loop) {
     return loop->data;
 }
@@ -91,11 +101,12 @@ struct node *node_current(void) {
 }
 
 bool node_is_leader(struct node *node) {
-    return node->is_up && node->service != NULL && raft_state(&node->service->raft) == RAFT_LEADER;
+    return node->is_up && node->service != NULL && 
+           raft_engine_role(node->service->engine) == ENGINE_LEADER;
 }
 
 uint64_t node_leads_term(struct node *node) {
-    return node_is_leader(node) ? raft_current_term(&node->service->raft) : 0;
+    return node_is_leader(node) ? raft_engine_term(node->service->engine) : 0;
 }
 
 bool node_is_authority(struct node *node) {
@@ -230,7 +241,7 @@ static void note_authority(struct node *node) {
     bool is_authority = node_is_authority(node);
     if (is_authority && !node->was_authority) {
         trace("%s has authority in term %llu", node->name,
-              (unsigned long long)raft_current_term(&node->service->raft));
+              (unsigned long long)raft_engine_term(node->service->engine));
     }
     node->was_authority = is_authority;
 }
@@ -240,7 +251,6 @@ static void run_turn(struct node *node) {
     loop_sim_set_time(node->handles, node_monotonic_us(node) / 1000);
     read_items(node);
     loop_sim_run_checks(node->handles);
-    raft_io_sim_fire(node);
     loop_sim_run_closing(node->handles);
     if (!node->is_up) {
         return;
@@ -249,7 +259,6 @@ static void run_turn(struct node *node) {
     loop_sim_run_timers(node->handles);
     loop_sim_run_idles(node->handles);
     loop_sim_run_prepares(node->handles);
-    raft_io_sim_fire(node);
 }
 
 static void enter(struct node *node) {
@@ -287,7 +296,8 @@ static void node_turn(void *data) {
             note_authority(node);
         }
     } else {
-        node_crash(node, false);
+        current = NULL;
+        node_crash(node, machine_disk_has_lost_power(&node->disk));
     }
     leave(node);
     checks_presence();
@@ -326,8 +336,8 @@ static void open_process(struct node *node) {
                                           .name = node->name,
                                           .cluster_id = 4711,
                                           .member_id = node->id,
-                                          .client_urls = urls,
-                                          .peer_urls = urls,
+                                          .client_urls = node->urls,
+                                          .peer_urls = node->urls,
                                           .peer_address = node->address,
                                           .members = members,
                                           .n_members = the_options.n_nodes,
@@ -378,7 +388,8 @@ void node_start(struct node *node) {
     if (setjmp(node->death) == 0) {
         open_process(node);
     } else {
-        node_crash(node, false);
+        current = NULL;
+        node_crash(node, machine_disk_has_lost_power(&node->disk));
     }
     leave(node);
     if (node->is_up) {
@@ -409,6 +420,18 @@ static void node_end(struct node *node) {
     checks_presence();
 }
 
+/* They were in the middle of something. */
+static void node_end_threads(struct node *node) {
+    disk_sim_stop_at(node->disk.sim, random_between(1, CALLS_OF_THE_DYING_MAX));
+    if (random_chance(500)) {
+        lanes_sim_crash(node);
+        loop_sim_crash(node->handles);
+    } else {
+        loop_sim_crash(node->handles);
+        lanes_sim_crash(node);
+    }
+}
+
 static void crash_late(void *data) {
     node_crash(data, false);
 }
@@ -423,7 +446,8 @@ void node_crash(struct node *node, bool is_power) {
         return;
     }
     trace("%s %s", node->name, is_power ? "loses power" : "is killed");
-    raft_io_sim_crash(node);
+    node_end_threads(node);
+    machine_disk_crash(&node->disk, is_power);
     node_end(node);
     if (node->asleep_until_us > world_now_us()) {
         node->suspended_us -= node->asleep_until_us - world_now_us();
@@ -438,6 +462,7 @@ void node_crash(struct node *node, bool is_power) {
 static void closed(void *data) {
     struct node *node = data;
     trace("%s has stopped", node->name);
+    node->lanes = NULL;
     node_end(node);
 }
 

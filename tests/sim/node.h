@@ -1,14 +1,14 @@
 /*
  * A simulated machine with one leased process on it: its clocks, its disk, and its turns of the
  * event loop. The process is the product's own replication and core; what it asks of libuv, of the
- * clocks, of raft_uv and of other nodes is answered by stand-ins that know the node that runs
+ * clocks, of the disk and of other nodes is answered by stand-ins that know the node that runs
  * (node_current()).
  */
 #ifndef LEASED_SIM_NODE_H
 #define LEASED_SIM_NODE_H
 
 #include "core/service.h"
-#include "disk.h"
+#include "machine_disk.h"
 
 #include <setjmp.h>
 #include <stdbool.h>
@@ -26,6 +26,8 @@ struct node {
     char name[8];
     char address[16];
     char data_dir[16];
+    char url[24]; /* for peers and, as far as it matters here, for clients */
+    const char *urls[2];
 
     /* The machine. */
     int64_t rate_ppm;      /* how much faster its clocks run than true time */
@@ -33,7 +35,7 @@ struct node {
     uint64_t suspended_us; /* not counted by CLOCK_MONOTONIC, in true time */
     uint64_t asleep_until_us;
     int64_t wall_offset_ms; /* jumps */
-    struct disk disk;
+    struct machine_disk disk;
 
     /* The process. */
     bool is_up;
@@ -57,7 +59,7 @@ struct node {
     uint64_t n_arrived;
     uint64_t n_read;
     struct loop_sim *handles; /* what its event loop has: loop_sim.h */
-    struct raft_io_sim *io;
+    struct raft_lane *lanes;  /* its threads: lane_sim.h */
 
     /* What checks know about it. */
     bool was_authority;
@@ -76,6 +78,8 @@ size_t nodes_count(void);
 uint32_t nodes_election_ms(void);
 struct node *node_at(size_t index);
 struct node *node_by_id(uint64_t id);
+/* host:port; NULL: nobody listens there. */
+struct node *node_by_address(const char *address);
 struct node *node_of_loop(const uv_loop_t *loop);
 /* The node whose turn it is; NULL: none. */
 struct node *node_current(void);

@@ -8,7 +8,6 @@
 #include "node.h"
 #include "world.h"
 
-#include <raft.h>
 #include <stdio.h>
 #include <stdlib.h>
 
