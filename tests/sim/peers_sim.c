@@ -297,6 +297,23 @@ static void dial(struct link *link) {
     world_at(link->dialled_us + 3 * network_delay_us(), hello_arrives, word);
 }
 
+static struct inbound *inbound_of(const struct peers *peers, uint64_t from_id) {
+    for (size_t i = 0; i < peers->n_inbound; i++) {
+        if (peers->inbound[i]->hello.from_id == from_id && peers->inbound[i]->is_open) {
+            return peers->inbound[i];
+        }
+    }
+    return NULL;
+}
+
+/* The other end does not know the connection (any more): it says so when a keepalive reaches it. */
+static bool is_forgotten(const struct link *link) {
+    const struct peers *other = open_peers[link->to->index];
+    const struct inbound *inbound =
+        other != NULL && is_alive(other) ? inbound_of(other, link->peers->options.self_id) : NULL;
+    return inbound == NULL || inbound->connection != link->connection;
+}
+
 static void look_after(struct link *link) {
     uint64_t now_us = node_now_us(link->peers->node);
     if (link->state == LINK_OPENING && now_us > link->dialled_us + HELLO_US_MAX) {
@@ -306,6 +323,8 @@ static void look_after(struct link *link) {
         dial(link);
     } else if (link->state == LINK_OPEN &&
                network_cut_us(link->peers->node->index, link->to->index) > link->break_us) {
+        link_close(link);
+    } else if (link->state == LINK_OPEN && is_way_open(link) && is_forgotten(link)) {
         link_close(link);
     }
 }
@@ -346,15 +365,6 @@ static void hand_over(struct peers *peers, uint64_t from_id, uint8_t type, struc
         check_failed("frames", "%s cannot read a frame of type %u that %llu sent",
                      peers->node->name, type, (unsigned long long)from_id);
     }
-}
-
-static struct inbound *inbound_of(const struct peers *peers, uint64_t from_id) {
-    for (size_t i = 0; i < peers->n_inbound; i++) {
-        if (peers->inbound[i]->hello.from_id == from_id && peers->inbound[i]->is_open) {
-            return peers->inbound[i];
-        }
-    }
-    return NULL;
 }
 
 static void stream_read(struct node *node, void *data) {
