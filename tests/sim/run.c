@@ -1,5 +1,6 @@
 #include "run.h"
 
+#include "bounds_sim.h"
 #include "call.h"
 #include "checks.h"
 #include "clients.h"
@@ -85,6 +86,7 @@ static void set_up(const struct run_options *options, enum plan plan) {
                                        * and leases may be lost meanwhile. */
                                       .is_hostile =
                                           random_chance(300) && !plan_is_gentle(plan)};
+    bounds_sim_init();
     network_init(&network);
     nodes_init(&nodes);
     bool is_near = plan_is_gentle(plan) || plan_is_slow(plan);
