@@ -13,6 +13,8 @@ LINES_MAX = 1000
 MAY_INCLUDE = {
     "base": {"base"},
     "core": {"base", "core"},
+    "tls": {"base", "tls"},
+    "peers": {"base", "tls", "peers"},
     "replication": {"base", "core", "replication"},
     "net": {"base", "net"},
     "client": {"base", "net", "client", "proto"},
@@ -31,10 +33,10 @@ CORE_FORBIDDEN_BASE = {"base/clock.h", "base/log.h"}
 # Libraries that only some folders may touch.
 LIBRARY_USERS = [
     (re.compile(r"raft(\.h|/)"), {"replication"}),
-    (re.compile(r"uv(\.h|/)"), {"replication", "net", "doors", "server", "client", "cli"}),
+    (re.compile(r"uv(\.h|/)"), {"replication", "peers", "net", "doors", "server", "client", "cli"}),
     (re.compile(r"nghttp2/"), {"net", "client"}),
     (re.compile(r"(llhttp|http_parser)\.h"), {"net"}),
-    (re.compile(r"openssl/"), {"net", "replication", "doors", "server", "client"}),
+    (re.compile(r"openssl/"), {"tls", "net", "replication", "doors", "server", "client"}),
     (re.compile(r"protobuf-c/"), {"doors", "client", "cli"}),
     (re.compile(r"jansson\.h"), {"doors", "server", "client", "cli"}),
 ]
