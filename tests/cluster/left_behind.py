@@ -22,8 +22,10 @@ SUFFIX_SECONDS = 1.0
 SUFFIX_ATTEMPTS_MAX = 5
 LEADER_SECONDS = 20.0
 RETURN_SECONDS = 20.0
-BULK_VALUE_BYTES = 128 * 1024
-BULK_PUTS = 32
+# More than a leader keeps for those who are a little late.
+BULK_VALUE_BYTES = 250 * 1024
+BULK_PUTS = 96
+BULK_KEYS = 2
 
 
 @contextlib.contextmanager
@@ -114,6 +116,22 @@ def leader_with_a_suffix(cluster, ledger):
     raise AssertionError("no leader took entries after it was cut off")
 
 
+def snapshots_of(server):
+    return server.metric("leased_raft_snapshots_total")
+
+
+def put_bulk(rpc, count):
+    """Much log, little state: few keys, and their history is compacted."""
+    value = os.urandom(BULK_VALUE_BYTES)
+    calls = [
+        rpc.kv.Put.future(
+            etcdrpc.PutRequest(key=b"/bulk/%d" % (number % BULK_KEYS), value=value), timeout=20
+        )
+        for number in range(count)
+    ]
+    rpc.compact(max(call.result().header.revision for call in calls))
+
+
 def follower_behind_a_snapshot(cluster, ledger):
     """Cuts a follower off until the others no longer hold the entries that it lacks; answers its
     index."""
@@ -121,16 +139,15 @@ def follower_behind_a_snapshot(cluster, ledger):
     behind = next(node for node in range(len(cluster)) if node != leader)
     others = [node for node in range(len(cluster)) if node != behind]
     cluster.network.isolate(behind)
-    before = {node: cluster[node].metric("leased_raft_snapshots_total") for node in others}
+    snapshots = {node: 0 for node in others}
 
     def trimmed():
-        for number in range(BULK_PUTS):
-            request = etcdrpc.PutRequest(key=b"/bulk/%d" % (number % 8), value=os.urandom(BULK_VALUE_BYTES))
-            cluster.rpc(leader).kv.Put(request, timeout=10)
-        return all(
-            cluster[node].metric("leased_raft_snapshots_total") > before[node] + 1 for node in others
-        )
+        """Once all has been written, one more snapshot lets go of it."""
+        put_bulk(cluster.rpc(leader), 1)
+        return all(snapshots_of(cluster[node]) > snapshots[node] for node in others)
 
+    put_bulk(cluster.rpc(leader), BULK_PUTS)
+    snapshots.update({node: snapshots_of(cluster[node]) for node in others})
     wait_for(trimmed, RETURN_SECONDS, "snapshots of the others")
     ledger.put(leader, count=2)
     return behind

@@ -22,10 +22,10 @@ from harness.fault_shim import RENAME, SYNC, TRUNCATE, UNLINK
 
 KINDS = RENAME | UNLINK | SYNC | TRUNCATE
 SUFFIX_KILLS_MAX = int(os.environ.get("LEASED_RETURN_KILLS", either(12, 40)))
-SNAPSHOT_KILLS_MAX = int(os.environ.get("LEASED_RETURN_KILLS", either(6, 40)))
+SNAPSHOT_KILLS_MAX = int(os.environ.get("LEASED_RETURN_KILLS", either(10, 60)))
 QUIET_SECONDS = 0.3
 END_SECONDS = 5.0
-SNAPSHOT_FLAGS = ("--snapshot-log-bytes", 256 * 1024)
+SNAPSHOT_FLAGS = ("--snapshot-log-bytes", 64 * 1024)
 
 
 def wait_quiet(shim):

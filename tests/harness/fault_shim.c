@@ -233,6 +233,11 @@ OF_PATH(renameat2, RENAME, from_at, from,
         (from_at, from, to_at, to, flags), int, const char *, int, const char *, unsigned)
 OF_PATH(link, RENAME, AT_FDCWD, from, (const char *from, const char *to), (from, to), const char *,
         const char *)
+/* The source may be a file without a name, given by its descriptor: the folder it gets into tells.
+ */
+OF_PATH(linkat, RENAME, to_at, to,
+        (int from_at, const char *from, int to_at, const char *to, int flags),
+        (from_at, from, to_at, to, flags), int, const char *, int, const char *, int)
 OF_PATH(unlink, UNLINK, AT_FDCWD, path, (const char *path), (path), const char *)
 OF_PATH(unlinkat, UNLINK, at, path, (int at, const char *path, int flags), (at, path, flags), int,
         const char *, int)
