@@ -54,9 +54,8 @@ def restart_all(cluster):
     cluster.leader()
 
 
-# The first and the second of a batch's calls: with one of them it is the write that fails, with the other the sync.
-@pytest.mark.parametrize("nth", [1, 2])
-@pytest.mark.parametrize("who", ["leader", "follower"])
+# The first or the second call from now on: one of them may be the write, the other the sync.
+@pytest.mark.parametrize("who, nth", [("leader", 1), ("follower", 2)])
 def test_a_failed_log_write_ends_one_member_and_nobody_else(who, nth):
     cluster = Cluster()
     shims = [FaultShim(server) for server in cluster.servers]
