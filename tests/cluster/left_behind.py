@@ -132,24 +132,31 @@ def put_bulk(rpc, count):
     rpc.compact(max(call.result().header.revision for call in calls))
 
 
-def follower_behind_a_snapshot(cluster, ledger):
-    """Cuts a follower off until the others no longer hold the entries that it lacks; answers its
-    index."""
-    leader = cluster.leader()
-    behind = next(node for node in range(len(cluster)) if node != leader)
+def let_the_others_forget(cluster, behind, ledger):
+    """Has the others write until they no longer hold the entries that this node lacks."""
     others = [node for node in range(len(cluster)) if node != behind]
-    cluster.network.isolate(behind)
-    snapshots = {node: 0 for node in others}
+    leader = cluster.leader(among=others)
+    put_bulk(cluster.rpc(leader), BULK_PUTS)
+    snapshots = {node: snapshots_of(cluster[node]) for node in others}
 
     def trimmed():
-        """Once all has been written, one more snapshot lets go of it."""
+        """All has been written: one more snapshot lets go of it."""
         put_bulk(cluster.rpc(leader), 1)
         return all(snapshots_of(cluster[node]) > snapshots[node] for node in others)
 
-    put_bulk(cluster.rpc(leader), BULK_PUTS)
-    snapshots.update({node: snapshots_of(cluster[node]) for node in others})
     wait_for(trimmed, RETURN_SECONDS, "snapshots of the others")
     ledger.put(leader, count=2)
+
+
+def follower_behind_a_snapshot(cluster, ledger):
+    """A follower that is cut off, and can be given nothing but a snapshot; answers its index."""
+    behind = cluster.followers()[0]
+    cluster.kill(behind)
+    let_the_others_forget(cluster, behind, ledger)
+    # It has started, and nobody has spoken to it yet.
+    cluster.network.isolate(behind)
+    cluster.launch(behind)
+    cluster[behind].wait_listening()
     return behind
 
 

@@ -22,7 +22,7 @@ from harness.fault_shim import RENAME, SYNC, TRUNCATE, UNLINK
 
 KINDS = RENAME | UNLINK | SYNC | TRUNCATE
 SUFFIX_KILLS_MAX = int(os.environ.get("LEASED_RETURN_KILLS", either(12, 40)))
-SNAPSHOT_KILLS_MAX = int(os.environ.get("LEASED_RETURN_KILLS", either(10, 60)))
+SNAPSHOT_KILLS_MAX = int(os.environ.get("LEASED_RETURN_KILLS", either(7, 60)))
 QUIET_SECONDS = 0.3
 END_SECONDS = 5.0
 SNAPSHOT_FLAGS = ("--snapshot-log-bytes", 64 * 1024)
@@ -51,6 +51,7 @@ def kill_at_each_call(cluster, leave_behind, kills_max):
         cluster.network.heal()
         wait_returned_or_ended(cluster, node)
         wait_quiet(shim)
+        print(f"call {nth}: {'killed' if shim.fired else 'all well'}")
         code = None
         if shim.fired or not cluster[node].is_running():
             code = cluster.wait_end(node, END_SECONDS)
