@@ -20,7 +20,7 @@ FLAGS = ("--snapshot-log-bytes", 64 * 1024)
 BALLAST_TXNS = 800
 TXN_PUTS = 128
 IN_FLIGHT = 16
-ROUNDS = either(4, 30)
+ROUNDS = either(3, 30)
 # As many as a node serves at once.
 READERS = 2
 # A node may have too much to do, or give up on a state that is no longer its own.
@@ -48,6 +48,7 @@ class Reader(threading.Thread):
                 if error.code() not in REFUSALS:
                     self.wrong.append(str(error))
                     return
+                self.done.wait(0.005)
             finally:
                 answers.cancel()
 
