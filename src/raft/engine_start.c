@@ -7,6 +7,12 @@
 
 enum { LIBRAFT_VERSION_MIN = 2200, LIBRAFT_VERSION_MAX = 2299 };
 
+_Static_assert(RAFT_VERSION_NUMBER >= LIBRAFT_VERSION_MIN, "libraft 0.22 is needed");
+_Static_assert(RAFT_VERSION_NUMBER <= LIBRAFT_VERSION_MAX, "libraft 0.22 is needed");
+
+/* Debian's shared library does not export it; the static one has it. */
+extern int raft_version_number(void) __attribute__((weak));
+
 struct refusal {
     char *text;
     size_t size;
@@ -219,7 +225,7 @@ static bool keeps_submitted_array(void) {
 }
 
 enum status raft_engine_probe(char *out_error, size_t error_size) {
-    int version = raft_version_number();
+    int version = raft_version_number != NULL ? raft_version_number() : RAFT_VERSION_NUMBER;
     if (version < LIBRAFT_VERSION_MIN || version > LIBRAFT_VERSION_MAX) {
         snprintf(out_error, error_size,
                  "libraft %d.%d.%d is loaded, and leased is written for 0.22: install that version",

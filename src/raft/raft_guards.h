@@ -113,7 +113,7 @@ bool raft_guards_knows_its_role(uint64_t match_index, uint64_t voter_since);
 /* 17: Raft's single-server changes are safe only behind an entry of the leader's own term. */
 bool raft_guards_may_change(const struct raft_guards_view *view);
 
-/* 12: when to look at the time next, although raft says that it is due. */
+/* 12: before when raft need not be told of a timeout, although it says that it is due. 0: no bound. */
 uint64_t raft_guards_rearm_ms(uint64_t due_ms, uint64_t now_ms, uint32_t heartbeat_ms);
 
 /* 13: may these be submitted together? */
