@@ -15,9 +15,9 @@ static const char advice[] = "Nothing was changed. Restore the data directory fr
 
 /* A file of the log, as it was found. */
 struct found {
+    enum log_file_kind kind;
     uint64_t number;
     uint64_t size;
-    bool is_segment;
     bool has_start;
     bool has_records; /* that do not count: of a batch that was being written in a crash */
     struct log_segment segment;
@@ -66,7 +66,7 @@ static enum status refuse_damage(struct opening *opening) {
 static void add_found(void *data, const char *name) {
     struct opening *opening = data;
     struct found found = {.number = 0};
-    if (!log_segment_parse_name(name, &found.is_segment, &found.number)) {
+    if (!log_file_parse_name(name, &found.kind, &found.number)) {
         return;
     }
     if (opening->n_found == opening->found_capacity) {
@@ -77,6 +77,10 @@ static void add_found(void *data, const char *name) {
         }
     }
     opening->found[opening->n_found++] = found;
+}
+
+static bool is_segment(const struct found *found) {
+    return found->kind == LOG_FILE_SEGMENT;
 }
 
 static int compare_found(const void *a, const void *b) {
@@ -116,20 +120,20 @@ static enum status look_at(struct opening *opening, struct found *found) {
     uint8_t bytes[LOG_SEGMENT_HEADER_SIZE + LOG_RECORD_HEAD_SIZE + LOG_START_SIZE];
     size_t n = 0;
     int file;
-    (found->is_segment ? log_segment_name : log_free_name)(found->number, name);
+    log_file_name(found->kind, found->number, name);
     int error = calls->open(data, name, RAFT_FILES_READ, &file);
     if (error != 0) {
         return refuse_file(opening, name, error);
     }
     error = calls->size(data, file, &found->size);
-    if (error == 0 && found->is_segment) {
+    if (error == 0 && is_segment(found)) {
         error = calls->read(data, file, 0, bytes, sizeof bytes, &n);
     }
     calls->close(data, file);
     if (error != 0) {
         return refuse_file(opening, name, error);
     }
-    return found->is_segment ? check_header(opening, found, name, bytes, n) : STATUS_OK;
+    return is_segment(found) ? check_header(opening, found, name, bytes, n) : STATUS_OK;
 }
 
 static enum status find_files(struct opening *opening) {
@@ -147,7 +151,7 @@ static enum status find_files(struct opening *opening) {
         if (status != STATUS_OK) {
             return status;
         }
-        if (opening->found[i].is_segment && opening->found[i].size > size_max) {
+        if (is_segment(&opening->found[i]) && opening->found[i].size > size_max) {
             size_max = opening->found[i].size;
         }
     }
@@ -163,7 +167,7 @@ static enum status find_files(struct opening *opening) {
 
 static size_t find_segment(const struct opening *opening, uint64_t generation) {
     size_t position = 0;
-    while (position < opening->n_found && (!opening->found[position].is_segment ||
+    while (position < opening->n_found && (!is_segment(&opening->found[position]) ||
                                            opening->found[position].number != generation)) {
         position++;
     }
@@ -253,7 +257,7 @@ static enum status look_behind(struct opening *opening, bool *out_is_torn) {
     const struct log_position *whole = &opening->recovery.whole;
     for (size_t i = 0; i < opening->n_found; i++) {
         struct found *found = &opening->found[i];
-        if (!found->is_segment || found->number < whole->generation) {
+        if (!is_segment(found) || found->number < whole->generation) {
             continue;
         }
         enum status status = load(opening, found);
@@ -290,23 +294,22 @@ static void sort_files(const struct opening *opening, struct log_store *store) {
     }
     for (size_t i = 0; i < opening->n_found; i++) {
         const struct found *found = &opening->found[i];
-        struct log_file file = {found->number, found->size};
+        struct log_file file = {found->kind, found->number, found->size};
         bool is_newest = i + 1 == opening->n_found;
+        bool is_usual = found->size == store->segment_size;
         if (found->number > store->generation_last) {
             store->generation_last = found->number;
         }
-        if (found->is_segment && is_in_chain(store, found->number)) {
+        if (is_segment(found) && is_in_chain(store, found->number)) {
             continue;
         }
-        bool is_usual = found->size == store->segment_size;
-        if (found->is_segment && is_newest && is_usual && !found->has_records) {
+        if (is_segment(found) && is_newest && is_usual && !found->has_records) {
             store->spare =
                 (struct log_spare){.state = SPARE_READY, .file = -1, .segment = found->segment};
-        } else if (!found->is_segment && is_usual && store->n_free < LOG_FREE_MAX) {
+        } else if (found->kind == LOG_FILE_FREE && is_usual && store->n_free < LOG_FREE_MAX) {
             store->free_files[store->n_free++] = file;
         } else {
-            store->garbage[store->n_garbage++] =
-                (struct log_garbage){.file = file, .is_segment = found->is_segment};
+            store->garbage[store->n_garbage++] = file;
         }
     }
 }
