@@ -15,7 +15,7 @@ enum {
     AT_GENERATION = 16,
     AT_LIFE = 24,
     AT_SIZE = 32,
-    AT_SUM = 40,
+    AT_SUM = 44,
 };
 
 static const char magic[8] = {'l', 'e', 'a', 's', 'e', 'l', 'o', 'g'};
@@ -78,8 +78,7 @@ enum status log_segment_decode_header(const uint8_t *bytes, uint64_t size,
         return STATUS_CORRUPT;
     }
     uint32_t sum = crc32c(0, bytes, AT_SUM);
-    if (log_get_u32(bytes + AT_SUM) != sum) {
-        /* A newer version may have moved its sum, but a flipped bit is no newer version. */
+    if (log_get_u32(bytes + AT_SUM) != sum) { /* a flipped bit is no newer version */
         return STATUS_CORRUPT;
     }
     if (log_get_u32(bytes + AT_VERSION) != LOG_SEGMENT_VERSION) {
