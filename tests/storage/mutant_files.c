@@ -105,7 +105,7 @@ static enum sync_site file_site(const struct mutant_files *mutant, int handle) {
 }
 
 static enum sync_site directory_site(const struct mutant_files *mutant) {
-    if (begins_with(mutant->renamed_to, "meta.")) {
+    if (begins_with(mutant->handles[0].name, "meta.")) {
         return SITE_VOTE_NAME;
     }
     if (mutant->is_opening && mutant->n_writes == 0) {
@@ -142,6 +142,11 @@ static int call_allocate(void *data, int file, uint64_t size) {
 static int call_rename(void *data, const char *from, const char *to) {
     struct mutant_files *mutant = data;
     snprintf(mutant->renamed_to, sizeof mutant->renamed_to, "%s", to);
+    for (int i = 0; i < N_HANDLES; i++) {
+        if (strcmp(mutant->handles[i].name, from) == 0) {
+            snprintf(mutant->handles[i].name, sizeof mutant->handles[i].name, "%s", to);
+        }
+    }
     return mutant->under.calls->rename(mutant->under.data, from, to);
 }
 

@@ -22,7 +22,7 @@
     X(VOTE_FIRST, "votes: the first slot")                                                         \
     X(VOTE_SECOND, "votes: the second slot")                                                       \
     X(VOTE_NEW, "votes: a new slot, before its name")                                              \
-    X(VOTE_NAME, "votes: the name of a new slot")                                                  \
+    X(VOTE_NAME, "votes: the names of both slots")                                                 \
     X(ZEROS, "log: the zeros of a new file (only so that they do not gather)")
 
 enum sync_site {
@@ -53,7 +53,7 @@ struct mutant_files {
 };
 
 struct raft_files mutant_files(struct mutant_files *mutant);
-/* What is done from now on, until end, is the opening of a log. */
+/* What is done from now on, until end, is the opening of a log, or of votes. */
 void mutant_files_begin_opening(struct mutant_files *mutant);
 void mutant_files_end_opening(struct mutant_files *mutant);
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { CLONES = 24, CLONES_FOR_MUTANTS = 12 };
+enum { CLONES = 48, CLONES_FOR_MUTANTS = 12 };
 
 struct tally {
     uint64_t n_points; /* faults tried, each with its recovery */

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { WRITES = 4, CLONES = 24 };
+enum { WRITES = 4, CLONES = 240 };
 
 struct vote {
     uint64_t term;
@@ -44,8 +44,10 @@ static void votes_init(struct votes *votes, struct disk_sim *disk, const struct 
 
 static bool votes_open(struct votes *votes) {
     struct raft_files files = mutant_files(&votes->files);
+    mutant_files_begin_opening(&votes->files);
     bool is_open = vote_store_open(&files, votes->must_exist, &votes->store, votes->text,
                                    sizeof votes->text) == STATUS_OK;
+    mutant_files_end_opening(&votes->files);
     votes->must_exist = votes->must_exist || is_open;
     return is_open;
 }
