@@ -1,0 +1,174 @@
+#include "raft/log_store_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/random.h>
+
+/* Renames need no sync here: if one is lost, the file is a segment that nothing links to. */
+int log_free_file(struct log_store *store, struct log_file file, bool is_segment) {
+    char name[LOG_SEGMENT_NAME_SIZE];
+    char free_name[LOG_SEGMENT_NAME_SIZE];
+    log_segment_name(file.number, name);
+    log_free_name(file.number, free_name);
+    if (store->read_file >= 0 && is_segment && store->read_generation == file.number) {
+        store->files.calls->close(store->files.data, store->read_file);
+        store->read_file = -1;
+    }
+    if (file.size != store->segment_size || store->n_free == LOG_FREE_MAX) {
+        return store->files.calls->unlink(store->files.data, is_segment ? name : free_name);
+    }
+    if (is_segment) {
+        int error = store->files.calls->rename(store->files.data, name, free_name);
+        if (error != 0) {
+            return error;
+        }
+    }
+    store->free_files[store->n_free++] = file;
+    return 0;
+}
+
+static int begin(struct log_store *store, uint64_t size) {
+    struct log_spare *spare = &store->spare;
+    const struct raft_files_calls *calls = store->files.calls;
+    char name[LOG_SEGMENT_NAME_SIZE];
+    int error;
+    *spare = (struct log_spare){.file = -1, .segment.size = size};
+    if (size == store->segment_size && store->n_free > 0) {
+        spare->number = store->free_files[--store->n_free].number;
+        /* It must have lost the name of a segment before its header is written over: a crash
+         * would leave a segment that has another's header. */
+        error = calls->sync_directory(store->files.data);
+        if (error != 0) {
+            return error;
+        }
+        log_free_name(spare->number, name);
+        error = calls->open(store->files.data, name, RAFT_FILES_WRITE, &spare->file);
+        spare->state = error == 0 ? SPARE_BLANK : SPARE_NONE;
+        return error;
+    }
+    spare->number = ++store->generation_last;
+    log_free_name(spare->number, name);
+    error = calls->open(store->files.data, name, RAFT_FILES_CREATE, &spare->file);
+    spare->state = error == 0 ? SPARE_ZEROING : SPARE_NONE;
+    return error;
+}
+
+static int zero(struct log_store *store) {
+    struct log_spare *spare = &store->spare;
+    const struct raft_files_calls *calls = store->files.calls;
+    uint64_t left = spare->segment.size - spare->progress;
+    spare->progress += left < LOG_SPARE_STEP_SIZE ? left : LOG_SPARE_STEP_SIZE;
+    int error = calls->allocate(store->files.data, spare->file, spare->progress);
+    if (error == 0) {
+        error = calls->sync(store->files.data, spare->file);
+    }
+    if (error != 0) {
+        /* The room is not held by a file that is of no use; the error is told in any case. */
+        char name[LOG_SEGMENT_NAME_SIZE];
+        log_free_name(spare->number, name);
+        calls->close(store->files.data, spare->file);
+        calls->unlink(store->files.data, name);
+        spare->state = SPARE_NONE;
+        spare->file = -1;
+        return error;
+    }
+    if (spare->progress == spare->segment.size) {
+        spare->state = SPARE_BLANK;
+    }
+    return 0;
+}
+
+/* The header is on disk before the file has a segment's name, and the name before it is used. */
+static int finish(struct log_store *store) {
+    struct log_spare *spare = &store->spare;
+    const struct raft_files_calls *calls = store->files.calls;
+    char free_name[LOG_SEGMENT_NAME_SIZE];
+    char name[LOG_SEGMENT_NAME_SIZE];
+    uint8_t header[LOG_SEGMENT_HEADER_SIZE];
+    spare->segment.generation = ++store->generation_last;
+    assert(spare->segment.generation <= UINT32_MAX);
+    if (getrandom(&spare->segment.life, sizeof spare->segment.life, 0) !=
+        (ssize_t)sizeof spare->segment.life) {
+        return EIO;
+    }
+    log_segment_encode_header(&spare->segment, header);
+    log_free_name(spare->number, free_name);
+    log_segment_name(spare->segment.generation, name);
+    struct iovec part = {.iov_base = header, .iov_len = sizeof header};
+    int error = calls->write(store->files.data, spare->file, 0, &part, 1);
+    if (error == 0) {
+        error = calls->sync(store->files.data, spare->file);
+    }
+    if (error == 0) {
+        error = calls->rename(store->files.data, free_name, name);
+    }
+    if (error == 0) {
+        error = calls->sync_directory(store->files.data);
+    }
+    if (error == 0) {
+        spare->state = SPARE_READY;
+    }
+    return error;
+}
+
+int log_spare_step(struct log_store *store, uint64_t size) {
+    switch (store->spare.state) {
+    case SPARE_NONE:
+        return begin(store, size);
+    case SPARE_ZEROING:
+        return zero(store);
+    case SPARE_BLANK:
+        return finish(store);
+    case SPARE_READY:
+        break;
+    }
+    return 0;
+}
+
+/* It is too small for a record of unusual size. */
+static int discard_spare(struct log_store *store) {
+    struct log_spare *spare = &store->spare;
+    bool is_segment = spare->state == SPARE_READY;
+    struct log_file file = {
+        .number = is_segment ? spare->segment.generation : spare->number,
+        .size = spare->state == SPARE_ZEROING ? 0 : spare->segment.size,
+    };
+    log_spare_clear(store);
+    return log_free_file(store, file, is_segment);
+}
+
+int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
+                   struct log_segment *out_segment) {
+    struct log_spare *spare = &store->spare;
+    uint64_t wanted = size > store->segment_size ? size : store->segment_size;
+    int error = 0;
+    if (spare->state != SPARE_NONE && spare->segment.size < size) {
+        error = discard_spare(store);
+    }
+    while (error == 0 && spare->state != SPARE_READY) {
+        error = log_spare_step(store, wanted);
+    }
+    if (error != 0) {
+        return error;
+    }
+    if (spare->file < 0) {
+        /* Found when the log was opened. */
+        char name[LOG_SEGMENT_NAME_SIZE];
+        log_segment_name(spare->segment.generation, name);
+        error = store->files.calls->open(store->files.data, name, RAFT_FILES_WRITE, &spare->file);
+        if (error != 0) {
+            return error;
+        }
+    }
+    *out_file = spare->file;
+    *out_segment = spare->segment;
+    *spare = (struct log_spare){.file = -1};
+    return 0;
+}
+
+void log_spare_clear(struct log_store *store) {
+    if (store->spare.file >= 0) {
+        store->files.calls->close(store->files.data, store->spare.file);
+    }
+    store->spare = (struct log_spare){.file = -1};
+}
