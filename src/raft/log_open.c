@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char advice[] =
-    "Nothing was changed. Restore the data directory from a backup; on a member of a cluster, remove "
-    "the member, delete its data directory and add it again.";
+static const char advice[] = "Nothing was changed. Restore the data directory from a backup; on a "
+                             "member of a cluster, remove "
+                             "the member, delete its data directory and add it again.";
 
 /* A file of the log, as it was found. */
 struct found {
@@ -71,8 +71,7 @@ static void add_found(void *data, const char *name) {
     }
     if (opening->n_found == opening->found_capacity) {
         opening->found_capacity = opening->found_capacity == 0 ? 32 : 2 * opening->found_capacity;
-        opening->found =
-            realloc(opening->found, opening->found_capacity * sizeof *opening->found);
+        opening->found = realloc(opening->found, opening->found_capacity * sizeof *opening->found);
         if (opening->found == NULL) {
             abort();
         }
@@ -90,14 +89,15 @@ static enum status check_header(struct opening *opening, struct found *found, co
                                 const uint8_t *bytes, size_t n) {
     enum status status = log_segment_decode_header(bytes, n, &found->segment);
     if (status == STATUS_UNSUPPORTED) {
-        return refuse(opening, status,
-                      "%s was written by a newer version of leased. Nothing was changed. Start that "
-                      "version, or restore a backup that this one wrote.",
-                      name);
+        return refuse(
+            opening, status,
+            "%s was written by a newer version of leased. Nothing was changed. Start that "
+            "version, or restore a backup that this one wrote.",
+            name);
     }
     if (status != STATUS_OK || found->segment.generation != found->number) {
-        return refuse(opening, STATUS_CORRUPT, "%s is damaged at offset 0: its header is not valid. %s",
-                      name, advice);
+        return refuse(opening, STATUS_CORRUPT,
+                      "%s is damaged at offset 0: its header is not valid. %s", name, advice);
     }
     if (found->segment.size != found->size || found->size > LOG_SEGMENT_SIZE_MAX) {
         return refuse(opening, STATUS_CORRUPT,
@@ -105,13 +105,10 @@ static enum status check_header(struct opening *opening, struct found *found, co
                       found->size, found->segment.size, advice);
     }
     struct log_record record;
-    found->has_start =
-        log_segment_decode_start(&found->segment, bytes, n, &record, &found->start);
+    found->has_start = log_segment_decode_start(&found->segment, bytes, n, &record, &found->start);
     return STATUS_OK;
 }
 
-/* Synced before it is read: a process that was killed may have left bytes that are not on disk, and
- * what is read here counts as written. */
 static enum status look_at(struct opening *opening, struct found *found) {
     const struct raft_files_calls *calls = opening->files.calls;
     void *data = opening->files.data;
@@ -120,15 +117,11 @@ static enum status look_at(struct opening *opening, struct found *found) {
     size_t n = 0;
     int file;
     (found->is_segment ? log_segment_name : log_free_name)(found->number, name);
-    int error =
-        calls->open(data, name, found->is_segment ? RAFT_FILES_WRITE : RAFT_FILES_READ, &file);
+    int error = calls->open(data, name, RAFT_FILES_READ, &file);
     if (error != 0) {
         return refuse_file(opening, name, error);
     }
     error = calls->size(data, file, &found->size);
-    if (error == 0 && found->is_segment) {
-        error = calls->sync(data, file);
-    }
     if (error == 0 && found->is_segment) {
         error = calls->read(data, file, 0, bytes, sizeof bytes, &n);
     }
@@ -141,11 +134,7 @@ static enum status look_at(struct opening *opening, struct found *found) {
 
 static enum status find_files(struct opening *opening) {
     const struct raft_files_calls *calls = opening->files.calls;
-    /* For the same reason: a name must be on disk before what is in the file counts. */
-    int error = calls->sync_directory(opening->files.data);
-    if (error == 0) {
-        error = calls->list(opening->files.data, add_found, opening);
-    }
+    int error = calls->list(opening->files.data, add_found, opening);
     if (error != 0) {
         return refuse_file(opening, "the data directory", error);
     }
@@ -311,8 +300,8 @@ static void sort_files(const struct opening *opening, struct log_store *store) {
         }
         bool is_usual = found->size == store->segment_size;
         if (found->is_segment && is_newest && is_usual && !found->has_records) {
-            store->spare = (struct log_spare){
-                .state = SPARE_READY, .file = -1, .segment = found->segment};
+            store->spare =
+                (struct log_spare){.state = SPARE_READY, .file = -1, .segment = found->segment};
         } else if (!found->is_segment && is_usual && store->n_free < LOG_FREE_MAX) {
             store->free_files[store->n_free++] = file;
         } else {
@@ -322,7 +311,7 @@ static void sort_files(const struct opening *opening, struct log_store *store) {
     }
 }
 
-static enum status build(struct opening *opening, bool is_torn, struct log_store *store) {
+static void build(struct opening *opening, bool is_torn, struct log_store *store) {
     struct log_recovery *recovery = &opening->recovery;
     for (size_t i = 0; i < opening->n_chain; i++) {
         const struct log_segment *segment = &opening->found[opening->chain[i]].segment;
@@ -343,27 +332,55 @@ static enum status build(struct opening *opening, bool is_torn, struct log_store
     store->tail_chain = recovery->whole.chain;
     store->sequence = recovery->whole.sequence;
     store->batch = recovery->whole.batch;
-    if (store->must_roll) {
-        return STATUS_OK;
+}
+
+/* A process that was killed, or whose last sync failed, may have left a batch that is read here and
+ * is not on disk; so may a name. Both are made sure of before they count. A sync alone would not
+ * do: after one that failed, the kernel takes what was not written for clean. So the last batch is
+ * written again, with the very bytes that are there. All before it was synced. */
+static enum status confirm(struct opening *opening, struct log_store *store) {
+    const struct raft_files_calls *calls = store->files.calls;
+    void *data = store->files.data;
+    char name[LOG_SEGMENT_NAME_SIZE] = "the data directory";
+    int error = calls->sync_directory(data);
+    if (error != 0 || store->n_chain == 0) {
+        return error == 0 ? STATUS_OK : refuse_file(opening, name, error);
     }
-    char name[LOG_SEGMENT_NAME_SIZE];
-    log_segment_name(recovery->whole.generation, name);
-    int error =
-        store->files.calls->open(store->files.data, name, RAFT_FILES_WRITE, &store->file);
+    uint64_t begin = opening->recovery.last_batch;
+    size_t n = 0;
+    struct iovec part = {.iov_base = opening->bytes, .iov_len = store->tail - begin};
+    log_segment_name(opening->recovery.whole.generation, name);
+    error = calls->open(data, name, RAFT_FILES_WRITE, &store->file);
+    if (error != 0) {
+        store->file = -1;
+        return refuse_file(opening, name, error);
+    }
+    error = calls->read(data, store->file, begin, opening->bytes, part.iov_len, &n);
+    if (error == 0 && n != part.iov_len) {
+        error = EIO;
+    }
+    if (error == 0) {
+        error = calls->write(data, store->file, begin, &part, 1);
+    }
+    if (error == 0) {
+        error = calls->sync(data, store->file);
+    }
     return error == 0 ? STATUS_OK : refuse_file(opening, name, error);
 }
 
-/* The log must go on where the snapshot ends; see struct log_store_options. */
+static enum status refuse_gap(struct opening *opening, const struct log_store *store) {
+    return refuse(opening, STATUS_CORRUPT,
+                  "The log begins with entry %" PRIu64
+                  ", but the newest snapshot ends with entry %" PRIu64
+                  ": a snapshot or a segment of the log is missing. %s",
+                  store->index.base + 1, opening->options->snapshot_index, advice);
+}
+
+/* The log holds the snapshot's last entry or begins behind it, or is discarded: the snapshot was
+ * installed, and a crash came before the log was reset. */
 static enum status meet_snapshot(struct opening *opening, struct log_store *store) {
     const struct log_store_options *options = opening->options;
     const struct log_index *index = &store->index;
-    if (index->base > options->snapshot_index) {
-        return refuse(opening, STATUS_CORRUPT,
-                      "The log begins with entry %" PRIu64
-                      ", but the newest snapshot ends with entry %" PRIu64
-                      ": a snapshot or a segment of the log is missing. %s",
-                      index->base + 1, options->snapshot_index, advice);
-    }
     if (log_index_last(index) >= options->snapshot_index &&
         log_index_term(index, options->snapshot_index) == options->snapshot_term) {
         return STATUS_OK;
@@ -384,9 +401,14 @@ static enum status open_store(struct opening *opening, struct log_store *store) 
     if (status == STATUS_OK) {
         status = look_behind(opening, &is_torn);
     }
-    if (status == STATUS_OK) {
-        status = build(opening, is_torn, store);
+    if (status != STATUS_OK) {
+        return status;
     }
+    build(opening, is_torn, store);
+    if (store->index.base > opening->options->snapshot_index) {
+        return refuse_gap(opening, store);
+    }
+    status = confirm(opening, store);
     return status == STATUS_OK ? meet_snapshot(opening, store) : status;
 }
 
@@ -399,8 +421,8 @@ enum status log_store_open(const struct raft_files *files, const struct log_stor
         abort();
     }
     store->files = *files;
-    store->segment_size = options->segment_size == 0 ? LOG_SEGMENT_SIZE_DEFAULT
-                                                     : options->segment_size;
+    store->segment_size =
+        options->segment_size == 0 ? LOG_SEGMENT_SIZE_DEFAULT : options->segment_size;
     assert(store->segment_size >= LOG_SEGMENT_SIZE_MIN);
     assert(store->segment_size <= LOG_SEGMENT_SIZE_MAX);
     store->file = -1;

@@ -1,8 +1,8 @@
 /*
- * One record of the log as bytes: a head of fixed size, the payload, zeros up to a multiple of eight.
- * The head has two sums. `chain` covers the whole record and is seeded with the chain of the record
- * before, so that a record is valid in one place only. `head_sum` covers the head alone: it tells a
- * record from chance where the chain is broken.
+ * One record of the log as bytes: a head of fixed size, the payload, zeros up to a multiple of
+ * eight. The head has two sums. `chain` covers the whole record and is seeded with the chain of the
+ * record before, so that a record is valid in one place only. `head_sum` covers the head alone: it
+ * tells a record from chance where the chain is broken.
  */
 #ifndef LEASED_RAFT_LOG_RECORD_H
 #define LEASED_RAFT_LOG_RECORD_H

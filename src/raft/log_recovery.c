@@ -25,9 +25,10 @@ void log_recovery_clear(struct log_recovery *recovery) {
     recovery->pending = NULL;
 }
 
-__attribute__((format(printf, 4, 5))) static enum status
-corrupt(struct log_recovery *recovery, uint64_t generation, uint64_t offset, const char *format,
-        ...) {
+__attribute__((format(printf, 4, 5))) static enum status corrupt(struct log_recovery *recovery,
+                                                                 uint64_t generation,
+                                                                 uint64_t offset,
+                                                                 const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(recovery->problem, sizeof recovery->problem, format, arguments);
@@ -123,8 +124,17 @@ static enum status apply(struct log_recovery *recovery, const struct log_pending
     case RECORD_SEAL:
         return STATUS_OK;
     default:
-        return corrupt(recovery, pending->generation, pending->offset, "a record of unknown type %u", record->type);
+        return corrupt(recovery, pending->generation, pending->offset,
+                       "a record of unknown type %u", record->type);
     }
+}
+
+static uint64_t begin_of_batch(const struct log_recovery *recovery) {
+    size_t i = recovery->n_pending - 1;
+    while (i > 0 && recovery->pending[i - 1].generation == recovery->now.generation) {
+        i--;
+    }
+    return recovery->pending[i].offset;
 }
 
 static enum status apply_batch(struct log_recovery *recovery) {
@@ -134,8 +144,8 @@ static enum status apply_batch(struct log_recovery *recovery) {
             return status;
         }
     }
-    recovery->is_sealed =
-        recovery->pending[recovery->n_pending - 1].record.type == RECORD_SEAL;
+    recovery->is_sealed = recovery->pending[recovery->n_pending - 1].record.type == RECORD_SEAL;
+    recovery->last_batch = begin_of_batch(recovery);
     recovery->n_pending = 0;
     recovery->whole = recovery->now;
     return STATUS_OK;
@@ -162,7 +172,8 @@ static enum status enter(struct log_recovery *recovery, const struct log_segment
     struct log_record record;
     struct log_start start;
     if (!log_segment_decode_start(segment, bytes, segment->size, &record, &start)) {
-        return corrupt(recovery, segment->generation, LOG_SEGMENT_HEADER_SIZE, "its first record is damaged");
+        return corrupt(recovery, segment->generation, LOG_SEGMENT_HEADER_SIZE,
+                       "its first record is damaged");
     }
     if (recovery->now.generation == 0) {
         recovery->is_base_open = start.previous_generation != 0;

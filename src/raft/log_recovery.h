@@ -28,11 +28,12 @@ struct log_pending; /* a record of the batch that is not whole yet */
 
 struct log_recovery {
     uint64_t term_max;
-    struct log_index index;     /* as of `whole` */
-    struct log_position now;    /* behind the last valid record */
-    struct log_position whole;  /* behind the last whole batch */
-    bool is_base_open;          /* what was before the first segment was trimmed: base may sink */
-    bool is_sealed;             /* the last whole batch is a seal */
+    struct log_index index;    /* as of `whole` */
+    struct log_position now;   /* behind the last valid record */
+    struct log_position whole; /* behind the last whole batch */
+    uint64_t last_batch;       /* where it begins in its segment, or its part in that segment */
+    bool is_base_open;         /* what was before the first segment was trimmed: base may sink */
+    bool is_sealed;            /* the last whole batch is a seal */
     struct log_pending *pending;
     size_t n_pending;
     size_t pending_capacity;

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * The header: magic, version u32, zero u32, generation u64, life u64, size of the file u64, sum u32,
- * zero u32; little-endian. The version comes first and keeps its place in every version.
+ * The header: magic, version u32, zero u32, generation u64, life u64, size of the file u64, sum
+ * u32, zero u32; little-endian. The version comes first and keeps its place in every version.
  */
 enum {
     AT_VERSION = 8,

@@ -44,8 +44,8 @@ bool log_segment_parse_name(const char *name, bool *out_is_segment, uint64_t *ou
 /* Sets segment->chain. */
 void log_segment_encode_header(struct log_segment *segment,
                                uint8_t out_bytes[LOG_SEGMENT_HEADER_SIZE]);
-/* STATUS_CORRUPT, or STATUS_UNSUPPORTED when a newer version wrote it. `out_segment->size` is the one
- * that the header names. */
+/* STATUS_CORRUPT, or STATUS_UNSUPPORTED when a newer version wrote it. `out_segment->size` is the
+ * one that the header names. */
 enum status log_segment_decode_header(const uint8_t *bytes, uint64_t size,
                                       struct log_segment *out_segment);
 

@@ -78,7 +78,7 @@ struct log_store {
     struct log_garbage {
         struct log_file file;
         bool is_segment;
-    } *garbage;
+    } * garbage;
     size_t n_garbage;
 
     int read_file; /* -1: none */

@@ -27,7 +27,8 @@ static const char *const names[N_SLOTS] = {"meta.1", "meta.2"};
 static const char *const new_names[N_SLOTS] = {"meta.1.new", "meta.2.new"};
 static const char advice[] =
     "Nothing was changed. Without its term and vote this node could vote twice. Restore the data "
-    "directory from a backup; on a member of a cluster, remove the member, delete its data directory "
+    "directory from a backup; on a member of a cluster, remove the member, delete its data "
+    "directory "
     "and add it again.";
 
 enum slot_state { SLOT_MISSING, SLOT_DAMAGED, SLOT_NEWER, SLOT_VALID };
@@ -68,8 +69,7 @@ static void slot_encode(const struct vote_store *store, uint8_t out_bytes[SLOT_S
 
 static void slot_decode(struct slot *slot, const uint8_t bytes[SLOT_SIZE]) {
     slot->state = SLOT_DAMAGED;
-    if (memcmp(bytes, magic, sizeof magic) != 0 ||
-        log_get_u32(bytes + AT_SUM) != slot_sum(bytes)) {
+    if (memcmp(bytes, magic, sizeof magic) != 0 || log_get_u32(bytes + AT_SUM) != slot_sum(bytes)) {
         return;
     }
     if (log_get_u32(bytes + AT_VERSION) != SLOT_VERSION) {
@@ -134,8 +134,8 @@ static int slot_put(struct vote_store *store, int i) {
                                     : slot_write(store, store->slots[i].file);
 }
 
-/* Both slots say the same, and are on disk, before anything is done that rests on them: the one that
- * does not count is written first. */
+/* Both slots say the same, and are on disk, before anything is done that rests on them: the one
+ * that does not count is written first. */
 static int repair(struct vote_store *store, int counts) {
     bool is_missing = store->slots[0].file < 0 || store->slots[1].file < 0;
     store->sequence++;
@@ -163,7 +163,8 @@ static int confirm(struct vote_store *store) {
 
 static enum status refuse(enum status status, const char *what, char *out_error,
                           size_t error_size) {
-    snprintf(out_error, error_size, "meta.1 and meta.2, which hold the term and the vote: %s", what);
+    snprintf(out_error, error_size, "meta.1 and meta.2, which hold the term and the vote: %s",
+             what);
     return status;
 }
 
@@ -172,9 +173,10 @@ static enum status choose(struct vote_store *store, bool must_exist, int *out_co
     const struct slot *slots = store->slots;
     char what[320];
     if (slots[0].state == SLOT_NEWER || slots[1].state == SLOT_NEWER) {
-        return refuse(STATUS_UNSUPPORTED,
-                      "a newer version of leased wrote them. Nothing was changed. Start that version.",
-                      out_error, error_size);
+        return refuse(
+            STATUS_UNSUPPORTED,
+            "a newer version of leased wrote them. Nothing was changed. Start that version.",
+            out_error, error_size);
     }
     if (slots[0].state == SLOT_MISSING && slots[1].state == SLOT_MISSING && !must_exist) {
         *out_counts = 1;
@@ -192,8 +194,8 @@ static enum status choose(struct vote_store *store, bool must_exist, int *out_co
         snprintf(what, sizeof what, "they contradict each other. %s", advice);
         return refuse(STATUS_CORRUPT, what, out_error, error_size);
     }
-    bool is_first = slots[1].state != SLOT_VALID || (slots[0].state == SLOT_VALID &&
-                                                     slots[0].sequence > slots[1].sequence);
+    bool is_first = slots[1].state != SLOT_VALID ||
+                    (slots[0].state == SLOT_VALID && slots[0].sequence > slots[1].sequence);
     *out_counts = is_first ? 0 : 1;
     return STATUS_OK;
 }
