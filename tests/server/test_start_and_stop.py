@@ -77,7 +77,7 @@ def test_what_cannot_be_done_as_asked_is_refused_with_a_reason(flags, words, tmp
 
 def test_start_tells_where_the_data_lies_and_what_to_try(server):
     text = wait_for(lambda: "Try" in text_of(server) and text_of(server), 5, "the welcome")
-    assert f"The data lies in {server.data_dir}\n" in text
+    assert f"Data directory: {server.data_dir}\n" in text
     assert f"etcdctl --endpoints={server.endpoint} put" in text
     lease = os.path.join(os.path.dirname(binary_of(KIND_LEASED)), "lease")
     assert f"  {lease} --endpoint={server.endpoint} status\n" in text
