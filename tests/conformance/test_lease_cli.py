@@ -251,3 +251,8 @@ def test_help_and_version_are_answers():
     for name in ("status", "grant", "ls", "--endpoint", "LEASED_ENDPOINT"):
         assert name in text
     assert lease("grant", "--help").stdout.startswith("usage: lease grant TTL")
+
+
+def test_a_missing_or_unexpected_argument_is_named():
+    assert "missing argument TTL" in lease("grant").stderr
+    assert "unexpected argument 2" in lease("grant", "1", "2").stderr
