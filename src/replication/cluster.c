@@ -287,7 +287,8 @@ enum status cluster_open_peers(struct service *service, char *out_error, size_t 
     if (status != STATUS_OK) {
         peers_close(service->peers, nothing_left, NULL);
         service->peers = NULL;
-        return status;
+        /* STATUS_IO is kept for the disk, which no restart cures. */
+        return status == STATUS_IO ? STATUS_CANNOT_LISTEN : status;
     }
     service->transport.peers = service->peers;
     expiry_has_company(service);

@@ -117,6 +117,19 @@ def test_a_port_that_is_taken_is_named(server, tmp_path):
     assert str(server.client_port) in done.stderr
 
 
+def test_a_peer_port_that_is_taken_is_named_and_worth_a_restart():
+    server = Server(KIND_LEASED)
+    try:
+        server.initial_cluster = f"{server.name}={server.peer_url},other=http://127.0.0.1:1"
+        with socket.create_server((server.host, server.peer_port)):
+            server.launch()
+            assert server.process.wait(EXIT_SECONDS) == EXIT_CODES["FAILED"], server.log_tail()
+        log = server.log_tail().lower()
+        assert "address already in use" in log and str(server.peer_port) in log
+    finally:
+        server.close()
+
+
 def test_a_file_is_not_a_data_dir(tmp_path):
     (tmp_path / "file").write_text("x")
     done = run("--data-dir", str(tmp_path / "file"))
