@@ -299,9 +299,21 @@ static void make_room(struct inbound_peer *newest) {
     give_way(list_entry(peers->unproven.next, struct inbound_peer, in_list));
 }
 
+/* A listener for IPv6 sees callers of IPv4 under addresses of its own kind. */
+static void unmap(struct sockaddr_storage *address) {
+    const struct sockaddr_in6 *mapped = (const struct sockaddr_in6 *)address;
+    if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&mapped->sin6_addr)) {
+        return;
+    }
+    struct sockaddr_in plain = {.sin_family = AF_INET, .sin_port = mapped->sin6_port};
+    memcpy(&plain.sin_addr, &mapped->sin6_addr.s6_addr[12], sizeof plain.sin_addr);
+    memcpy(address, &plain, sizeof plain);
+}
+
 static void name_origin(struct inbound_peer *inbound) {
     strcpy(inbound->from, "unknown");
     if (peer_connection_remote(inbound->connection, &inbound->remote)) {
+        unmap(&inbound->remote);
         (void)uv_ip_name((const struct sockaddr *)&inbound->remote, inbound->from,
                          sizeof inbound->from);
         inbound->is_of_member_host = peer_links_have_address(inbound->peers, &inbound->remote);

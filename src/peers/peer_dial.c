@@ -1,5 +1,6 @@
 #include "peers/peer_dial.h"
 
+#include "base/log.h"
 #include "peers/peer_address.h"
 #include "peers/peer_handshake.h"
 #include "tls/tls_crypto.h"
@@ -171,6 +172,11 @@ static void begin(struct peer_dial *dial) {
     connect_to_next(dial);
 }
 
+static void lookup_is_slow(uv_timer_t *timer) {
+    const struct peer_dial *dial = timer->data;
+    log_warning("looking up a peer's name takes long", LOG_TEXT("host", dial->address.host));
+}
+
 static void looked_up(void *data, const struct peer_addresses *addresses) {
     struct peer_dial *dial = data;
     dial->lookup = NULL;
@@ -209,6 +215,8 @@ struct peer_dial *peer_dial_start(const struct peer_dial_options *options,
                                          looked_up, dial);
         if (dial->lookup == NULL) {
             fail_soon(dial, "no thread could be started to look up the host's name");
+        } else {
+            uv_timer_start(&dial->timer, lookup_is_slow, PEER_DIAL_TIMEOUT_MS, 0);
         }
     }
     return dial;

@@ -81,15 +81,21 @@ static struct log_item *item_at(const struct entry_stream *stream, uint64_t inde
 
 /* An entry that is larger than any message goes alone, when the link has as much room as a link of
  * any size has at some time. */
-static bool has_room_for(const struct batch *batch, const struct log_item *item, size_t room) {
+static bool has_room_for(const struct batch *batch, const struct log_item *item, size_t bytes_max,
+                         size_t room) {
     size_t bytes = batch->bytes + item->size + ENTRY_OVERHEAD;
     if (batch->n == 0) {
         return bytes <= room || room >= MESSAGE_APPEND_BYTES_MAX;
     }
-    return bytes <= room && bytes <= MESSAGE_APPEND_BYTES_MAX;
+    return bytes <= room && bytes <= bytes_max;
+}
+
+static bool is_confirmed(const struct entry_stream *stream) {
+    return stream->acknowledged > stream->start;
 }
 
 static enum gathered gather(const struct entry_stream *stream, size_t room, struct batch *batch) {
+    size_t bytes_max = is_confirmed(stream) ? MESSAGE_APPEND_BYTES_MAX : STREAM_FIRST_BYTES;
     batch->n = 0;
     batch->bytes = APPEND_OVERHEAD;
     while (batch->n < MESSAGE_ENTRIES_MAX && stream->next + batch->n <= stream->last) {
@@ -98,7 +104,7 @@ static enum gathered gather(const struct entry_stream *stream, size_t room, stru
             return batch->n > 0 ? GATHERED : GATHERED_NOT_IN_MEMORY;
         }
         assert(item->index == stream->next + batch->n);
-        if (!has_room_for(batch, item, room)) {
+        if (!has_room_for(batch, item, bytes_max, room)) {
             return batch->n > 0 ? GATHERED : GATHERED_NO_ROOM;
         }
         batch->items[batch->n++] = item;
@@ -148,16 +154,17 @@ static void request_read(struct entry_stream *stream) {
     stream->is_reading = true;
     stream->is_read_stale = false;
     stream->calls->read_log(stream->data, stream->to_id, stream->next, stream->last,
-                            STREAM_READ_BYTES);
+                            is_confirmed(stream) ? STREAM_READ_BYTES : STREAM_FIRST_BYTES);
 }
 
-static bool is_window_full(const struct entry_stream *stream) {
-    return stream->n_flights == STREAM_MESSAGES_MAX || stream->flight_bytes >= STREAM_WINDOW_BYTES;
+static bool must_wait(const struct entry_stream *stream) {
+    return (!is_confirmed(stream) && is_in_flight(stream)) ||
+           stream->n_flights == STREAM_MESSAGES_MAX || stream->flight_bytes >= STREAM_WINDOW_BYTES;
 }
 
 void entry_stream_pump(struct entry_stream *stream, uint64_t now_ms) {
     struct batch batch;
-    while (stream->is_open && stream->next <= stream->last && !is_window_full(stream)) {
+    while (stream->is_open && stream->next <= stream->last && !must_wait(stream)) {
         size_t room = stream->calls->room(stream->data, stream->to_id);
         enum gathered gathered = gather(stream, room, &batch);
         if (gathered == GATHERED_NOT_IN_MEMORY) {

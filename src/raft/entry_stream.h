@@ -4,6 +4,9 @@
  * bounded size that continue each other. What was sent is not sent again while it may still arrive:
  * raft repeats its request with every heartbeat until the member answers.
  *
+ * The first message of a stream is small, and nothing follows before it is accepted: raft may have
+ * to step back many times, entry by entry, until it finds where the logs part.
+ *
  * Two bounds hold the stream back: the room of the link, and a window of bytes that the member has
  * not acknowledged, so that neither side gathers more than that for a slow disk.
  */
@@ -16,6 +19,7 @@ enum {
     STREAM_MESSAGES_MAX = 512,              /* not acknowledged */
     STREAM_WINDOW_BYTES = 16 * 1024 * 1024, /* not acknowledged */
     STREAM_READ_BYTES = 1024 * 1024,        /* of one read from disk */
+    STREAM_FIRST_BYTES = 16 * 1024,         /* of the first message, or one entry */
     STREAM_STALL_MS = 2000, /* without an acknowledgement: what was sent may be sent again */
     STREAM_QUIET_MS = 20    /* without a message, though raft wants one: an empty one goes */
 };

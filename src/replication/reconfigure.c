@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     /* How many entries a learner may lack to be in sync: what is on its way at any moment. */
@@ -96,11 +97,19 @@ static bool remove_one(struct service *service, uint64_t now_ms) {
 }
 
 static enum status add(struct service *service, uint64_t id, uint64_t now_ms) {
-    char address[PEER_ADDRESS_SIZE_MAX + 1];
+    char address[PEER_ADDRESS_SIZE_MAX + 32];
     if (!members_address(service, id, address)) {
         return STATUS_INVALID;
     }
-    return raft_engine_change(service->engine, ENGINE_ADD, id, address, now_ms);
+    enum status status = raft_engine_change(service->engine, ENGINE_ADD, id, address, now_ms);
+    if (status == STATUS_INVALID) {
+        /* Raft knows another member by an address that has changed since. Ours are looked up by id,
+         * so any text will do. */
+        size_t size = strlen(address);
+        snprintf(address + size, sizeof address - size, "#%016" PRIx64, id);
+        status = raft_engine_change(service->engine, ENGINE_ADD, id, address, now_ms);
+    }
+    return status;
 }
 
 static bool add_one(struct service *service, uint64_t now_ms) {

@@ -108,7 +108,7 @@ static void shake_hands(struct tls_stream *stream) {
     unsigned alpn_size;
     stream->state = TLS_OPEN;
     SSL_get0_alpn_selected(stream->ssl, &alpn, &alpn_size);
-    if (alpn_size < sizeof stream->alpn) {
+    if (alpn_size > 0 && alpn_size < sizeof stream->alpn) {
         memcpy(stream->alpn, alpn, alpn_size);
     }
 }
