@@ -98,6 +98,18 @@ static const struct plan_facts plans[PLAN_COUNT] = {
     [PLAN_VOTERS] = {"voters", {[FAULT_VOTER] = 1}, 5 * WORLD_SECOND, 7 * WORLD_SECOND},
     [PLAN_MOVES] = {"moves", {[FAULT_MOVE] = 1}, 1500 * WORLD_MS, 4 * WORLD_SECOND},
     [PLAN_ORPHANS] = {"orphans", {[FAULT_ORPHAN] = 1}, 3 * WORLD_SECOND, 7 * WORLD_SECOND},
+    [PLAN_MEMBERS] = {"members",
+                      {[FAULT_KILL] = 6,
+                       [FAULT_POWER] = 2,
+                       [FAULT_STOP] = 3,
+                       [FAULT_STALL] = 3,
+                       [FAULT_ISOLATE] = 3,
+                       [FAULT_ONE_WAY] = 2,
+                       [FAULT_LOSS] = 2,
+                       [FAULT_SLOW_DISK] = 2,
+                       [FAULT_MOVE] = 3},
+                      500 * WORLD_MS,
+                      6 * WORLD_SECOND},
     [PLAN_NAPS] = {"naps", {[FAULT_NAP] = 1}, 1200 * WORLD_MS, 2200 * WORLD_MS},
 };
 
@@ -107,6 +119,10 @@ static bool is_quiet;
 
 bool plan_is_slow(enum plan plan) {
     return plan == PLAN_VOTERS || plan == PLAN_MOVES || plan == PLAN_ORPHANS || plan == PLAN_NAPS;
+}
+
+bool plan_changes_members(enum plan plan) {
+    return plan == PLAN_MEMBERS;
 }
 
 bool plan_is_gentle(enum plan plan) {
@@ -142,6 +158,9 @@ static struct node *victim(void) {
 
 static void restart(void *data) {
     struct node *node = data;
+    if (!node->is_in_service) {
+        return;
+    }
     if (node->is_up) {
         if (node->is_stopping) {
             world_at(world_now_us() + 200 * WORLD_MS, restart, node);
@@ -541,6 +560,8 @@ void faults_heal(void) {
     network_heal();
     network_set_loss(0);
     for (size_t i = 0; i < nodes_count(); i++) {
-        heal_node(node_at(i));
+        if (node_at(i)->is_in_service) {
+            heal_node(node_at(i));
+        }
     }
 }

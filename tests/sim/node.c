@@ -57,13 +57,30 @@ void nodes_init(const struct node_options *options) {
         machine_disk_init(&node->disk);
         node->wake_us = UINT64_MAX;
         node->last_item = &node->first_item;
+        node->is_in_service = i < options->n_first;
+        node->birth = random_next() | 1;
         members[i] = (struct replication_member){
             .id = node->id, .name = node->name, .address = node->address, .peer_urls = node->urls};
     }
 }
 
+/* Every heartbeat is less than half of every election timeout. */
+static const uint32_t mixed_heartbeats_ms[] = {50, 100, 140};
+static const uint32_t mixed_elections_ms[] = {300, 500, 1000, 3000};
+
+static void draw_timers(struct node *node) {
+    node->heartbeat_ms = the_options.heartbeat_ms;
+    node->election_ms = the_options.election_ms;
+    if (the_options.has_mixed_timers) {
+        node->heartbeat_ms = mixed_heartbeats_ms[random_below(3)];
+        node->election_ms = mixed_elections_ms[random_below(4)];
+        trace("%s runs with heartbeats of %u ms, elections of %u ms", node->name,
+              node->heartbeat_ms, node->election_ms);
+    }
+}
+
 uint32_t nodes_election_ms(void) {
-    return the_options.election_ms;
+    return the_options.has_mixed_timers ? mixed_elections_ms[3] : the_options.election_ms;
 }
 
 size_t nodes_count(void) {
@@ -125,12 +142,18 @@ static uint64_t by_rate(const struct node *node, uint64_t true_us) {
                       (int64_t)(true_us % 1000000) * node->rate_ppm / 1000000);
 }
 
+/* Until now. */
+static uint64_t frozen_us(const struct node *node) {
+    uint64_t now_us = node_now_us(node);
+    return node->frozen_us - (node->thaw_us > now_us ? node->thaw_us - now_us : 0);
+}
+
 uint64_t node_boottime_us(const struct node *node) {
-    return node->boot_us + by_rate(node, node_now_us(node));
+    return node->boot_us + by_rate(node, node_now_us(node) - frozen_us(node));
 }
 
 uint64_t node_monotonic_us(const struct node *node) {
-    return by_rate(node, node_now_us(node) - node->suspended_us) + WORLD_SECOND;
+    return by_rate(node, node_now_us(node) - node->suspended_us - frozen_us(node)) + WORLD_SECOND;
 }
 
 uint64_t node_true_us(const struct node *node, uint64_t local_us) {
@@ -331,6 +354,13 @@ static void failed(void *data, enum status status, const char *reason) {
     node_die(node);
 }
 
+/* Its process stops, as the server's does. */
+static void removed(void *data) {
+    struct node *node = data;
+    trace("%s learns that it was removed", node->name);
+    node_stop(node);
+}
+
 static void open_process(struct node *node) {
     struct replication_options options = {.data_dir = node->data_dir,
                                           .name = node->name,
@@ -339,17 +369,21 @@ static void open_process(struct node *node) {
                                           .client_urls = node->urls,
                                           .peer_urls = node->urls,
                                           .peer_address = node->address,
-                                          .members = members,
-                                          .n_members = the_options.n_nodes,
+                                          .members = node->is_joining ? node->told : members,
+                                          .n_members = node->is_joining ? node->n_told
+                                                                        : the_options.n_first,
+                                          .is_joining = node->is_joining,
+                                          .birth = node->birth,
                                           .peer_listen_host = "sim",
                                           .peer_listen_port = (uint16_t)(node->index + 1),
                                           .strict_reads = the_options.strict_reads,
-                                          .heartbeat_ms = the_options.heartbeat_ms,
-                                          .election_ms = the_options.election_ms,
+                                          .heartbeat_ms = node->heartbeat_ms,
+                                          .election_ms = node->election_ms,
                                           .log_bytes_max = the_options.log_bytes_max,
                                           .begin_catch_up = begin_catch_up,
                                           .is_caught_up = is_caught_up,
                                           .failed = failed,
+                                          .removed = removed,
                                           .data = node};
     char error[512] = "";
     loop_sim_set_time(node->handles, node_monotonic_us(node) / 1000);
@@ -364,8 +398,34 @@ static void open_process(struct node *node) {
     loop_sim_run_prepares(node->handles);
 }
 
+void node_commission(struct node *node, uint64_t id, const struct replication_member *told,
+                     size_t n_told) {
+    assert(!node->is_up);
+    assert(n_told <= NODES_MAX);
+    trace("%s joins as %016llx", node->name, (unsigned long long)id);
+    node->id = id;
+    node->birth = random_next() | 1;
+    node->is_in_service = true;
+    node->is_joining = true;
+    memcpy(node->told, told, n_told * sizeof *told);
+    node->n_told = n_told;
+    node->retire_us = 0;
+}
+
+void node_retire(struct node *node) {
+    node_crash(node, false);
+    if (node->is_up) {
+        return; /* in the middle of a turn: later */
+    }
+    trace("%s is retired", node->name);
+    node->is_in_service = false;
+    disk_sim_destroy(node->disk.sim);
+    machine_disk_init(&node->disk);
+}
+
 void node_start(struct node *node) {
     assert(!node->is_up);
+    assert(node->is_in_service);
     node->is_up = true;
     node->is_stopping = false;
     node->generation++;
@@ -384,6 +444,7 @@ void node_start(struct node *node) {
     }
     node->loop->data = node;
     trace("%s starts", node->name);
+    draw_timers(node);
     enter(node);
     if (setjmp(node->death) == 0) {
         open_process(node);
@@ -453,6 +514,10 @@ void node_crash(struct node *node, bool is_power) {
         node->suspended_us -= node->asleep_until_us - world_now_us();
     }
     node->asleep_until_us = 0;
+    if (node->thaw_us > world_now_us()) {
+        node->frozen_us -= node->thaw_us - world_now_us();
+    }
+    node->thaw_us = 0;
     if (is_power) {
         node->boot_us = random_between(1, 60) * WORLD_SECOND;
         node->suspended_us = 0;
@@ -490,10 +555,15 @@ void node_stall(struct node *node, uint64_t for_us, enum stall stall) {
         return;
     }
     trace("%s stops for %llu ms%s", node->name, (unsigned long long)for_us / WORLD_MS,
-          stall == STALL_ASLEEP ? ", asleep" : "");
+          stall == STALL_ASLEEP   ? ", asleep"
+          : stall == STALL_FROZEN ? ", frozen"
+                                  : "");
     uint64_t until_us = world_now_us() + for_us;
     node->free_us = until_us;
-    if (stall == STALL_ASLEEP) {
+    if (stall == STALL_FROZEN) {
+        node->thaw_us = until_us;
+        node->frozen_us += for_us;
+    } else if (stall == STALL_ASLEEP) {
         node->asleep_until_us = until_us;
         node->suspended_us += for_us;
     }
