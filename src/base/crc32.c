@@ -3,6 +3,10 @@
 #include <pthread.h>
 #include <string.h>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 enum { CRC32C_POLYNOMIAL_REFLECTED = (int)0x82f63b78 };
 
 /* Eight tables let eight bytes be taken at a step. */
@@ -56,6 +60,23 @@ crc32c_by_instruction(uint32_t crc, const uint8_t *p, size_t size) {
 }
 #endif
 
+#if defined(__aarch64__) && defined(__linux__)
+/* The bit of AT_HWCAP that says so, as the kernel defines it. */
+enum { HWCAP_HAS_CRC32 = 1 << 7 };
+
+static uint32_t crc32c_by_instruction(uint32_t crc, const uint8_t *p, size_t size) {
+    for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), p += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, p, sizeof word);
+        __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));
+    }
+    for (; size > 0; size--, p++) {
+        __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(crc) : "r"((uint32_t)*p));
+    }
+    return crc;
+}
+#endif
+
 static uint32_t (*crc32c_step)(uint32_t crc, const uint8_t *p, size_t size);
 
 static void crc32c_choose(void) {
@@ -63,6 +84,10 @@ static void crc32c_choose(void) {
     crc32c_step = crc32c_by_tables;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("sse4.2")) {
+        crc32c_step = crc32c_by_instruction;
+    }
+#elif defined(__aarch64__) && defined(__linux__)
+    if (getauxval(AT_HWCAP) & HWCAP_HAS_CRC32) {
         crc32c_step = crc32c_by_instruction;
     }
 #endif

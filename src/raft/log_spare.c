@@ -1,0 +1,195 @@
+#include "raft/log_store_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+void log_garbage_add(struct log_store *store, struct log_file file) {
+    if (store->n_garbage == store->garbage_capacity) {
+        store->garbage_capacity = store->garbage_capacity == 0 ? 16 : 2 * store->garbage_capacity;
+        store->garbage = realloc(store->garbage, store->garbage_capacity * sizeof *store->garbage);
+        if (store->garbage == NULL) {
+            abort();
+        }
+    }
+    store->garbage[store->n_garbage++] = file;
+    if (store->read_file >= 0 && store->read_generation == file.number) {
+        store->files.calls->close(store->files.data, store->read_file);
+        store->read_file = -1;
+    }
+}
+
+/* Only what was a segment is used again: the size of any other file may not be on disk. Renames
+ * need no sync here: if one is lost, the file is a segment that nothing links to. */
+int log_garbage_free(struct log_store *store) {
+    struct log_file file = store->garbage[--store->n_garbage];
+    char name[LOG_SEGMENT_NAME_SIZE];
+    char free_name[LOG_SEGMENT_NAME_SIZE];
+    log_file_name(file.kind, file.number, name);
+    if (file.kind != LOG_FILE_SEGMENT || file.size != store->segment_size ||
+        store->n_free == LOG_FREE_MAX) {
+        return store->files.calls->unlink(store->files.data, name);
+    }
+    log_file_name(LOG_FILE_FREE, file.number, free_name);
+    int error = store->files.calls->rename(store->files.data, name, free_name);
+    if (error == 0) {
+        file.kind = LOG_FILE_FREE;
+        store->free_files[store->n_free++] = file;
+    }
+    return error;
+}
+
+static int begin(struct log_store *store, uint64_t size) {
+    struct log_spare *spare = &store->spare;
+    const struct raft_files_calls *calls = store->files.calls;
+    char name[LOG_SEGMENT_NAME_SIZE];
+    int error = 0;
+    *spare = (struct log_spare){.file = -1, .segment.size = size};
+    while (store->n_free == 0 && store->n_garbage > 0 && error == 0) {
+        error = log_garbage_free(store);
+    }
+    if (error != 0) {
+        return error;
+    }
+    if (size == store->segment_size && store->n_free > 0) {
+        spare->kind = LOG_FILE_FREE;
+        spare->number = store->free_files[--store->n_free].number;
+        /* It must have lost the name of a segment before its header is written over: a crash
+         * would leave a segment that has another's header. */
+        error = calls->sync_directory(store->files.data);
+        if (error != 0) {
+            return error;
+        }
+        log_file_name(spare->kind, spare->number, name);
+        error = calls->open(store->files.data, name, RAFT_FILES_WRITE, &spare->file);
+        spare->state = error == 0 ? SPARE_BLANK : SPARE_NONE;
+        return error;
+    }
+    spare->kind = LOG_FILE_NEW;
+    spare->number = ++store->generation_last;
+    log_file_name(spare->kind, spare->number, name);
+    error = calls->open(store->files.data, name, RAFT_FILES_CREATE, &spare->file);
+    spare->state = error == 0 ? SPARE_ZEROING : SPARE_NONE;
+    return error;
+}
+
+static int zero(struct log_store *store) {
+    struct log_spare *spare = &store->spare;
+    const struct raft_files_calls *calls = store->files.calls;
+    uint64_t left = spare->segment.size - spare->progress;
+    spare->progress += left < LOG_SPARE_STEP_SIZE ? left : LOG_SPARE_STEP_SIZE;
+    int error = calls->allocate(store->files.data, spare->file, spare->progress);
+    if (error == 0) {
+        error = calls->sync(store->files.data, spare->file);
+    }
+    if (error != 0) {
+        /* The room is not held by a file that is of no use; the error is told in any case. */
+        char name[LOG_SEGMENT_NAME_SIZE];
+        log_file_name(spare->kind, spare->number, name);
+        calls->close(store->files.data, spare->file);
+        calls->unlink(store->files.data, name);
+        spare->state = SPARE_NONE;
+        spare->file = -1;
+        return error;
+    }
+    if (spare->progress == spare->segment.size) {
+        spare->state = SPARE_BLANK;
+    }
+    return 0;
+}
+
+/* The header is on disk before the file has a segment's name, and the name before it is used. */
+static int finish(struct log_store *store) {
+    struct log_spare *spare = &store->spare;
+    const struct raft_files_calls *calls = store->files.calls;
+    char name_before[LOG_SEGMENT_NAME_SIZE];
+    char name[LOG_SEGMENT_NAME_SIZE];
+    uint8_t header[LOG_SEGMENT_HEADER_SIZE];
+    spare->segment.generation = ++store->generation_last;
+    assert(spare->segment.generation <= UINT32_MAX);
+    if (getrandom(&spare->segment.life, sizeof spare->segment.life, 0) !=
+        (ssize_t)sizeof spare->segment.life) {
+        return EIO;
+    }
+    log_segment_encode_header(&spare->segment, header);
+    log_file_name(spare->kind, spare->number, name_before);
+    log_segment_name(spare->segment.generation, name);
+    struct iovec part = {.iov_base = header, .iov_len = sizeof header};
+    int error = calls->write(store->files.data, spare->file, 0, &part, 1);
+    if (error == 0) {
+        error = calls->sync(store->files.data, spare->file);
+    }
+    if (error == 0) {
+        error = calls->rename(store->files.data, name_before, name);
+    }
+    if (error == 0) {
+        error = calls->sync_directory(store->files.data);
+    }
+    if (error == 0) {
+        spare->state = SPARE_READY;
+    }
+    return error;
+}
+
+int log_spare_step(struct log_store *store, uint64_t size) {
+    switch (store->spare.state) {
+    case SPARE_NONE:
+        return begin(store, size);
+    case SPARE_ZEROING:
+        return zero(store);
+    case SPARE_BLANK:
+        return finish(store);
+    case SPARE_READY:
+        break;
+    }
+    return 0;
+}
+
+/* It is too small for a record of unusual size. */
+static void discard_spare(struct log_store *store) {
+    struct log_spare *spare = &store->spare;
+    struct log_file file = {spare->kind, spare->number, spare->segment.size};
+    if (spare->state == SPARE_READY) {
+        file.kind = LOG_FILE_SEGMENT;
+        file.number = spare->segment.generation;
+    }
+    log_spare_clear(store);
+    log_garbage_add(store, file);
+}
+
+int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
+                   struct log_segment *out_segment) {
+    struct log_spare *spare = &store->spare;
+    uint64_t wanted = size > store->segment_size ? size : store->segment_size;
+    int error = 0;
+    if (spare->state != SPARE_NONE && spare->segment.size < size) {
+        discard_spare(store);
+    }
+    while (error == 0 && spare->state != SPARE_READY) {
+        error = log_spare_step(store, wanted);
+    }
+    if (error != 0) {
+        return error;
+    }
+    if (spare->file < 0) {
+        /* Found when the log was opened. */
+        char name[LOG_SEGMENT_NAME_SIZE];
+        log_segment_name(spare->segment.generation, name);
+        error = store->files.calls->open(store->files.data, name, RAFT_FILES_WRITE, &spare->file);
+        if (error != 0) {
+            return error;
+        }
+    }
+    *out_file = spare->file;
+    *out_segment = spare->segment;
+    *spare = (struct log_spare){.file = -1};
+    return 0;
+}
+
+void log_spare_clear(struct log_store *store) {
+    if (store->spare.file >= 0) {
+        store->files.calls->close(store->files.data, store->spare.file);
+    }
+    store->spare = (struct log_spare){.file = -1};
+}

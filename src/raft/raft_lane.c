@@ -1,0 +1,192 @@
+#include "raft/raft_lane.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { REST_SECONDS = 1 };
+
+struct raft_lane {
+    uv_async_t wake;
+    struct raft_lane_work work;
+    pthread_t thread;
+    bool is_polling; /* the loop's own */
+    void (*closed)(void *data);
+    void *closed_data;
+
+    pthread_mutex_t mutex; /* of all below */
+    pthread_cond_t submitted;
+    struct list waiting;
+    struct list running;
+    struct list finished;
+    bool is_stopping;
+};
+
+static bool is_idle(const struct raft_lane *lane) {
+    return list_is_empty(&lane->waiting) && !lane->is_stopping;
+}
+
+static void run_waiting(struct raft_lane *lane) {
+    list_append_all(&lane->running, &lane->waiting);
+    pthread_mutex_unlock(&lane->mutex);
+    lane->work.run(lane->work.data, &lane->running);
+    pthread_mutex_lock(&lane->mutex);
+    bool is_first = list_is_empty(&lane->finished);
+    list_append_all(&lane->finished, &lane->running);
+    if (is_first) { /* else the loop is awake already */
+        uv_async_send(&lane->wake);
+    }
+}
+
+static void work_ahead(struct raft_lane *lane, bool is_resting) {
+    pthread_mutex_unlock(&lane->mutex);
+    lane->work.idle(lane->work.data, is_resting);
+    pthread_mutex_lock(&lane->mutex);
+}
+
+/* False: something came, or the lane is to stop. */
+static bool rest(struct raft_lane *lane) {
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += REST_SECONDS;
+    while (is_idle(lane)) {
+        if (pthread_cond_timedwait(&lane->submitted, &lane->mutex, &end) == ETIMEDOUT) {
+            return is_idle(lane);
+        }
+    }
+    return false;
+}
+
+static void wait_for_work(struct raft_lane *lane) {
+    if (lane->work.idle != NULL) {
+        work_ahead(lane, false);
+        if (rest(lane)) {
+            work_ahead(lane, true);
+        }
+    }
+    while (is_idle(lane)) {
+        pthread_cond_wait(&lane->submitted, &lane->mutex);
+    }
+}
+
+static void *run_lane(void *data) {
+    struct raft_lane *lane = data;
+    pthread_mutex_lock(&lane->mutex);
+    while (!lane->is_stopping) {
+        if (!list_is_empty(&lane->waiting)) {
+            run_waiting(lane);
+        } else {
+            wait_for_work(lane);
+        }
+    }
+    pthread_mutex_unlock(&lane->mutex);
+    return NULL;
+}
+
+static void on_wake(uv_async_t *wake) {
+    raft_lane_poll(wake->data);
+}
+
+/* Signals are the loop's business. */
+static int start_thread(struct raft_lane *lane) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    int error = pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (error != 0) {
+        return error;
+    }
+    error = pthread_create(&lane->thread, NULL, run_lane, lane);
+    int restore_error = pthread_sigmask(SIG_SETMASK, &before, NULL);
+    assert(restore_error == 0);
+    return error;
+}
+
+static void free_lane(uv_handle_t *handle) {
+    struct raft_lane *lane = handle->data;
+    void (*closed)(void *data) = lane->closed;
+    void *data = lane->closed_data;
+    pthread_cond_destroy(&lane->submitted);
+    pthread_mutex_destroy(&lane->mutex);
+    free(lane);
+    if (closed != NULL) {
+        closed(data);
+    }
+}
+
+int raft_lane_open(uv_loop_t *loop, const struct raft_lane_work *work,
+                   struct raft_lane **out_lane) {
+    struct raft_lane *lane = calloc(1, sizeof *lane);
+    if (lane == NULL) {
+        abort();
+    }
+    int error = uv_async_init(loop, &lane->wake, on_wake);
+    if (error != 0) {
+        free(lane);
+        return -error;
+    }
+    lane->wake.data = lane;
+    lane->work = *work;
+    list_init(&lane->waiting);
+    list_init(&lane->running);
+    list_init(&lane->finished);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&lane->submitted, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&lane->mutex, NULL);
+    error = start_thread(lane);
+    if (error != 0) {
+        uv_close((uv_handle_t *)&lane->wake, free_lane);
+        return error;
+    }
+    *out_lane = lane;
+    return 0;
+}
+
+void raft_lane_submit(struct raft_lane *lane, struct raft_job *job) {
+    pthread_mutex_lock(&lane->mutex);
+    assert(!lane->is_stopping);
+    bool is_first = list_is_empty(&lane->waiting);
+    list_append(&lane->waiting, &job->link);
+    pthread_mutex_unlock(&lane->mutex);
+    if (is_first) {
+        pthread_cond_signal(&lane->submitted);
+    }
+}
+
+void raft_lane_poll(struct raft_lane *lane) {
+    if (lane->is_polling) {
+        return; /* from within done(): what is next in line comes first */
+    }
+    struct list finished;
+    list_init(&finished);
+    pthread_mutex_lock(&lane->mutex);
+    list_append_all(&finished, &lane->finished);
+    pthread_mutex_unlock(&lane->mutex);
+    lane->is_polling = true;
+    for (struct list *node = list_pop_first(&finished); node != NULL;
+         node = list_pop_first(&finished)) {
+        struct raft_job *job = list_entry(node, struct raft_job, link);
+        job->done(job);
+    }
+    lane->is_polling = false;
+}
+
+void raft_lane_close(struct raft_lane *lane, void (*closed)(void *data), void *data) {
+    pthread_mutex_lock(&lane->mutex);
+    assert(list_is_empty(&lane->waiting));
+    assert(list_is_empty(&lane->running));
+    assert(list_is_empty(&lane->finished));
+    lane->is_stopping = true;
+    pthread_mutex_unlock(&lane->mutex);
+    pthread_cond_signal(&lane->submitted);
+    pthread_join(lane->thread, NULL);
+    lane->closed = closed;
+    lane->closed_data = data;
+    uv_close((uv_handle_t *)&lane->wake, free_lane);
+}
