@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,7 +130,9 @@ static struct bytes configuration_of(size_t n, uint64_t repeated_id) {
     static uint8_t bytes[64 * 1024];
     struct raft_config config = {0};
     for (size_t i = 0; i < n; i++) {
-        assert_true(raft_config_add(&config, 10 + i, "127.0.0.1:2380", CONFIG_VOTER));
+        char address[32];
+        snprintf(address, sizeof address, "127.0.0.1:%zu", 2380 + i);
+        assert_true(raft_config_add(&config, 10 + i, address, CONFIG_VOTER));
     }
     if (repeated_id != 0) {
         config.servers[n - 1].id = repeated_id;
