@@ -38,7 +38,7 @@ struct service_read {
     struct list link; /* this and what follows belongs to the service */
     uint64_t asked_ms;
     uint64_t sent_ms; /* when the leader was last asked */
-    uint64_t token;   /* 0: the leader has not been asked yet */
+    uint64_t request_id; /* 0: the leader has not been asked yet */
     uint64_t index;   /* what must be applied first; 0: not known yet */
 };
 /* STATUS_OK: read now, ready() will not be called. STATUS_PENDING: ready() is called later.
@@ -53,7 +53,7 @@ struct service_renewal {
     struct list link; /* this and what follows belongs to the service */
     uint64_t asked_ms;
     uint64_t sent_ms;
-    uint64_t token;
+    uint64_t request_id;
     bool only_ask;
 };
 /* STATUS_PENDING: done() is called later. Anything else is the answer: done() is not called. */
@@ -90,7 +90,7 @@ struct service_change {
     unsigned stage;
     uint64_t since_ms;
     uint64_t sent_ms;
-    uint64_t token;
+    uint64_t request_id;
     uint64_t asked_id; /* the leader that was asked */
     uint64_t index;    /* what must be applied first */
 };

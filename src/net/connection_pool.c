@@ -16,6 +16,7 @@ void connection_pool_init(struct connection_pool *pool, struct net_shared *share
     list_init(&pool->all);
     list_init(&pool->dirty);
     list_init(&pool->backlogs);
+    refusals_init(&pool->refusals);
     buffer_init(&pool->scratch);
     pool->read_buffer = malloc(CONNECTION_READ_SIZE);
     if (pool->read_buffer == NULL) {
@@ -33,10 +34,14 @@ void connection_pool_clear(struct connection_pool *pool) {
 
 void connection_pool_accept(struct connection_pool *pool, int socket, bool is_catching_up) {
     struct net_stats *stats = &pool->shared->stats;
-    if (stats->connections >= pool->shared->limits.connections_max ||
-        pool->shared->is_shutting_down) {
+    if (pool->shared->is_shutting_down) {
         stats->connections_refused++;
         close(socket);
+        return;
+    }
+    if (stats->connections >= pool->shared->limits.connections_max) {
+        stats->connections_refused++;
+        refusals_add(pool, socket);
         return;
     }
     struct connection *connection = connection_create(pool, socket);
@@ -78,6 +83,7 @@ void connection_pool_flush(struct connection_pool *pool) {
 }
 
 void connection_pool_drain(struct connection_pool *pool) {
+    refusals_close(pool);
     for (struct list *node = pool->all.next; node != &pool->all; node = node->next) {
         connection_drain(list_entry(node, struct connection, in_pool));
     }

@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/list.h"
 #include "net/net_shared.h"
+#include "net/refusal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,8 +25,9 @@ struct connection_pool {
     struct list dirty;    /* by in_dirty: to be flushed at the end of this turn */
     struct list backlogs; /* struct backlog by in_pool */
     uint64_t relieved_ms; /* when connections to close were last searched for */
-    size_t n_handles;     /* connections whose handle is not yet closed */
-    uv_idle_t hurry;      /* started while something is dirty: the loop does not wait */
+    struct refusals refusals;
+    size_t n_handles; /* of connections and refusals, not yet closed */
+    uv_idle_t hurry;  /* started while something is dirty: the loop does not wait */
     uint8_t *read_buffer;
     struct buffer scratch;    /* what one flush produced */
     size_t n_catching_up;     /* connections that had unread bytes at the last stall */

@@ -236,4 +236,5 @@ bool net_server_is_caught_up(struct net_server *server) {
 
 void net_server_stats(const struct net_server *server, struct net_stats *out_stats) {
     *out_stats = server->shared.stats;
+    out_stats->connections_max = server->shared.limits.connections_max;
 }

@@ -20,7 +20,7 @@
 struct net_server;
 
 struct net_limits {
-    size_t connections_max;         /* further ones are closed at once */
+    size_t connections_max;         /* further ones are told so and closed, see refusal.h */
     size_t streams_max;             /* concurrent, per connection */
     size_t message_size_max;        /* a gRPC message from a client */
     size_t header_size_max;         /* all request headers of one request */
@@ -72,6 +72,7 @@ bool net_server_is_caught_up(struct net_server *server);
 
 struct net_stats {
     size_t connections;
+    size_t connections_max;
     uint64_t connections_total;
     uint64_t connections_refused;
     uint64_t connections_evicted; /* closed because they took no answers */

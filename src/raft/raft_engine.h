@@ -2,7 +2,7 @@
  * Raft on this node: libraft's sans-I/O core, driven by raft_step(). Events go in, updates are
  * carried out in the one order that is safe: term and vote to disk, entries to the log, messages,
  * change of role, commits. The defects of the core are guarded against in raft_guards.c, each guard
- * with its test. This file, raft_guards.c and raft_config.c are the only users of raft.h.
+ * with its test. The engine's own files (raft_engine_internal.h) are the only users of raft.h.
  *
  * The engine holds the log in memory as long as it is needed (not yet applied, not yet on disk, or
  * within the bound of recent entries). Time is an argument. Nothing here blocks but store_vote.
@@ -43,7 +43,8 @@ struct raft_engine_calls {
      * their metadata. Posts nothing back into the engine. */
     void (*send)(void *data, uint64_t to_id, const struct raft_message_view *message);
     /* --- The owner. --- */
-    /* A committed entry, in order. May propose (it is queued), must not close the engine. */
+    /* A committed entry of any type, in order, perhaps before it is on this node's own disk. May
+     * propose, must not close the engine. */
     void (*apply)(void *data, const struct log_item *item);
     /* The state must be replaced by this snapshot, before anything behind it is applied. */
     void (*restore)(void *data, const struct snapshot_meta *meta);
@@ -97,7 +98,8 @@ void raft_engine_destroy(struct raft_engine *engine);
 
 /* A checked message (raft_codec_decode) from the member that the connection proved to be. Items that
  * are kept are referenced. MESSAGE_SNAPSHOT: the whole snapshot has been received (only meta counts):
- * false: it was not wanted and may be removed; true: install() was called, or it is there already. For all other kinds: true. */
+ * true: install() was called; false: it is not wanted (or is there already) and may be removed. For
+ * all other kinds: true. */
 bool raft_engine_receive(struct raft_engine *engine, uint64_t from_id,
                          const struct raft_message_view *message, uint64_t now_ms);
 /* The oldest append that was not reported yet is on disk. (An error never gets here: the node stops.) */

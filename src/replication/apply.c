@@ -5,16 +5,10 @@
 #include "replication/service_internal.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#define LARGE_PAGE_SIZE ((uintptr_t)2 * 1024 * 1024)
 
 enum {
-    /* Records looked at in one turn by work that can wait. */
-    BACKGROUND_BUDGET = 2000,
-    SNAPSHOT_CAPACITY_MIN = 64 * 1024
+    /* Records looked at in one iteration by work that can wait. */
+    BACKGROUND_BUDGET = 2000
 };
 
 static void apply_commands(struct service *service, const struct log_entry_header *header,
@@ -23,22 +17,23 @@ static void apply_commands(struct service *service, const struct log_entry_heade
                                     .index = header->index,
                                     .now_ms = expiry_now_ms(service) + ANSWER_MARGIN_MS,
                                     .wall_ms = header->wall_ms};
-    if (header->index <= service->loaded_index) {
-        context.written_ms = service->loaded_ms;
+    if (header->index <= service->expiry.loaded_index) {
+        context.written_ms = service->expiry.loaded_ms;
     }
     for (uint64_t i = 0; i < header->n_commands; i++) {
         struct command command;
         struct outcome outcome;
         enum status status = command_decode(reader, &service->arena, &command);
         if (status != STATUS_OK) {
-            service_fail(service, "an entry of the log passes its checksum but cannot be read: it "
-                                  "was written by another version");
+            service_fail(service, STATUS_UNSUPPORTED,
+                         "an entry of the log passes its checksum but cannot be read: it was "
+                         "written by another version");
             return;
         }
         if (command.type == COMMAND_COMPACT) {
             /* Watchers are given what this entry wrote before it becomes out of their reach. */
             watch_hub_publish(state_machine_watches(service->machine));
-            service->reclaiming = true;
+            service->background.is_reclaiming = true;
         }
         state_machine_apply(service->machine, &command, &context, &service->arena, &outcome);
         if (proposal != NULL) {
@@ -51,191 +46,71 @@ static void apply_commands(struct service *service, const struct log_entry_heade
     }
 }
 
-static int apply_entry(struct raft_fsm *fsm, const struct raft_buffer *entry, void **result) {
-    struct service *service = fsm->data;
+void apply_item(void *data, const struct log_item *item) {
+    struct service *service = data;
     struct log_entry_header header;
     struct reader reader;
-    *result = NULL;
-    if (service->failed) {
-        return RAFT_CORRUPT;
+    if (service->failed || item->type != LOG_COMMAND) {
+        return;
     }
-    enum status status = log_entry_decode(bytes_of(entry->base, entry->len), &header, &reader);
+    enum status status = log_entry_decode(bytes_of(item->bytes, item->size), &header, &reader);
     if (status != STATUS_OK) {
-        service_fail(service, status == STATUS_UNSUPPORTED
-                                  ? "the log was written by a newer version of leased"
-                                  : "an entry of the log does not match its checksum");
-        return RAFT_CORRUPT;
+        service_fail(service, status,
+                     status == STATUS_UNSUPPORTED
+                         ? "the log was written by a newer version of leased"
+                         : "an entry of the log does not match its checksum");
+        return;
     }
-    if (header.index != raft_last_applied(&service->raft) + 1) {
-        service_fail(service,
-                     "the log has a hole: an entry does not stand where it was written, so "
-                     "a segment is missing. Restore the data directory from a backup");
-        return RAFT_CORRUPT;
+    if (header.index != item->index) {
+        service_fail(service, STATUS_CORRUPT,
+                     "the log has a hole: an entry is not where it was written. Restore the data "
+                     "directory from a backup");
+        return;
     }
-    struct proposal *proposal = header.incarnation == service->incarnation
-                                    ? proposals_match(service, header.sequence)
-                                    : NULL;
-    if (header.incarnation == service->incarnation) {
-        service->sequence_applied = header.sequence;
+    bool is_ours = header.incarnation == service->proposals.incarnation;
+    struct proposal *proposal = is_ours ? proposals_match(service, header.sequence) : NULL;
+    if (is_ours) {
+        service->proposals.sequence_applied = header.sequence;
     }
     apply_commands(service, &header, &reader, proposal);
-    if (proposal != NULL && proposal->forwarded_to != 0) {
-        proposal_finish_forwarded(service, proposal);
+    if (proposal != NULL && !service->failed) {
+        proposals_finish(service, proposal);
     }
     watch_hub_publish(state_machine_watches(service->machine));
-    log_size_added(service, entry->len);
-    return service->failed ? RAFT_CORRUPT : 0;
-}
-
-/* --- Snapshots. --- */
-
-/* On the loop: only takes a view. raft_guard calls apply_serialise() in a worker afterwards. */
-static int apply_snapshot(struct raft_fsm *fsm, struct raft_buffer **out_buffers,
-                          unsigned *out_n_buffers) {
-    struct service *service = fsm->data;
-    assert(service->view == NULL);
-    struct raft_buffer *buffers = raft_calloc(1, sizeof *buffers);
-    if (buffers == NULL) {
-        return RAFT_NOMEM;
-    }
-    service->view = snapshot_view_open(service->machine);
-    log_size_view_opened(service);
-    *out_buffers = buffers;
-    *out_n_buffers = 1;
-    return 0;
-}
-
-/* Room for a snapshot that is a half larger than the last one. Large pages where there are any: a
- * snapshot is written once from one end to the other, and most of its cost would be page faults. */
-static void reserve_snapshot(struct buffer *bytes, size_t last_size) {
-    (void)buffer_reserve(bytes, SNAPSHOT_CAPACITY_MIN + last_size + last_size / 2);
-    uintptr_t start = ((uintptr_t)bytes->data + LARGE_PAGE_SIZE - 1) & ~(LARGE_PAGE_SIZE - 1);
-    uintptr_t end = ((uintptr_t)bytes->data + bytes->capacity) & ~(LARGE_PAGE_SIZE - 1);
-    if (end > start) {
-        (void)madvise((void *)start, end - start, MADV_HUGEPAGE);
-    }
-}
-
-static int apply_serialise(void *data, struct raft_buffer *out_buffer) {
-    struct service *service = data;
-    struct buffer bytes;
-    buffer_init(&bytes);
-    reserve_snapshot(&bytes, service->snapshot_bytes);
-    /* raft_uv wants whole words; the checksum of the snapshot does not mind zeros behind it as the
-     * size is kept in front. */
-    buffer_put_u64(&bytes, 0);
-    snapshot_view_write(service->view, &bytes);
-    uint64_t size = bytes.size - sizeof size;
-    while (bytes.size % sizeof size != 0) {
-        buffer_put_u8(&bytes, 0);
-    }
-    for (unsigned i = 0; i < sizeof size; i++) {
-        bytes.data[i] = (uint8_t)(size >> (8 * i));
-    }
-    /* raft's memory is the C library's, as ours is: what we have filled becomes raft's. */
-    *out_buffer = (struct raft_buffer){.base = bytes.data, .len = bytes.size};
-    return 0;
-}
-
-static void apply_serialised(void *data, size_t size) {
-    struct service *service = data;
-    snapshot_view_close(service->view);
-    service->view = NULL;
-    service->snapshot_bytes = size;
-    disk_watch_expect(service, size);
-    /* What compaction could not free while the view was open. */
-    service->reclaiming = true;
-}
-
-/* A close that waited for the worker goes on. */
-static void apply_handed_over(void *data) {
-    struct service *service = data;
-    if (service->closing) {
-        service_close_raft(service);
-    }
-}
-
-static void apply_stored(void *data) {
-    struct service *service = data;
-    service->snapshot_begun_ms = 0;
-    service->counters.snapshots++;
-    log_size_stored(service);
-}
-
-static void apply_disk_failed(void *data, const char *what, int status) {
-    struct service *service = data;
-    char reason[RAFT_ERRMSG_BUF_SIZE + 128];
-    snprintf(reason, sizeof reason, "%s failed: %s%s%s", what, raft_strerror(status),
-             service->guard.io.errmsg[0] != '\0' ? ": " : "", service->guard.io.errmsg);
-    service_fail(service, reason);
-}
-
-const struct raft_guard_callbacks service_guard_callbacks = {.serialise = apply_serialise,
-                                                             .serialised = apply_serialised,
-                                                             .handed_over = apply_handed_over,
-                                                             .may_vote = cluster_may_vote,
-                                                             .is_leaderless = cluster_is_leaderless,
-                                                             .stored = apply_stored,
-                                                             .failed = apply_disk_failed};
-
-static int apply_restore(struct raft_fsm *fsm, struct raft_buffer *snapshot) {
-    struct service *service = fsm->data;
-    struct reader reader;
-    reader_init(&reader, bytes_of(snapshot->base, snapshot->len));
-    uint64_t size = reader_get_u64(&reader);
-    enum status status = STATUS_CORRUPT;
-    if (!reader.failed && size <= reader_left(&reader)) {
-        status = state_machine_restore(service->machine,
-                                       bytes_of(reader.data + reader.position, (size_t)size));
-    }
-    if (status != STATUS_OK) {
-        /* raft_start() passes our code on but not a word of ours. */
-        snprintf(service->raft.errmsg, sizeof service->raft.errmsg, "the newest snapshot: %s",
-                 status_text(status));
-        return RAFT_CORRUPT;
-    }
-    service->snapshot_bytes = snapshot->len;
-    raft_free(snapshot->base);
-    return 0;
+    snapshots_added(service, item->size);
 }
 
 /* --- Work that can wait. --- */
 
-/* Nothing can be reclaimed while somebody reads a view. */
 static bool can_reclaim(const struct service *service) {
-    return service->reclaiming && service->view == NULL && service->n_snapshot_jobs == 0;
+    return service->background.is_reclaiming && !snapshots_are_read(service);
 }
 
 static void background_work(uv_idle_t *idle) {
     struct service *service = idle->data;
     bool more = watch_hub_work(state_machine_watches(service->machine), BACKGROUND_BUDGET);
     if (can_reclaim(service)) {
-        service->reclaiming =
+        service->background.is_reclaiming =
             key_store_reclaim(state_machine_keys(service->machine), BACKGROUND_BUDGET);
-        more |= service->reclaiming;
+        more |= service->background.is_reclaiming;
     }
     if (!more) {
-        uv_idle_stop(&service->idle);
-        service->idle_runs = false;
+        uv_idle_stop(&service->background.handle);
+        service->background.is_running = false;
     }
 }
 
 void apply_background(struct service *service) {
     bool has_work =
         watch_hub_has_work(state_machine_watches(service->machine)) || can_reclaim(service);
-    if (has_work && !service->idle_runs && !service->closing) {
-        uv_idle_start(&service->idle, background_work);
-        service->idle_runs = true;
+    if (has_work && !service->background.is_running && !service->closing) {
+        uv_idle_start(&service->background.handle, background_work);
+        service->background.is_running = true;
     }
 }
 
 void apply_init(struct service *service) {
     arena_init(&service->arena);
-    service->fsm = (struct raft_fsm){.version = 1,
-                                     .data = service,
-                                     .apply = apply_entry,
-                                     .snapshot = apply_snapshot,
-                                     .restore = apply_restore};
-    uv_idle_init(service->loop, &service->idle);
-    service->idle.data = service;
+    uv_idle_init(service->loop, &service->background.handle);
+    service->background.handle.data = service;
 }

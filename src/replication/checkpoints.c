@@ -27,7 +27,7 @@ static struct checkpoint_batch *batch_create(struct service *service) {
 
 static void batch_submit(struct checkpoint_batch *batch) {
     struct command command = {.type = COMMAND_LEASE_CHECKPOINT};
-    command.checkpoint.term = raft_current_term(&batch->service->raft);
+    command.checkpoint.term = raft_engine_term(batch->service->engine);
     command.checkpoint.n = batch->n;
     command.checkpoint.ids = batch->ids;
     command.checkpoint.epochs = batch->epochs;
@@ -44,7 +44,7 @@ static void batch_noted(struct service_request *request, const struct outcome *o
     for (size_t i = 0; i < batch->n; i++) {
         lease_table_noted(state_machine_leases(service->machine), batch->ids[i], batch->epochs[i]);
     }
-    service->n_noting--;
+    service->checkpoints.n_noting--;
     free(batch);
 }
 
@@ -60,7 +60,7 @@ static void submit_overdue(struct service *service, const struct lease_overdue *
     }
     batch->n = n;
     batch->request.done = batch_noted;
-    service->n_noting++;
+    service->checkpoints.n_noting++;
     service->counters.checkpoints += n;
     batch_submit(batch);
 }
@@ -71,8 +71,8 @@ static void submit_overdue(struct service *service, const struct lease_overdue *
 static void note(struct service *service) {
     struct lease_table *leases = state_machine_leases(service->machine);
     /* What ends now goes first. */
-    bool has_to_wait = service->n_noting > 0 || expiry_is_under_way(service);
-    if (!service->serving || has_to_wait || !lease_table_has_overdue(leases)) {
+    bool has_to_wait = service->checkpoints.n_noting > 0 || expiry_is_under_way(service);
+    if (!service->leadership.serving || has_to_wait || !lease_table_has_overdue(leases)) {
         return;
     }
     struct lease_overdue *overdue = calloc(EXPIRY_BATCH_MAX, sizeof *overdue);
@@ -104,10 +104,10 @@ static void batch_cleared(struct service_request *request, const struct outcome 
 }
 
 void checkpoints_clear(struct service *service, struct service_renewal *renewal, uint32_t epoch) {
-    if (service->clearing == NULL) {
-        service->clearing = batch_create(service);
+    if (service->checkpoints.clearing == NULL) {
+        service->checkpoints.clearing = batch_create(service);
     }
-    struct checkpoint_batch *batch = service->clearing;
+    struct checkpoint_batch *batch = service->checkpoints.clearing;
     batch->ids[batch->n] = renewal->id;
     batch->epochs[batch->n] = epoch;
     batch->n++;
@@ -118,16 +118,16 @@ void checkpoints_clear(struct service *service, struct service_renewal *renewal,
 }
 
 void checkpoints_flush(struct service *service) {
-    struct checkpoint_batch *batch = service->clearing;
+    struct checkpoint_batch *batch = service->checkpoints.clearing;
     if (batch == NULL) {
         return;
     }
-    service->clearing = NULL;
+    service->checkpoints.clearing = NULL;
     batch->request.done = batch_cleared;
     batch_submit(batch);
 }
 
-void checkpoints_turn(struct service *service) {
+void checkpoints_poll(struct service *service) {
     if (service->closing || service->failed) {
         return;
     }

@@ -27,7 +27,7 @@ const uint32_t service_lateness_bounds_ms[11] = {1, 2, 5, 10, 20, 50, 100, 200, 
 static void expiry_timer_fired(uv_timer_t *timer) {
     struct service *service = timer->data;
     /* The work is done after polling, when the sockets have been read. */
-    service->expiry_timer_ms = UINT64_MAX;
+    service->expiry.timer_ms = UINT64_MAX;
 }
 
 static uint64_t patience_ms(const struct service *service) {
@@ -36,52 +36,52 @@ static uint64_t patience_ms(const struct service *service) {
 }
 
 void expiry_init_clock(struct service *service) {
-    lease_clock_init(&service->lease_clock, patience_ms(service), clock_boottime_ms());
+    lease_clock_init(&service->expiry.clock, patience_ms(service), clock_boottime_ms());
 }
 
 void expiry_has_company(struct service *service) {
-    lease_clock_set_patience(&service->lease_clock, patience_ms(service), clock_boottime_ms());
+    lease_clock_set_patience(&service->expiry.clock, patience_ms(service), clock_boottime_ms());
 }
 
 void expiry_init(struct service *service) {
-    list_init(&service->waiting_renewals);
-    service->loaded_index = raft_last_index(&service->raft);
-    service->loaded_ms = expiry_now_ms(service);
-    service->turn_ms = clock_boottime_ms();
-    service->turn_work_ms = clock_thread_ms();
-    service->polled_ms = expiry_now_ms(service);
-    service->expiry_timer_ms = UINT64_MAX;
-    uv_timer_init(service->loop, &service->expiry_timer);
-    service->expiry_timer.data = service;
+    list_init(&service->expiry.waiting_renewals);
+    service->expiry.loaded_index = raft_engine_last_index(service->engine);
+    service->expiry.loaded_ms = expiry_now_ms(service);
+    service->expiry.iteration_ms = clock_boottime_ms();
+    service->expiry.iteration_work_ms = clock_thread_ms();
+    service->expiry.polled_ms = expiry_now_ms(service);
+    service->expiry.timer_ms = UINT64_MAX;
+    uv_timer_init(service->loop, &service->expiry.timer);
+    service->expiry.timer.data = service;
     for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
-        service->expiry[i] = calloc(1, sizeof *service->expiry[i]);
-        if (service->expiry[i] == NULL) {
+        service->expiry.batches[i] = calloc(1, sizeof *service->expiry.batches[i]);
+        if (service->expiry.batches[i] == NULL) {
             abort();
         }
-        service->expiry[i]->service = service;
+        service->expiry.batches[i]->service = service;
     }
 }
 
 void expiry_clear(struct service *service) {
     for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
-        free(service->expiry[i]);
+        free(service->expiry.batches[i]);
     }
 }
 
 uint64_t expiry_now_ms(const struct service *service) {
-    return lease_clock_read(&service->lease_clock, clock_boottime_ms());
+    return lease_clock_read(&service->expiry.clock, clock_boottime_ms());
 }
 
 static void hold(struct service *service, uint64_t now_ms, uint64_t away_ms) {
     uint64_t until_ms = now_ms + (away_ms < HOLD_MS_MAX ? away_ms : HOLD_MS_MAX);
-    if (!service->is_held || until_ms > service->hold_until_ms) {
-        service->hold_until_ms = until_ms;
+    if (!service->expiry.is_held || until_ms > service->expiry.hold_until_ms) {
+        service->expiry.hold_until_ms = until_ms;
     }
-    service->is_held = true;
+    service->expiry.is_held = true;
 }
 
 void expiry_leader_seen(struct service *service, uint64_t now_ms) {
-    uint64_t unseen_ms = lease_clock_leader_seen(&service->lease_clock, now_ms);
+    uint64_t unseen_ms = lease_clock_leader_seen(&service->expiry.clock, now_ms);
     /* Nobody could renew meanwhile. */
     if (unseen_ms >= service->options.election_ms) {
         hold(service, now_ms, unseen_ms);
@@ -113,7 +113,7 @@ enum status expiry_answer(struct service *service, struct service_renewal *renew
     if (status == STATUS_OK) {
         service->counters.renewals++;
     } else if (status == STATUS_PENDING) {
-        list_append(&service->waiting_renewals, &renewal->link);
+        list_append(&service->expiry.waiting_renewals, &renewal->link);
     }
     return status;
 }
@@ -126,7 +126,7 @@ enum status service_ask(struct service *service, struct service_renewal *renewal
     if (cluster_is_authority(service, clock_boottime_ms())) {
         return expiry_answer(service, renewal, out_ttl_ms);
     }
-    questions_hold_renewal(service, renewal);
+    forwarding_hold_renewal(service, renewal);
     return STATUS_PENDING;
 }
 
@@ -148,7 +148,7 @@ uint64_t service_now_ms(struct service *service) {
 }
 
 void expiry_fail_renewals(struct service *service, enum status status) {
-    for (struct list *node; (node = list_pop_first(&service->waiting_renewals)) != NULL;) {
+    for (struct list *node; (node = list_pop_first(&service->expiry.waiting_renewals)) != NULL;) {
         struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
         renewal->done(renewal, status, 0);
     }
@@ -158,7 +158,7 @@ void expiry_fail_renewals(struct service *service, enum status status) {
 static void answer_waiting_renewals(struct service *service) {
     struct list waiting;
     list_init(&waiting);
-    list_append_all(&waiting, &service->waiting_renewals);
+    list_append_all(&waiting, &service->expiry.waiting_renewals);
     for (struct list *node; (node = list_pop_first(&waiting)) != NULL;) {
         struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
         int64_t ttl_ms = 0;
@@ -205,7 +205,7 @@ static void expiry_done(struct service_request *request, const struct outcome *o
 
 bool expiry_is_under_way(const struct service *service) {
     for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
-        if (service->expiry[i]->in_flight) {
+        if (service->expiry.batches[i]->in_flight) {
             return true;
         }
     }
@@ -214,8 +214,8 @@ bool expiry_is_under_way(const struct service *service) {
 
 static struct expiry_batch *expiry_free_batch(struct service *service) {
     for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
-        if (!service->expiry[i]->in_flight) {
-            return service->expiry[i];
+        if (!service->expiry.batches[i]->in_flight) {
+            return service->expiry.batches[i];
         }
     }
     return NULL;
@@ -239,7 +239,7 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
         batch->in_flight = true;
         batch->request.done = expiry_done;
         struct command command = {.type = COMMAND_LEASE_EXPIRE};
-        command.expire.term = raft_current_term(&service->raft);
+        command.expire.term = raft_engine_term(service->engine);
         command.expire.n = batch->n;
         command.expire.ids = batch->ids;
         command.expire.epochs = batch->epochs;
@@ -250,17 +250,17 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
 /* True while expiry must wait because the process was away: what clients sent meanwhile has to be
  * read first, and those that lost their connection need a moment. */
 static bool expiry_is_held(struct service *service, uint64_t now_ms) {
-    uint64_t away_ms = now_ms - service->turn_ms;
+    uint64_t away_ms = now_ms - service->expiry.iteration_ms;
     /* A long turn of our own work is no absence. Were it one, whoever keeps us busy would keep dead
      * holders' leases alive. */
     uint64_t work_ms = clock_thread_ms();
-    uint64_t worked_ms = work_ms - service->turn_work_ms;
-    service->turn_work_ms = work_ms;
+    uint64_t worked_ms = work_ms - service->expiry.iteration_work_ms;
+    service->expiry.iteration_work_ms = work_ms;
     away_ms -= worked_ms < away_ms ? worked_ms : away_ms;
     /* Raft's tick and the watch over the disk wake the loop. */
     uint64_t sleep_ms_max =
         service->options.heartbeat_ms < SLEEP_MS_MAX ? service->options.heartbeat_ms : SLEEP_MS_MAX;
-    service->turn_ms = now_ms;
+    service->expiry.iteration_ms = now_ms;
     if (away_ms > sleep_ms_max + STALL_MS) {
         log_warning("stalled", LOG_NUMBER("ms", away_ms));
         hold(service, now_ms, away_ms);
@@ -268,15 +268,15 @@ static bool expiry_is_held(struct service *service, uint64_t now_ms) {
             service->options.begin_catch_up(service->options.data);
         }
     }
-    if (!service->is_held) {
+    if (!service->expiry.is_held) {
         return false;
     }
     bool caught_up = service->options.is_caught_up == NULL ||
                      service->options.is_caught_up(service->options.data);
-    if (!caught_up || now_ms < service->hold_until_ms) {
+    if (!caught_up || now_ms < service->expiry.hold_until_ms) {
         return true;
     }
-    service->is_held = false;
+    service->expiry.is_held = false;
     return false;
 }
 
@@ -284,39 +284,39 @@ void expiry_run(struct service *service) {
     uint64_t now_ms = clock_boottime_ms();
     bool is_held = expiry_is_held(service, now_ms);
     /* Who gets its authority back finds deadlines that passed while nobody could renew: not before
-     * cluster_turn() has given every lease its time again (safety rule 9). */
-    bool has_begun = cluster_is_alone(service) || service->was_authority;
+     * cluster_poll() has given every lease its time again (safety rule 9). */
+    bool has_begun = cluster_is_alone(service) || service->cluster.was_authority;
     if (!is_held && !service->closing && !service->failed && has_begun &&
         cluster_is_authority(service, now_ms)) {
         /* The process may have been stopped since the sockets were read, for too short a time to be
          * noticed: only what was due before they were read is over for certain. */
         uint64_t lease_now_ms = expiry_now_ms(service);
         expiry_propose(service,
-                       lease_now_ms < service->polled_ms ? lease_now_ms : service->polled_ms);
+                       lease_now_ms < service->expiry.polled_ms ? lease_now_ms : service->expiry.polled_ms);
     }
 }
 
 void expiry_arm(struct service *service) {
-    service->polled_ms = expiry_now_ms(service);
-    if (!service->serving || service->closing || service->failed) {
+    service->expiry.polled_ms = expiry_now_ms(service);
+    if (!service->leadership.serving || service->closing || service->failed) {
         return;
     }
-    uint64_t now_ms = service->polled_ms;
+    uint64_t now_ms = service->expiry.polled_ms;
     uint64_t next_ms = lease_table_next_ms(state_machine_leases(service->machine));
     if (next_ms == UINT64_MAX || expiry_free_batch(service) == NULL) {
         /* Nothing to wait for, or the end of a batch will bring us back. */
         return;
     }
-    if (service->is_held && next_ms < now_ms + STALL_POLL_MS) {
+    if (service->expiry.is_held && next_ms < now_ms + STALL_POLL_MS) {
         next_ms = now_ms + STALL_POLL_MS;
     }
     uint64_t sleep_ms = next_ms > now_ms ? next_ms - now_ms : 0;
     if (sleep_ms > SLEEP_MS_MAX) {
         sleep_ms = SLEEP_MS_MAX;
     }
-    if (now_ms + sleep_ms < service->expiry_timer_ms) {
-        service->expiry_timer_ms = now_ms + sleep_ms;
+    if (now_ms + sleep_ms < service->expiry.timer_ms) {
+        service->expiry.timer_ms = now_ms + sleep_ms;
         uv_update_time(service->loop);
-        uv_timer_start(&service->expiry_timer, expiry_timer_fired, sleep_ms, 0);
+        uv_timer_start(&service->expiry.timer, expiry_timer_fired, sleep_ms, 0);
     }
 }

@@ -6,14 +6,22 @@
 #define LEASED_REPLICATION_JOIN_H
 
 #include "base/arena.h"
+#include "base/bytes.h"
 #include "core/member.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
+/* How members prove themselves to each other. */
+struct join_options {
+    struct tls_context *tls; /* NULL: plain text */
+    struct bytes secret;     /* empty: none */
+};
+
 struct join_answer {
-    bool is_there; /* somebody answered at this address */
+    bool is_there;      /* somebody answered at this address */
+    const char *reason; /* why not; a constant text */
     uint64_t cluster_id;
     uint64_t token_hash;
     bool is_removed; /* the id that was asked for */
@@ -21,12 +29,11 @@ struct join_answer {
     const struct member_facts *members;
 };
 
-/* Asks all of the addresses (host:port) at once and turns the loop until each has answered or was
+/* Asks all of the addresses (host:port) at once and runs the loop until each has answered or was
  * not reached within a few seconds; nothing else may be on the loop. What the answers refer to lies
  * in the arena. */
-struct peer_tls_context;
-void join_ask(uv_loop_t *loop, struct peer_tls_context *tls, const char *const *addresses, size_t n,
-              uint64_t id, struct arena *arena, struct join_answer *out_answers);
+void join_ask(uv_loop_t *loop, const struct join_options *options, const char *const *addresses,
+              size_t n, uint64_t id, struct arena *arena, struct join_answer *out_answers);
 
 /* Never 0. */
 uint64_t join_token_hash(const char *token);

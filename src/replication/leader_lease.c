@@ -82,15 +82,17 @@ bool leader_lease_is_valid(const struct leader_lease *lease, uint64_t now_ms) {
     return confirmed_ms != 0 && now_ms + 1 < confirmed_ms + trusted_ms;
 }
 
-void voter_promise_init(struct voter_promise *promise, uint32_t election_ms, uint64_t now_ms) {
-    *promise =
-        (struct voter_promise){.election_ms = election_ms, .until_ms = now_ms + election_ms + 1};
+void voter_promise_init(struct voter_promise *promise, uint32_t longest_ms, uint64_t now_ms) {
+    *promise = (struct voter_promise){.until_ms = now_ms + longest_ms + 1};
 }
 
 void voter_promise_make(struct voter_promise *promise, const struct leader_word *ping,
-                        uint64_t now_ms) {
+                        uint32_t lease_ms, uint64_t now_ms) {
+    uint64_t until_ms = now_ms + lease_ms + 1;
     promise->ping = *ping;
-    promise->until_ms = now_ms + promise->election_ms + 1;
+    if (until_ms > promise->until_ms) {
+        promise->until_ms = until_ms;
+    }
 }
 
 void voter_promise_release(struct voter_promise *promise, const struct leader_word *release) {

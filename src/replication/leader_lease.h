@@ -1,9 +1,10 @@
 /*
  * Who may speak for the cluster, and until when: the leader's lease and the voters' promise. The
- * leader sends pings that carry their send time; a voter that answers promises neither to vote nor
- * to stand for election for one election timeout, counted on its own clock from the moment it got
- * the ping. The leader counts from the moment it sent it, and less a margin for clocks that drift,
- * so its lease ends before any promise does (safety rules 3 and 4).
+ * leader sends pings that carry their send time and the length of its lease; a voter that answers
+ * promises neither to vote nor to stand for election for that long, counted on its own clock from
+ * the moment it got the ping. The leader counts from the moment it sent it, and less a margin for
+ * clocks that drift, so its lease ends before any promise does (safety rules 3 and 4). The length is
+ * the leader's, so members whose election timeouts differ are safe.
  *
  * Pure: time is an argument, nothing is sent from here.
  */
@@ -62,16 +63,16 @@ struct leader_word {
 
 /* The voter's side: until when it has promised. */
 struct voter_promise {
-    uint32_t election_ms;
     uint64_t until_ms;
     struct leader_word ping; /* for which; leader_id 0: to somebody before this process started */
 };
 
-/* A voter that starts may have promised just before it went down. */
-void voter_promise_init(struct voter_promise *promise, uint32_t election_ms, uint64_t now_ms);
-/* A ping came from the leader of the voter's own term: it is answered and binds. */
+/* A voter that starts may have promised just before it went down, for so long. */
+void voter_promise_init(struct voter_promise *promise, uint32_t longest_ms, uint64_t now_ms);
+/* A ping came from the leader of the voter's own term: it is answered and binds for as long as it
+ * says. A longer promise to the same leader, or to an earlier one, is not cut short. */
 void voter_promise_make(struct voter_promise *promise, const struct leader_word *ping,
-                        uint64_t now_ms);
+                        uint32_t lease_ms, uint64_t now_ms);
 /* The leader has given up its lease and says so. Its word counts if it is not older than the ping
  * that the promise was given for; a message of somebody else's, or a late one, frees nobody. */
 void voter_promise_release(struct voter_promise *promise, const struct leader_word *release);

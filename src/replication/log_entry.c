@@ -2,7 +2,7 @@
 
 #include "base/crc32.h"
 
-#include <raft.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LOG_ENTRY_PREFIX_SIZE = 8 };
@@ -10,7 +10,7 @@ enum { LOG_ENTRY_PREFIX_SIZE = 8 };
 #define LOG_ENTRY_MAGIC_MASK UINT32_C(0x00ffffff)
 
 /* magic u32 · size of what follows u32 · header and commands · crc32c u32 of all before · zeros */
-void *log_entry_encode(const struct log_entry_header *header, struct bytes commands,
+uint8_t *log_entry_encode(const struct log_entry_header *header, struct bytes commands,
                        size_t *out_size) {
     struct buffer buffer;
     buffer_init(&buffer);
@@ -27,9 +27,9 @@ void *log_entry_encode(const struct log_entry_header *header, struct bytes comma
     size_t size = LOG_ENTRY_PREFIX_SIZE + body_size + sizeof(uint32_t);
     size = (size + LOG_ENTRY_ALIGNMENT - 1) & ~(size_t)(LOG_ENTRY_ALIGNMENT - 1);
 
-    uint8_t *entry = raft_malloc(size);
+    uint8_t *entry = malloc(size);
     if (entry == NULL) {
-        goto clear_buffer;
+        abort();
     }
     memset(entry + size - LOG_ENTRY_ALIGNMENT - sizeof(uint32_t), 0,
            LOG_ENTRY_ALIGNMENT + sizeof(uint32_t));
@@ -45,7 +45,6 @@ void *log_entry_encode(const struct log_entry_header *header, struct bytes comma
         entry[LOG_ENTRY_PREFIX_SIZE + body_size + i] = (uint8_t)(crc >> (8 * i));
     }
     *out_size = size;
-clear_buffer:
     buffer_clear(&buffer);
     return entry;
 }

@@ -1,6 +1,6 @@
 /*
- * One raft entry: a header, the commands of one turn of the loop, a checksum, and zeros up to a
- * multiple of eight bytes (raft_uv asks for that). The header tells whose proposal it is, so that
+ * One raft entry: a header, the commands of one iteration of the loop, a checksum, and zeros up to a
+ * multiple of eight bytes. The header tells whose proposal it is, so that
  * the node that proposed it finds the requests that wait for it.
  */
 #ifndef LEASED_REPLICATION_LOG_ENTRY_H
@@ -30,8 +30,8 @@ struct log_entry_header {
     uint64_t n_commands;
 };
 
-/* The whole entry in memory from raft_malloc(), which the caller owns; NULL when out of memory. */
-void *log_entry_encode(const struct log_entry_header *header, struct bytes commands,
+/* The whole entry in memory from malloc(), which the caller owns. */
+uint8_t *log_entry_encode(const struct log_entry_header *header, struct bytes commands,
                        size_t *out_size);
 
 /* Checks the checksum; the reader then stands at the first command. Bytes behind the entry do not

@@ -28,7 +28,7 @@ struct peer_change {
     struct service_request request;
     struct service *service;
     uint64_t from_id;
-    uint64_t token;
+    uint64_t request_id;
     uint64_t id;
 };
 
@@ -71,8 +71,8 @@ static enum status check_remove(const struct service *service, const struct memb
     if (member->facts.role == MEMBER_VOTER && member_table_voters(table_of(service)) == 1) {
         return STATUS_MEMBERS_NOT_ENOUGH;
     }
-    const struct raft_server *server = members_server(service, member->facts.id);
-    bool votes = server != NULL && server->role == RAFT_VOTER;
+    const struct raft_config_server *server = members_server(service, member->facts.id);
+    bool votes = server != NULL && server->role == CONFIG_VOTER;
     if (votes && !reconfigure_can_lose(service, member->facts.id, now_ms)) {
         return STATUS_UNHEALTHY;
     }
@@ -84,8 +84,8 @@ static enum status check_promote(const struct service *service, const struct mem
     if (member->facts.role != MEMBER_LEARNER) {
         return STATUS_MEMBER_NOT_LEARNER;
     }
-    const struct raft_server *server = members_server(service, member->facts.id);
-    bool is_ready = server != NULL && server->role == RAFT_STANDBY && !cluster_is_alone(service) &&
+    const struct raft_config_server *server = members_server(service, member->facts.id);
+    bool is_ready = server != NULL && server->role == CONFIG_STANDBY && !cluster_is_alone(service) &&
                     reconfigure_can_promote(service, member->facts.id, now_ms);
     return is_ready ? STATUS_OK : STATUS_MEMBER_NOT_READY;
 }
@@ -140,12 +140,12 @@ static enum status propose(struct service *service, struct service_request *requ
 static void send_result(struct service *service, const struct peer_change *change,
                         enum status status) {
     struct peer_frame frame = {.type = PEER_CHANGE_RESULT};
-    frame.change_result.token = change->token;
+    frame.change_result.request_id = change->request_id;
     frame.change_result.status = status;
     frame.change_result.id = change->id;
     /* The entry that is being applied is not counted as applied yet. */
-    frame.change_result.index = raft_last_applied(&service->raft) + 1;
-    (void)peers_send(service->peers, change->from_id, &frame);
+    frame.change_result.index = raft_engine_applied_index(service->engine) + 1;
+    (void)cluster_send(service, change->from_id, &frame);
 }
 
 static void peer_change_done(struct service_request *request, const struct outcome *outcome) {
@@ -167,10 +167,10 @@ void member_changes_of_peer(struct service *service, uint64_t from_id,
     *change = (struct peer_change){.request.done = peer_change_done,
                                    .service = service,
                                    .from_id = from_id,
-                                   .token = frame->change.token};
+                                   .request_id = frame->change.request_id};
     uint64_t now_ms = clock_boottime_ms();
     enum status status = STATUS_NO_LEADER;
-    if (cluster_is_authority(service, now_ms) && !service->is_transferring) {
+    if (cluster_is_authority(service, now_ms) && !service->transfer.is_under_way) {
         status = propose(service, &change->request, frame->change.action, frame->change.facts,
                          now_ms, &change->id);
     }
@@ -191,7 +191,7 @@ static void finish(struct service_change *change, enum status status) {
 static void settle(struct service_change *change, uint64_t index) {
     change->stage = CHANGE_SETTLING;
     change->index = index;
-    change->service->members_ms = 0; /* look at once */
+    change->service->members.checked_ms = 0; /* look at once */
 }
 
 static void proposed_done(struct service_request *request, const struct outcome *outcome) {
@@ -207,7 +207,7 @@ void member_changes_result(struct service *service, const struct peer_frame *fra
     for (struct list *node = service->changes.next; node != &service->changes; node = node->next) {
         struct service_change *change = list_entry(node, struct service_change, link);
         bool is_open = change->stage == CHANGE_ASKED || change->stage == CHANGE_TAKEN;
-        if (!is_open || change->token != frame->change_result.token) {
+        if (!is_open || change->request_id != frame->change_result.request_id) {
             continue;
         }
         if (frame->change_result.id != 0) {
@@ -228,20 +228,20 @@ void member_changes_result(struct service *service, const struct peer_frame *fra
 
 /* Raft's configuration is what the change asked for. */
 static bool is_settled(const struct service *service, const struct service_change *change) {
-    if (raft_last_applied((struct raft *)&service->raft) < change->index) {
+    if (raft_engine_applied_index(service->engine) < change->index) {
         return false;
     }
-    const struct raft_server *server = members_server(service, change->id);
-    bool is_committed = service->raft.configuration_uncommitted_index == 0;
+    const struct raft_config_server *server = members_server(service, change->id);
+    bool is_committed = !raft_engine_has_uncommitted_change(service->engine);
     switch (change->action) {
     case MEMBER_ADD:
-        return is_committed && server != NULL && server->role != RAFT_SPARE;
+        return is_committed && server != NULL && server->role != CONFIG_SPARE;
     case MEMBER_PROMOTE:
-        return is_committed && server != NULL && server->role == RAFT_VOTER;
+        return is_committed && server != NULL && server->role == CONFIG_VOTER;
     case MEMBER_REMOVE:
         /* Who is removed itself is not told of it by raft. */
         if (change->id == service->options.member_id) {
-            return raft_state((struct raft *)&service->raft) != RAFT_LEADER;
+            return raft_engine_role(service->engine) != ENGINE_LEADER;
         }
         return is_committed && server == NULL;
     case MEMBER_UPDATE:
@@ -258,7 +258,7 @@ static void ask(struct service *service, struct service_change *change, uint64_t
     reader_init(&reader, bytes_of(change->facts.data, change->facts.size));
     member_facts_decode(&reader, &facts);
     assert(!reader.failed);
-    if (cluster_is_authority(service, now_ms) && !service->is_transferring) {
+    if (cluster_is_authority(service, now_ms) && !service->transfer.is_under_way) {
         change->request.done = proposed_done;
         change->stage = CHANGE_IN_LOG;
         enum status status =
@@ -272,18 +272,18 @@ static void ask(struct service *service, struct service_change *change, uint64_t
         return;
     }
     struct peer_frame frame = {.type = PEER_CHANGE};
-    frame.change.token = ++service->token;
+    frame.change.request_id = ++service->forwarding.request_id;
     frame.change.action = change->action;
     frame.change.facts = &facts;
-    if (peers_send(service->peers, leader_id, &frame)) {
+    if (cluster_send(service, leader_id, &frame)) {
         change->stage = CHANGE_ASKED;
-        change->token = frame.change.token;
+        change->request_id = frame.change.request_id;
         change->sent_ms = now_ms;
         change->asked_id = leader_id;
     }
 }
 
-void member_changes_turn(struct service *service, uint64_t now_ms) {
+void member_changes_poll(struct service *service, uint64_t now_ms) {
     if (service->closing || service->failed) {
         return;
     }

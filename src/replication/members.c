@@ -6,36 +6,22 @@
 #include "replication/service_internal.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
     /* Between two attempts to tell the others who we are. */
-    PUBLISH_RETRY_MS = 1000
+    PUBLISH_RETRY_MS = 1000,
+    REPLACED_SIZE = 1024
 };
 
 static const struct member_table *table_of(const struct service *service) {
     return state_machine_members(service->machine);
 }
 
-const struct raft_server *members_server(const struct service *service, uint64_t id) {
-    const struct raft_configuration *configuration = &service->raft.configuration;
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (configuration->servers[i].id == id) {
-            return &configuration->servers[i];
-        }
-    }
-    return NULL;
-}
-
-static bool is_in_committed(const struct service *service, uint64_t id) {
-    const struct raft_configuration *committed = &service->raft.configuration_committed;
-    for (unsigned i = 0; i < committed->n; i++) {
-        if (committed->servers[i].id == id) {
-            return true;
-        }
-    }
-    return false;
+const struct raft_config_server *members_server(const struct service *service, uint64_t id) {
+    return raft_config_find(raft_engine_configuration(service->engine), id);
 }
 
 static const struct replication_member *first_member(const struct service *service, uint64_t id) {
@@ -69,13 +55,9 @@ bool members_address(const struct service *service, uint64_t id,
         return address_of_url(member->peer_urls[0], out_address);
     }
     const struct replication_member *first = first_member(service, id);
-    const struct raft_server *server = members_server(service, id);
+    const struct raft_config_server *server = members_server(service, id);
     const char *address = first != NULL ? first->address : server != NULL ? server->address : NULL;
-    if (address == NULL) {
-        return false;
-    }
-    snprintf(out_address, PEER_ADDRESS_SIZE_MAX + 1, "%s", address);
-    return true;
+    return address != NULL && address_of_url(address, out_address);
 }
 
 /* --- Links. --- */
@@ -95,30 +77,31 @@ static void link_to(struct service *service, uint64_t id) {
         return;
     }
     peers_set_member(service->peers, id, address);
-    for (size_t i = 0; i < service->n_linked; i++) {
-        if (service->linked[i] == id) {
+    for (size_t i = 0; i < service->members.n_linked; i++) {
+        if (service->members.linked[i] == id) {
             return;
         }
     }
-    assert(service->n_linked < LINKS_MAX);
-    service->linked[service->n_linked++] = id;
+    assert(service->members.n_linked < LINKS_MAX);
+    service->members.linked[service->members.n_linked++] = id;
 }
 
 static void keep_links(struct service *service) {
-    for (size_t i = 0; i < service->n_linked;) {
-        uint64_t id = service->linked[i];
+    for (size_t i = 0; i < service->members.n_linked;) {
+        uint64_t id = service->members.linked[i];
         if (is_wanted(service, id)) {
             i++;
             continue;
         }
-        service->linked[i] = service->linked[--service->n_linked];
+        service->members.linked[i] = service->members.linked[--service->members.n_linked];
         peers_remove_member(service->peers, id);
     }
     for (size_t i = 0; i < member_table_count(table_of(service)); i++) {
         link_to(service, member_table_at(table_of(service), i)->facts.id);
     }
-    for (unsigned i = 0; i < service->raft.configuration.n; i++) {
-        link_to(service, service->raft.configuration.servers[i].id);
+    const struct raft_config *configuration = raft_engine_configuration(service->engine);
+    for (size_t i = 0; i < configuration->n; i++) {
+        link_to(service, configuration->servers[i].id);
     }
     for (size_t i = 0; i < service->options.n_members; i++) {
         link_to(service, service->options.members[i].id);
@@ -128,23 +111,48 @@ static void keep_links(struct service *service) {
 /* --- Callers. --- */
 
 static void remember(struct service *service, uint64_t id) {
-    for (size_t i = 0; i < service->n_seen; i++) {
-        if (service->seen[i] == id) {
+    for (size_t i = 0; i < service->members.n_seen; i++) {
+        if (service->members.seen[i] == id) {
             return;
         }
     }
-    if (service->n_seen < LINKS_MAX) {
-        service->seen[service->n_seen++] = id;
+    if (service->members.n_seen < LINKS_MAX) {
+        service->members.seen[service->members.n_seen++] = id;
     }
 }
 
-static bool is_forgetful(const struct service *service, uint64_t id, uint64_t birth);
+static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_t data_dir_id);
 
-enum peer_answer members_admit(void *data, uint64_t id, uint64_t birth) {
+/* Members may run with different timers; that is safe (safety rule 4), and told. */
+static void note_timers(struct service *service, const struct peer_hello *hello) {
+    struct cluster *cluster = &service->cluster;
+    size_t i = 0;
+    while (i < cluster->n_timers && cluster->timers[i].id != hello->from_id) {
+        i++;
+    }
+    if (i == LINKS_MAX) {
+        return;
+    }
+    bool is_new = i == cluster->n_timers ||
+                  cluster->timers[i].heartbeat_ms != hello->heartbeat_ms ||
+                  cluster->timers[i].election_ms != hello->election_ms;
+    cluster->n_timers += i == cluster->n_timers;
+    cluster->timers[i] = (struct member_timers){
+        hello->from_id, hello->heartbeat_ms, hello->election_ms};
+    if (is_new && (hello->heartbeat_ms != service->options.heartbeat_ms ||
+                   hello->election_ms != service->options.election_ms)) {
+        log_warning("a member runs with other timers than this one",
+                    LOG_TEXT("address", hello->address),
+                    LOG_NUMBER("heartbeat_ms", hello->heartbeat_ms),
+                    LOG_NUMBER("election_ms", hello->election_ms));
+    }
+}
+
+enum peer_answer members_admit(void *data, const struct peer_hello *hello) {
     struct service *service = data;
     const struct member_table *table = table_of(service);
-    bool is_known = member_table_find(table, id) != NULL || members_server(service, id) != NULL ||
-                    is_in_committed(service, id);
+    uint64_t id = hello->from_id;
+    bool is_known = member_table_find(table, id) != NULL || members_server(service, id) != NULL;
     if (!is_known) {
         if (member_table_is_removed(table, id)) {
             return PEER_REMOVED;
@@ -152,43 +160,46 @@ enum peer_answer members_admit(void *data, uint64_t id, uint64_t birth) {
         /* A leader knows all members. Any other node may be behind, and must not keep out the one
          * who could tell it. */
         bool may_be_new =
-            !service->serving && (member_table_count(table) > 0 || service->options.is_joining ||
+            !service->leadership.serving && (member_table_count(table) > 0 || service->options.is_joining ||
                                   first_member(service, id) != NULL);
         if (!may_be_new) {
             return PEER_NOT_A_MEMBER;
         }
     }
-    if (is_forgetful(service, id, birth)) {
-        return PEER_FORGETFUL;
+    if (is_disk_replaced(service, id, hello->data_dir_id)) {
+        return PEER_DISK_REPLACED;
     }
     remember(service, id);
+    note_timers(service, hello);
     return PEER_WELCOME;
 }
 
 static bool has_been_here(const struct service *service, uint64_t id) {
-    for (size_t i = 0; i < service->n_seen; i++) {
-        if (service->seen[i] == id) {
+    for (size_t i = 0; i < service->members.n_seen; i++) {
+        if (service->members.seen[i] == id) {
             return true;
         }
     }
     return id == service->options.member_id;
 }
 
-void members_asked(void *data, uint64_t id, struct arena *arena, struct peer_frame *out_answer) {
+void members_asked(void *data, uint64_t id, struct buffer *out_body) {
     struct service *service = data;
     const struct member_table *table = table_of(service);
     size_t n = member_table_count(table);
-    struct member_facts *members = arena_calloc(arena, n, sizeof *members);
+    struct member_facts members[MEMBERS_MAX];
     for (size_t i = 0; i < n; i++) {
         members[i] = member_table_at(table, i)->facts;
         /* It may not have said so yet, in as many words. */
         members[i].is_started |= has_been_here(service, members[i].id);
     }
-    out_answer->members.cluster_id = service->options.cluster_id;
-    out_answer->members.token_hash = member_table_token_hash(table);
-    out_answer->members.is_removed = member_table_is_removed(table, id);
-    out_answer->members.n = n;
-    out_answer->members.members = members;
+    struct peer_frame answer = {.type = PEER_MEMBERS};
+    answer.members.cluster_id = service->options.cluster_id;
+    answer.members.token_hash = member_table_token_hash(table);
+    answer.members.is_removed = member_table_is_removed(table, id);
+    answer.members.n = n;
+    answer.members.members = members;
+    peer_frame_encode(out_body, &answer);
 }
 
 /* --- The voters. --- */
@@ -196,12 +207,12 @@ void members_asked(void *data, uint64_t id, struct arena *arena, struct peer_fra
 /* Those of raft's newest configuration, committed or not, as raft itself counts (docs/decisions,
  * 0014). */
 void members_count_voters(struct service *service) {
-    const struct raft_configuration *configuration = &service->raft.configuration;
+    const struct raft_config *configuration = raft_engine_configuration(service->engine);
     uint64_t others[LEADER_LEASE_VOTERS_MAX];
     size_t n = 0;
     bool self_votes = false;
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (configuration->servers[i].role != RAFT_VOTER) {
+    for (size_t i = 0; i < configuration->n; i++) {
+        if (configuration->servers[i].role != CONFIG_VOTER) {
             continue;
         }
         if (configuration->servers[i].id == service->options.member_id) {
@@ -211,7 +222,7 @@ void members_count_voters(struct service *service) {
         assert(n < LEADER_LEASE_VOTERS_MAX);
         others[n++] = configuration->servers[i].id;
     }
-    leader_lease_set_voters(&service->lease, self_votes, others, n);
+    leader_lease_set_voters(&service->leader_lease, self_votes, others, n);
 }
 
 /* --- The first members. --- */
@@ -226,14 +237,14 @@ static void add_client_urls(const struct service *service, struct member_facts *
 /* Written down by the first leader, from raft's own first configuration: no two nodes could differ
  * about it. */
 bool members_begin(struct service *service, struct arena *arena, struct command *out_command) {
-    const struct raft_configuration *configuration = &service->raft.configuration;
+    const struct raft_config *configuration = raft_engine_configuration(service->engine);
     if (member_table_count(table_of(service)) > 0) {
         return false;
     }
     struct member_facts *members = arena_calloc(arena, configuration->n, sizeof *members);
     size_t n = 0;
-    for (unsigned i = 0; i < configuration->n && n < MEMBERS_MAX; i++) {
-        const struct raft_server *server = &configuration->servers[i];
+    for (size_t i = 0; i < configuration->n && n < MEMBERS_MAX; i++) {
+        const struct raft_config_server *server = &configuration->servers[i];
         const struct replication_member *first = first_member(service, server->id);
         bool is_self = server->id == service->options.member_id;
         struct member_facts *facts = &members[n++];
@@ -278,9 +289,9 @@ static bool urls_equal(const char *const *mine, const struct member *member) {
 }
 
 static void published(struct service_request *request, const struct outcome *outcome) {
-    struct service *service = list_entry(request, struct service, publish);
+    struct service *service = list_entry(request, struct service, members.request);
     (void)outcome; /* looked at again, and said again if need be */
-    service->is_publishing = false;
+    service->members.is_publishing = false;
 }
 
 static void publish(struct service *service, uint64_t now_ms) {
@@ -289,9 +300,9 @@ static void publish(struct service *service, uint64_t now_ms) {
                    self->facts.birth == service->options.birth &&
                    strcmp(self->name, service->options.name) == 0 &&
                    urls_equal(service->options.client_urls, self);
-    if (self == NULL || is_told || service->is_publishing || cluster_leader(service) == 0 ||
-        (service->published_ms != 0 &&
-         clock_elapsed_ms(now_ms, service->published_ms) < PUBLISH_RETRY_MS)) {
+    if (self == NULL || is_told || service->members.is_publishing || cluster_leader(service) == 0 ||
+        (service->members.published_ms != 0 &&
+         clock_elapsed_ms(now_ms, service->members.published_ms) < PUBLISH_RETRY_MS)) {
         return;
     }
     struct member_facts facts = {.id = service->options.member_id,
@@ -300,27 +311,44 @@ static void publish(struct service *service, uint64_t now_ms) {
     add_client_urls(service, &facts);
     struct command command = {.type = COMMAND_MEMBER,
                               .member = {.action = MEMBER_PUBLISH, .facts = &facts}};
-    service->is_publishing = true;
-    service->published_ms = now_ms;
-    service->publish.done = published;
-    list_init(&service->publish.link);
-    service_submit(service, &service->publish, &command);
+    service->members.is_publishing = true;
+    service->members.published_ms = now_ms;
+    service->members.request.done = published;
+    list_init(&service->members.request.link);
+    service_submit(service, &service->members.request, &command);
 }
 
 /* --- Being removed. --- */
 
-void members_turned_away(void *data, enum peer_answer answer) {
+static void explain_replaced(const struct service *service, char out_reason[REPLACED_SIZE]) {
+    uint64_t id = service->options.member_id;
+    const char *url = service->options.peer_urls[0];
+    snprintf(out_reason, REPLACED_SIZE,
+             "the other members know member %016" PRIx64 " with another data directory: the votes "
+             "it gave and the writes it acknowledged are not in this one, so it must not go on "
+             "under this id. If the old directory still exists, start with that one (--data-dir; "
+             "is its disk mounted?). If it is lost: etcdctl member remove %" PRIx64 "; etcdctl "
+             "member add %s --peer-urls=%s; then start with an empty directory and "
+             "--initial-cluster-state=existing. If a majority of the members lost their data, no "
+             "member can be removed: first start one that has its data with --force-new-cluster",
+             id, id, service->options.name, url != NULL ? url : "URL");
+}
+
+void members_turned_away(void *data, uint64_t by_id, enum peer_answer answer) {
     struct service *service = data;
-    if (service->is_turned_away || service->closing || service->failed) {
+    (void)by_id;
+    if (service->members.is_turned_away || service->closing || service->failed) {
         return;
     }
-    service->is_turned_away = true;
-    if (answer == PEER_FORGETFUL) {
-        service_fail(service,
-                     "a member knows this one with another data directory: its votes and what it "
-                     "acknowledged are gone, so it may not go on under its id. Remove it and add "
-                     "it again (etcdctl member remove, etcdctl member add), then start it with an "
-                     "empty directory and --initial-cluster-state=existing");
+    service->members.is_turned_away = true;
+    if (answer == PEER_DISK_REPLACED) {
+        char reason[REPLACED_SIZE];
+        explain_replaced(service, reason);
+        service_fail(service, STATUS_DATA_DIR_REPLACED, reason);
+        return;
+    }
+    if (answer != PEER_REMOVED) {
+        service->members.is_turned_away = false; /* it may not have heard of us yet */
         return;
     }
     log_error("this node was removed from the cluster");
@@ -333,58 +361,60 @@ void members_turned_away(void *data, enum peer_answer answer) {
 
 void members_remember(struct service *service) {
     if (service->options.births_path != NULL) {
-        births_load(service->options.births_path, &service->births);
+        data_dir_ids_load(service->options.births_path, &service->members.data_dir_ids);
     }
 }
 
 static void keep_births(struct service *service) {
-    struct births births;
-    births_of_table(table_of(service), &births);
-    if (service->options.births_path == NULL || births.n == 0 ||
-        births_equal(&births, &service->births)) {
+    struct data_dir_ids ids;
+    data_dir_ids_of_table(table_of(service), &ids);
+    if (service->options.births_path == NULL || ids.n == 0 ||
+        data_dir_ids_equal(&ids, &service->members.data_dir_ids)) {
         return;
     }
-    if (births_store(service->options.births_path, &births)) {
-        service->births = births;
+    if (data_dir_ids_store(service->options.births_path, &ids)) {
+        service->members.data_dir_ids = ids;
     } else {
         log_warning("what is known of the members' data directories cannot be stored");
     }
 }
 
-static bool is_forgetful(const struct service *service, uint64_t id, uint64_t birth) {
+static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_t data_dir_id) {
     const struct member *member = member_table_find(table_of(service), id);
     uint64_t known = member != NULL ? member->facts.birth : 0;
     if (known == 0) {
-        known = births_find(&service->births, id);
+        known = data_dir_ids_find(&service->members.data_dir_ids, id);
     }
-    return known != 0 && birth != 0 && known != birth;
+    return known != 0 && data_dir_id != 0 && known != data_dir_id;
 }
 
 /* --- One turn. --- */
 
-void members_turn(struct service *service, uint64_t now_ms) {
+void members_poll(struct service *service, uint64_t now_ms) {
     uint64_t version = member_table_version(table_of(service));
-    bool is_due = version != service->members_version ||
-                  clock_elapsed_ms(now_ms, service->members_ms) >= service->options.heartbeat_ms;
+    bool is_due = version != service->members.version ||
+                  clock_elapsed_ms(now_ms, service->members.checked_ms) >= service->options.heartbeat_ms;
     if (!is_due || service->closing || service->failed) {
         return;
     }
-    bool has_changed = version != service->members_version;
-    service->members_ms = now_ms;
-    service->members_version = version;
-    bool has_company =
-        member_table_count(table_of(service)) > 1 || service->raft.configuration.n > 1;
+    bool has_changed = version != service->members.version;
+    service->members.checked_ms = now_ms;
+    service->members.version = version;
+    force_new_cluster_poll(service, now_ms);
+    bool has_company = (member_table_count(table_of(service)) > 1 ||
+                        raft_engine_configuration(service->engine)->n > 1) &&
+                       !force_new_cluster_is_pending(service);
     if (has_company && cluster_is_alone(service)) {
         char error[256] = "";
         if (cluster_open_peers(service, error, sizeof error) != STATUS_OK) {
-            service_fail(service, error);
+            service_fail(service, STATUS_CANNOT_LISTEN, error);
             return;
         }
     }
     if (!cluster_is_alone(service)) {
         keep_links(service);
-        peers_check_visitors(service->peers);
-        if (service->lease.term != 0) {
+        peers_check_inbound(service->peers);
+        if (service->leader_lease.term != 0) {
             members_count_voters(service);
         }
     }
@@ -392,14 +422,14 @@ void members_turn(struct service *service, uint64_t now_ms) {
         keep_births(service);
     }
     publish(service, now_ms);
-    reconfigure_turn(service, now_ms);
+    reconfigure_poll(service, now_ms);
 }
 
 /* --- Telling of them. --- */
 
 bool members_is_learner(const struct service *service) {
-    const struct raft_server *self = members_server(service, service->options.member_id);
-    return self == NULL ? service->options.is_joining : self->role != RAFT_VOTER;
+    const struct raft_config_server *self = members_server(service, service->options.member_id);
+    return self == NULL ? service->options.is_joining : self->role != CONFIG_VOTER;
 }
 
 size_t service_members(struct service *service, struct service_member *out_members,

@@ -1,11 +1,10 @@
-/* Group commit: what one turn of the loop submits becomes one entry, and what arrives while
+/* Group commit: what one iteration of the loop submits becomes one entry, and what arrives while
  * entries are on their way becomes the next. */
 #include "base/clock.h"
 #include "replication/log_entry.h"
 #include "replication/service_internal.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,11 +16,11 @@ enum { FREE_COMMANDS_CAPACITY_MAX = 2 * LOG_ENTRY_COMMANDS_SIZE_MAX };
 enum { LEASE_IDS_NEAR = 2, LEASE_IDS_FAR = 4 };
 
 void proposals_init(struct service *service) {
-    list_init(&service->ready);
-    list_init(&service->in_flight);
-    buffer_init(&service->free_commands);
+    list_init(&service->proposals.ready);
+    list_init(&service->proposals.in_flight);
+    buffer_init(&service->proposals.free_commands);
     for (size_t i = 0; i < STATUS_COUNT; i++) {
-        list_init(&service->refused[i]);
+        list_init(&service->proposals.refused[i]);
     }
     struct {
         uint64_t incarnation;
@@ -29,18 +28,16 @@ void proposals_init(struct service *service) {
     } random;
     ssize_t n = getrandom(&random, sizeof random, 0);
     assert(n == (ssize_t)sizeof random);
-    service->incarnation = random.incarnation;
+    service->proposals.incarnation = random.incarnation;
     /* Positive, never 0, and close together, so that lists of ids are short in the log. */
-    service->lease_id_prefix = (random.lease_id_prefix & 0x7fffffff) | 0x40000000;
+    service->proposals.lease_id_prefix = (random.lease_id_prefix & 0x7fffffff) | 0x40000000;
 }
 
-static struct proposal *proposal_create(struct service *service) {
+static struct proposal *proposal_create(void) {
     struct proposal *proposal = calloc(1, sizeof *proposal);
     if (proposal == NULL) {
         abort();
     }
-    proposal->service = service;
-    proposal->apply.data = proposal;
     proposal->submitted_ms = clock_boottime_ms();
     buffer_init(&proposal->commands);
     list_init(&proposal->requests);
@@ -49,12 +46,12 @@ static struct proposal *proposal_create(struct service *service) {
 }
 
 static void give_back_commands(struct service *service, struct buffer *commands) {
-    if (service->free_commands.data != NULL || commands->capacity > FREE_COMMANDS_CAPACITY_MAX) {
+    if (service->proposals.free_commands.data != NULL || commands->capacity > FREE_COMMANDS_CAPACITY_MAX) {
         buffer_clear(commands);
         return;
     }
     commands->size = 0;
-    service->free_commands = *commands;
+    service->proposals.free_commands = *commands;
     buffer_init(commands);
 }
 
@@ -64,10 +61,10 @@ static void proposal_destroy(struct proposal *proposal) {
 }
 
 void proposals_clear(struct service *service) {
-    assert(list_is_empty(&service->in_flight));
-    assert(list_is_empty(&service->ready));
-    assert(service->open == NULL);
-    buffer_clear(&service->free_commands);
+    assert(list_is_empty(&service->proposals.in_flight));
+    assert(list_is_empty(&service->proposals.ready));
+    assert(service->proposals.open == NULL);
+    buffer_clear(&service->proposals.free_commands);
 }
 
 /* Tells every request of a proposal that it failed. */
@@ -79,80 +76,59 @@ static void proposal_fail(struct proposal *proposal, enum status status) {
     }
 }
 
-static enum status status_of_raft(int rv) {
-    switch (rv) {
-    case RAFT_NOTLEADER:
-        return STATUS_NO_LEADER;
-    case RAFT_LEADERSHIPLOST:
-        return STATUS_LEADER_CHANGED;
-    case RAFT_NOSPACE:
-        return STATUS_NO_SPACE;
-    case RAFT_SHUTDOWN:
-    case RAFT_CANCELED:
-        return STATUS_STOPPED;
-    default:
-        return STATUS_IO;
+/* Gives the commands to raft, as an entry of whoever gathered them. STATUS_NO_LEADER. */
+static enum status propose(struct service *service, struct log_entry_header header,
+                           struct bytes commands) {
+    size_t size = 0;
+    header.term = raft_engine_term(service->engine);
+    header.index = raft_engine_last_index(service->engine) + 1;
+    header.wall_ms = clock_wall_ms();
+    uint8_t *entry = log_entry_encode(&header, commands, &size);
+    service->counters.entries++;
+    service->counters.commands += header.n_commands;
+    enum status status = raft_engine_propose(service->engine, entry, size, clock_boottime_ms());
+    if (status != STATUS_OK) {
+        free(entry);
     }
+    return status;
 }
 
-/* Raft is done with the entry. When it was applied, its requests have been answered already. */
-static void proposal_done(struct raft_apply *apply, int status, void *result) {
-    struct proposal *proposal = apply->data;
-    struct service *service = proposal->service;
-    (void)result;
+void proposals_finish(struct service *service, struct proposal *proposal) {
     list_remove(&proposal->link);
-    service->n_in_flight -= !proposal->is_of_peer;
-    if (status != 0) {
-        proposal_fail(proposal, service->closing ? STATUS_STOPPED : status_of_raft(status));
-    }
+    service->proposals.n_in_flight--;
     assert(list_is_empty(&proposal->requests));
     proposal_destroy(proposal);
 }
 
-/* Gives the commands to raft, as an entry of whoever gathered them. */
-static void propose(struct service *service, struct proposal *proposal,
-                    struct log_entry_header header, struct bytes commands) {
-    struct raft_buffer entry;
-    header.term = raft_current_term(&service->raft);
-    header.index = raft_last_index(&service->raft) + 1;
-    header.wall_ms = clock_wall_ms();
-    entry.base = log_entry_encode(&header, commands, &entry.len);
-    if (entry.base == NULL) {
-        abort();
-    }
-    service->counters.entries++;
-    service->counters.commands += header.n_commands;
-    int rv = raft_apply(&service->raft, &proposal->apply, &entry, 1, proposal_done);
-    if (rv != 0) {
-        raft_free(entry.base);
-        if (rv == RAFT_NOSPACE) {
-            /* No segment could be allocated ahead. Raft would refuse every entry from now on. */
-            disk_watch_fail(service, strerror(ENOSPC));
-        }
-        proposal_done(&proposal->apply, rv, NULL);
-    }
+static void fail_in_flight(struct service *service, struct proposal *proposal, enum status status) {
+    proposal_fail(proposal, status);
+    proposals_finish(service, proposal);
 }
 
 /* Hands a gathered proposal on: to raft, or to the leader. */
 static void proposal_depart(struct service *service, struct proposal *proposal) {
-    service->pending_bytes -= proposal->commands.size;
+    service->proposals.pending_bytes -= proposal->commands.size;
     give_back_commands(service, &proposal->commands);
-    list_append(&service->in_flight, &proposal->link);
-    service->n_in_flight++;
+    list_append(&service->proposals.in_flight, &proposal->link);
+    service->proposals.n_in_flight++;
 }
 
 static void proposal_send(struct service *service, struct proposal *proposal) {
-    proposal->sequence = ++service->sequence;
-    struct log_entry_header header = {.incarnation = service->incarnation,
+    proposal->sequence = ++service->proposals.sequence;
+    proposal->term = raft_engine_term(service->engine);
+    struct log_entry_header header = {.incarnation = service->proposals.incarnation,
                                       .sequence = proposal->sequence,
-                                      .acknowledged = service->sequence_applied,
+                                      .acknowledged = service->proposals.sequence_applied,
                                       .n_commands = proposal->n_commands};
     struct buffer commands = proposal->commands;
-    service->pending_bytes -= commands.size;
+    service->proposals.pending_bytes -= commands.size;
     buffer_init(&proposal->commands);
     proposal_depart(service, proposal);
-    propose(service, proposal, header, bytes_of(commands.data, commands.size));
+    enum status status = propose(service, header, bytes_of(commands.data, commands.size));
     give_back_commands(service, &commands);
+    if (status != STATUS_OK) {
+        fail_in_flight(service, proposal, status);
+    }
 }
 
 /* --- Through another node. --- */
@@ -160,24 +136,17 @@ static void proposal_send(struct service *service, struct proposal *proposal) {
 static bool proposal_forward(struct service *service, struct proposal *proposal,
                              uint64_t leader_id) {
     struct peer_frame frame = {.type = PEER_PROPOSE};
-    frame.propose.incarnation = service->incarnation;
-    frame.propose.sequence = service->sequence + 1;
-    frame.propose.acknowledged = service->sequence_applied;
+    frame.propose.incarnation = service->proposals.incarnation;
+    frame.propose.sequence = service->proposals.sequence + 1;
+    frame.propose.acknowledged = service->proposals.sequence_applied;
     frame.propose.n_commands = proposal->n_commands;
     frame.propose.commands = bytes_of(proposal->commands.data, proposal->commands.size);
-    if (!peers_send(service->peers, leader_id, &frame)) {
+    if (!cluster_send(service, leader_id, &frame)) {
         return false;
     }
-    proposal->sequence = ++service->sequence;
+    proposal->sequence = ++service->proposals.sequence;
     proposal->forwarded_to = leader_id;
     return true;
-}
-
-void proposal_finish_forwarded(struct service *service, struct proposal *proposal) {
-    list_remove(&proposal->link);
-    service->n_in_flight--;
-    assert(list_is_empty(&proposal->requests));
-    proposal_destroy(proposal);
 }
 
 /* Nobody may expire or checkpoint through another node (safety rule 7), and who belongs to the
@@ -204,70 +173,63 @@ static bool commands_are_good(struct service *service, const struct peer_frame *
     for (uint64_t i = 0; i < frame->propose.n_commands && is_good; i++) {
         struct command command;
         is_good = command_decode(&reader, &service->arena, &command) == STATUS_OK &&
-                  may_be_forwarded(&command);
+                  may_be_forwarded(&command) && command_check(&command) == STATUS_OK;
         arena_reset(&service->arena);
     }
     return is_good && reader_left(&reader) == 0;
 }
 
 void proposals_of_peer(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
-    bool can_propose = service->barrier_term != 0 && raft_state(&service->raft) == RAFT_LEADER &&
-                       !service->is_transferring;
-    if (!can_propose || !commands_are_good(service, frame)) {
-        struct peer_frame refused = {.type = PEER_PROPOSE_REFUSED};
-        refused.propose_refused.sequence = frame->propose.sequence;
-        refused.propose_refused.status = STATUS_NO_LEADER;
-        (void)peers_send(service->peers, from_id, &refused);
-        return;
-    }
-    struct proposal *proposal = proposal_create(service);
-    proposal->is_of_peer = true;
+    bool can_propose = service->leadership.term != 0 &&
+                       raft_engine_role(service->engine) == ENGINE_LEADER &&
+                       !service->transfer.is_under_way;
     struct log_entry_header header = {.incarnation = frame->propose.incarnation,
                                       .sequence = frame->propose.sequence,
                                       .acknowledged = frame->propose.acknowledged,
                                       .n_commands = frame->propose.n_commands};
-    propose(service, proposal, header, frame->propose.commands);
-}
-
-static void fail_forwarded(struct service *service, struct proposal *proposal, enum status status) {
-    proposal_fail(proposal, status);
-    proposal_finish_forwarded(service, proposal);
+    if (!can_propose || !commands_are_good(service, frame) ||
+        propose(service, header, frame->propose.commands) != STATUS_OK) {
+        struct peer_frame refused = {.type = PEER_PROPOSE_REFUSED};
+        refused.propose_refused.sequence = frame->propose.sequence;
+        refused.propose_refused.status = STATUS_NO_LEADER;
+        (void)cluster_send(service, from_id, &refused);
+    }
 }
 
 void proposals_refused_by_peer(struct service *service, uint64_t sequence) {
     struct proposal *proposal = proposals_match(service, sequence);
     if (proposal != NULL && proposal->forwarded_to != 0) {
-        fail_forwarded(service, proposal, STATUS_LEADER_CHANGED);
+        fail_in_flight(service, proposal, STATUS_LEADER_CHANGED);
     }
 }
 
 void proposals_link_lost(struct service *service, uint64_t id) {
-    for (struct list *node = service->in_flight.next, *next; node != &service->in_flight;
+    for (struct list *node = service->proposals.in_flight.next, *next; node != &service->proposals.in_flight;
          node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         next = node->next;
         if (proposal->forwarded_to == id) {
-            fail_forwarded(service, proposal, STATUS_LEADER_CHANGED);
+            fail_in_flight(service, proposal, STATUS_LEADER_CHANGED);
         }
     }
 }
 
-void proposals_turn(struct service *service, uint64_t leader_id, uint64_t now_ms) {
-    for (struct list *node = service->in_flight.next, *next; node != &service->in_flight;
+void proposals_poll(struct service *service, uint64_t leader_id, uint64_t now_ms) {
+    for (struct list *node = service->proposals.in_flight.next, *next; node != &service->proposals.in_flight;
          node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         next = node->next;
         if (proposal->forwarded_to != 0 &&
             clock_elapsed_ms(now_ms, proposal->submitted_ms) > PROPOSAL_TIMEOUT_MS) {
-            fail_forwarded(service, proposal, STATUS_TIMED_OUT);
+            fail_in_flight(service, proposal, STATUS_TIMED_OUT);
         }
     }
-    struct list *oldest = service->ready.next;
+    struct list *oldest = service->proposals.ready.next;
     uint64_t since_ms = now_ms;
-    if (oldest != &service->ready) {
+    if (oldest != &service->proposals.ready) {
         since_ms = list_entry(oldest, struct proposal, link)->submitted_ms;
-    } else if (service->open != NULL) {
-        since_ms = service->open->submitted_ms;
+    } else if (service->proposals.open != NULL) {
+        since_ms = service->proposals.open->submitted_ms;
     }
     if (clock_elapsed_ms(now_ms, since_ms) > PROPOSAL_TIMEOUT_MS && leader_id == 0) {
         proposals_fail_all(service, STATUS_NO_LEADER);
@@ -275,20 +237,20 @@ void proposals_turn(struct service *service, uint64_t leader_id, uint64_t now_ms
 }
 
 static void proposals_close_open(struct service *service) {
-    if (service->open != NULL) {
-        list_append(&service->ready, &service->open->link);
-        service->open = NULL;
+    if (service->proposals.open != NULL) {
+        list_append(&service->proposals.ready, &service->proposals.open->link);
+        service->proposals.open = NULL;
     }
 }
 
 static void proposals_tell_refused(struct service *service) {
-    if (!service->has_refused) {
+    if (!service->proposals.has_refused) {
         return;
     }
-    service->has_refused = false;
+    service->proposals.has_refused = false;
     for (size_t i = 0; i < STATUS_COUNT; i++) {
         struct outcome outcome = {.status = (enum status)i};
-        for (struct list *node; (node = list_pop_first(&service->refused[i])) != NULL;) {
+        for (struct list *node; (node = list_pop_first(&service->proposals.refused[i])) != NULL;) {
             struct service_request *request = list_entry(node, struct service_request, link);
             request->done(request, &outcome);
         }
@@ -299,31 +261,35 @@ static void proposals_tell_refused(struct service *service) {
  * no room in flight, not even for the first entry of our own term. */
 static void fail_forwarded_elsewhere(struct service *service, uint64_t leader_id,
                                      enum status status) {
-    for (struct list *node = service->in_flight.next, *next; node != &service->in_flight;
+    for (struct list *node = service->proposals.in_flight.next, *next; node != &service->proposals.in_flight;
          node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         next = node->next;
         if (proposal->forwarded_to != 0 && proposal->forwarded_to != leader_id) {
-            fail_forwarded(service, proposal, status);
+            fail_in_flight(service, proposal, status);
         }
     }
 }
 
 void proposals_flush(struct service *service) {
     proposals_tell_refused(service);
-    if (service->failed || service->closing || service->is_transferring) {
+    if (service->failed || service->closing || service->transfer.is_under_way) {
         return;
     }
     uint64_t leader_id = cluster_is_alone(service) ? 0 : cluster_leader(service);
-    bool leads = service->barrier_term != 0;
     if (leader_id != 0) {
         fail_forwarded_elsewhere(service, leader_id, STATUS_LEADER_CHANGED);
     }
-    while (service->n_in_flight < PROPOSALS_IN_FLIGHT_MAX && (leads || leader_id != 0)) {
-        if (list_is_empty(&service->ready)) {
+    while (service->proposals.n_in_flight < PROPOSALS_IN_FLIGHT_MAX) {
+        /* Looked at each time: a step of raft may end it. */
+        bool leads = service->leadership.term != 0;
+        if (!leads && leader_id == 0) {
+            return;
+        }
+        if (list_is_empty(&service->proposals.ready)) {
             proposals_close_open(service);
         }
-        struct list *node = list_pop_first(&service->ready);
+        struct list *node = list_pop_first(&service->proposals.ready);
         if (node == NULL) {
             return;
         }
@@ -333,16 +299,14 @@ void proposals_flush(struct service *service) {
         } else if (proposal_forward(service, proposal, leader_id)) {
             proposal_depart(service, proposal);
         } else {
-            list_prepend(&service->ready, node);
+            list_prepend(&service->proposals.ready, node);
             return;
         }
     }
 }
 
-/* Raft may apply several entries before it tells of the first one: those that are applied but not
- * yet told of are still in front. */
 struct proposal *proposals_match(struct service *service, uint64_t sequence) {
-    for (struct list *node = service->in_flight.next; node != &service->in_flight;
+    for (struct list *node = service->proposals.in_flight.next; node != &service->proposals.in_flight;
          node = node->next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         if (proposal->sequence == sequence) {
@@ -352,15 +316,31 @@ struct proposal *proposals_match(struct service *service, uint64_t sequence) {
     return NULL;
 }
 
+void proposals_leadership_lost(struct service *service) {
+    for (struct list *node = service->proposals.in_flight.next, *next;
+         node != &service->proposals.in_flight; node = next) {
+        struct proposal *proposal = list_entry(node, struct proposal, link);
+        next = node->next;
+        bool is_ours = proposal->forwarded_to == 0;
+        if (is_ours && (raft_engine_role(service->engine) != ENGINE_LEADER ||
+                        raft_engine_term(service->engine) != proposal->term)) {
+            fail_in_flight(service, proposal, STATUS_LEADER_CHANGED);
+        }
+    }
+}
+
 void proposals_fail_all(struct service *service, enum status status) {
     if (service->closing) {
-        /* Nobody will tell any more whether the leader proposed them. */
-        fail_forwarded_elsewhere(service, 0, status);
+        /* Nobody will tell any more what became of them. */
+        for (struct list *node; (node = service->proposals.in_flight.next) !=
+                                &service->proposals.in_flight;) {
+            fail_in_flight(service, list_entry(node, struct proposal, link), status);
+        }
     }
     proposals_close_open(service);
-    for (struct list *node; (node = list_pop_first(&service->ready)) != NULL;) {
+    for (struct list *node; (node = list_pop_first(&service->proposals.ready)) != NULL;) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
-        service->pending_bytes -= proposal->commands.size;
+        service->proposals.pending_bytes -= proposal->commands.size;
         proposal_fail(proposal, status);
         proposal_destroy(proposal);
     }
@@ -369,22 +349,22 @@ void proposals_fail_all(struct service *service, enum status status) {
 
 void proposals_refuse(struct service *service, struct service_request *request,
                       enum status status) {
-    list_append(&service->refused[status], &request->link);
-    service->has_refused = true;
+    list_append(&service->proposals.refused[status], &request->link);
+    service->proposals.has_refused = true;
 }
 
 void proposals_submit(struct service *service, struct service_request *request,
                       const struct command *command) {
-    if (service->open == NULL) {
-        service->open = proposal_create(service);
+    if (service->proposals.open == NULL) {
+        service->proposals.open = proposal_create();
         /* The room that an earlier one grew is used again. */
-        service->open->commands = service->free_commands;
-        buffer_init(&service->free_commands);
+        service->proposals.open->commands = service->proposals.free_commands;
+        buffer_init(&service->proposals.free_commands);
     }
-    struct proposal *proposal = service->open;
+    struct proposal *proposal = service->proposals.open;
     size_t before = proposal->commands.size;
     command_encode(&proposal->commands, command);
-    service->pending_bytes += proposal->commands.size - before;
+    service->proposals.pending_bytes += proposal->commands.size - before;
     proposal->n_commands++;
     list_append(&proposal->requests, &request->link);
     if (proposal->commands.size >= LOG_ENTRY_COMMANDS_SIZE_MAX) {
@@ -398,11 +378,11 @@ static int64_t choose_lease_id(struct service *service) {
     struct lease_facts ignored;
     int64_t id;
     do {
-        service->lease_id_counter++;
-        if (service->lease_id_counter == 0) {
-            service->lease_id_prefix = ((service->lease_id_prefix + 1) & 0x7fffffff) | 0x40000000;
+        service->proposals.lease_id_counter++;
+        if (service->proposals.lease_id_counter == 0) {
+            service->proposals.lease_id_prefix = ((service->proposals.lease_id_prefix + 1) & 0x7fffffff) | 0x40000000;
         }
-        id = (int64_t)(((uint64_t)service->lease_id_prefix << 32) | service->lease_id_counter);
+        id = (int64_t)(((uint64_t)service->proposals.lease_id_prefix << 32) | service->proposals.lease_id_counter);
     } while (lease_table_find(leases, id, &ignored));
     /* With many leases each look would wait for memory; the next ones are known already. */
     lease_table_expect(leases, id + LEASE_IDS_NEAR, true);
@@ -416,7 +396,7 @@ void service_submit(struct service *service, struct service_request *request,
         proposals_refuse(service, request, STATUS_STOPPED);
         return;
     }
-    if (service->pending_bytes > PROPOSALS_BYTES_MAX) {
+    if (service->proposals.pending_bytes > PROPOSALS_BYTES_MAX) {
         proposals_refuse(service, request, STATUS_TOO_MANY_REQUESTS);
         return;
     }

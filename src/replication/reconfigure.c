@@ -8,12 +8,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     /* How many entries a learner may lack to be in sync: what is on its way at any moment. */
-    IN_SYNC_ENTRIES = 256,
-    /* A change that raft forgot is tried again. */
-    CHANGE_LOST_MS = 10000
+    IN_SYNC_ENTRIES = 256
 };
 
 static const struct member_table *table_of(const struct service *service) {
@@ -25,19 +24,19 @@ static bool is_active(const struct service *service, uint64_t id, uint64_t now_m
     if (id == service->options.member_id) {
         return true;
     }
-    uint64_t heard_ms = leader_lease_heard_ms(&service->lease, id);
+    uint64_t heard_ms = leader_lease_heard_ms(&service->leader_lease, id);
     return heard_ms != 0 && peers_is_linked(service->peers, id) &&
            clock_elapsed_ms(now_ms, heard_ms) <= 2 * (uint64_t)service->options.election_ms;
 }
 
 /* Would a majority be there without this voter? */
 bool reconfigure_can_lose(const struct service *service, uint64_t id, uint64_t now_ms) {
-    const struct raft_configuration *configuration = &service->raft.configuration;
+    const struct raft_config *configuration = raft_engine_configuration(service->engine);
     size_t n_voters = 0;
     size_t n_active = 0;
-    for (unsigned i = 0; i < configuration->n; i++) {
-        const struct raft_server *server = &configuration->servers[i];
-        if (server->role == RAFT_VOTER && server->id != id) {
+    for (size_t i = 0; i < configuration->n; i++) {
+        const struct raft_config_server *server = &configuration->servers[i];
+        if (server->role == CONFIG_VOTER && server->id != id) {
             n_voters++;
             n_active += is_active(service, server->id, now_ms);
         }
@@ -47,17 +46,16 @@ bool reconfigure_can_lose(const struct service *service, uint64_t id, uint64_t n
 
 /* Has this standby nearly everything, and would a majority be there with it? */
 bool reconfigure_can_promote(const struct service *service, uint64_t id, uint64_t now_ms) {
-    const struct raft_configuration *configuration = &service->raft.configuration;
-    raft_index match = 0;
-    if (raft_match_index(&service->raft, id, &match) != 0 || match == 0 ||
-        raft_last_index((struct raft *)&service->raft) - match > IN_SYNC_ENTRIES ||
+    const struct raft_config *configuration = raft_engine_configuration(service->engine);
+    uint64_t match = raft_engine_match_index(service->engine, id);
+    if (match == 0 || raft_engine_last_index(service->engine) - match > IN_SYNC_ENTRIES ||
         !peers_is_linked(service->peers, id)) {
         return false;
     }
     size_t n_voters = 1;
     size_t n_active = 1;
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (configuration->servers[i].role == RAFT_VOTER) {
+    for (size_t i = 0; i < configuration->n; i++) {
+        if (configuration->servers[i].role == CONFIG_VOTER) {
             n_voters++;
             n_active += is_active(service, configuration->servers[i].id, now_ms);
         }
@@ -65,36 +63,25 @@ bool reconfigure_can_promote(const struct service *service, uint64_t id, uint64_
     return n_active >= n_voters / 2 + 1;
 }
 
-static void changed(struct raft_change *change, int status) {
-    struct service *service = change->data;
-    service->is_changing = false;
-    service->members_ms = 0; /* perhaps there is more to do */
-    if (status != 0 && !service->closing) {
-        log_info("members not changed", LOG_TEXT("reason", raft_strerror(status)));
-    }
-}
-
-static void begun(struct service *service, const char *what, uint64_t id, int rv, uint64_t now_ms) {
+static void begun(struct service *service, const char *what, uint64_t id, enum status status) {
     char text[32];
     snprintf(text, sizeof text, "%016" PRIx64, id);
-    if (rv != 0) {
+    if (status != STATUS_OK) {
         log_warning("members cannot be changed", LOG_TEXT("change", what), LOG_TEXT("id", text),
-                    LOG_TEXT("reason", raft_strerror(rv)));
+                    LOG_TEXT("reason", status_text(status)));
         return;
     }
     log_info("members change", LOG_TEXT("change", what), LOG_TEXT("id", text));
-    service->is_changing = true;
-    service->changing_ms = now_ms;
     /* From here on the new configuration counts. */
     members_count_voters(service);
 }
 
 static bool remove_one(struct service *service, uint64_t now_ms) {
-    const struct raft_configuration *configuration = &service->raft.configuration;
-    for (unsigned i = 0; i < configuration->n; i++) {
-        const struct raft_server *server = &configuration->servers[i];
+    const struct raft_config *configuration = raft_engine_configuration(service->engine);
+    for (size_t i = 0; i < configuration->n; i++) {
+        const struct raft_config_server *server = &configuration->servers[i];
         if (member_table_find(table_of(service), server->id) != NULL ||
-            (server->role == RAFT_VOTER && !reconfigure_can_lose(service, server->id, now_ms))) {
+            (server->role == CONFIG_VOTER && !reconfigure_can_lose(service, server->id, now_ms))) {
             continue;
         }
         if (server->id == service->options.member_id) {
@@ -102,34 +89,35 @@ static bool remove_one(struct service *service, uint64_t now_ms) {
             return true;
         }
         uint64_t id = server->id;
-        begun(service, "remove", id, raft_remove(&service->raft, &service->change, id, changed),
-              now_ms);
+        begun(service, "remove", id,
+              raft_engine_change(service->engine, ENGINE_REMOVE, id, NULL, now_ms));
         return true;
     }
     return false;
 }
 
-static int add(struct service *service, uint64_t id) {
+static enum status add(struct service *service, uint64_t id, uint64_t now_ms) {
     char address[PEER_ADDRESS_SIZE_MAX + 32];
     if (!members_address(service, id, address)) {
-        return RAFT_INVALID;
+        return STATUS_INVALID;
     }
-    int rv = raft_add(&service->raft, &service->change, id, address, changed);
-    if (rv == RAFT_DUPLICATEADDRESS) {
+    enum status status = raft_engine_change(service->engine, ENGINE_ADD, id, address, now_ms);
+    if (status == STATUS_INVALID) {
         /* Raft knows another member by an address that has changed since. Ours are looked up by id,
          * so any text will do. */
         size_t size = strlen(address);
         snprintf(address + size, sizeof address - size, "#%016" PRIx64, id);
-        rv = raft_add(&service->raft, &service->change, id, address, changed);
+        status = raft_engine_change(service->engine, ENGINE_ADD, id, address, now_ms);
     }
-    return rv;
+    return status;
 }
 
 static bool add_one(struct service *service, uint64_t now_ms) {
     for (size_t i = 0; i < member_table_count(table_of(service)); i++) {
         uint64_t id = member_table_at(table_of(service), i)->facts.id;
-        if (members_server(service, id) == NULL && service->raft.configuration.n < MEMBERS_MAX) {
-            begun(service, "add", id, add(service, id), now_ms);
+        if (members_server(service, id) == NULL &&
+            raft_engine_configuration(service->engine)->n < MEMBERS_MAX) {
+            begun(service, "add", id, add(service, id, now_ms));
             return true;
         }
     }
@@ -139,43 +127,30 @@ static bool add_one(struct service *service, uint64_t now_ms) {
 static bool assign_one(struct service *service, uint64_t now_ms) {
     for (size_t i = 0; i < member_table_count(table_of(service)); i++) {
         const struct member_facts *facts = &member_table_at(table_of(service), i)->facts;
-        const struct raft_server *server = members_server(service, facts->id);
+        const struct raft_config_server *server = members_server(service, facts->id);
         if (server == NULL) {
             continue;
         }
-        if (server->role == RAFT_SPARE) {
-            begun(service, "standby", facts->id,
-                  raft_guard_assign(&service->raft, &service->change, facts->id, RAFT_STANDBY,
-                                    changed),
-                  now_ms);
-            return true;
-        }
-        if (server->role == RAFT_STANDBY && facts->role == MEMBER_VOTER &&
+        if (server->role != CONFIG_VOTER && facts->role == MEMBER_VOTER &&
             reconfigure_can_promote(service, facts->id, now_ms)) {
-            begun(
-                service, "voter", facts->id,
-                raft_guard_assign(&service->raft, &service->change, facts->id, RAFT_VOTER, changed),
-                now_ms);
+            begun(service, "voter", facts->id,
+                  raft_engine_change(service->engine, ENGINE_PROMOTE, facts->id, NULL, now_ms));
             return true;
         }
     }
     return false;
 }
 
-void reconfigure_turn(struct service *service, uint64_t now_ms) {
+void reconfigure_poll(struct service *service, uint64_t now_ms) {
     /* Only with an entry of this term committed: a change on top of one that is not, of an earlier
      * leader's, could give two majorities that do not meet. */
     if (!cluster_is_authority(service, now_ms) || cluster_is_alone(service) ||
-        service->is_transferring || member_table_count(table_of(service)) == 0) {
+        force_new_cluster_is_pending(service) || service->transfer.is_under_way ||
+        member_table_count(table_of(service)) == 0) {
         return;
     }
-    if (service->is_changing && clock_elapsed_ms(now_ms, service->changing_ms) > CHANGE_LOST_MS &&
-        service->raft.legacy.change == NULL) {
-        service->is_changing = false;
-    }
-    if (service->is_changing || service->raft.configuration_uncommitted_index != 0) {
+    if (raft_engine_is_changing(service->engine)) {
         return;
     }
-    service->change.data = service;
     (void)(remove_one(service, now_ms) || add_one(service, now_ms) || assign_one(service, now_ms));
 }

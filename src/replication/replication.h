@@ -1,14 +1,15 @@
 /*
- * The replicated log under the service: the only user of raft.h. It opens the data directory,
- * starts raft, batches what one turn of the loop submits into one entry, applies what is
- * committed, takes snapshots in the background, and runs the leader's expiry.
+ * The replicated state under the service. It opens the data directory, starts raft, batches what one
+ * iteration of the loop submits into one entry, applies what is committed, takes snapshots in the
+ * background, and runs the leader's expiry.
  */
 #ifndef LEASED_REPLICATION_REPLICATION_H
 #define LEASED_REPLICATION_REPLICATION_H
 
+#include "base/bytes.h"
 #include "base/status.h"
 #include "core/service.h"
-#include "replication/peer_tls_context.h"
+#include "tls/tls_context.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,6 +38,10 @@ struct replication_options {
     size_t n_members;
     /* This node joins a cluster, or once did: it waits for what the others tell it. */
     bool is_joining;
+    /* The data in the directory is to go on as a cluster of this member alone, because a majority of
+     * the others is lost for good: raft's configuration is cut down when the log is opened, the
+     * table of members after that (force_new_cluster.c). `members` is empty then. */
+    bool force_new_cluster;
     /* Of the token that the cluster was given, see join.h; 0: none. */
     uint64_t token_hash;
     /* A random number of the data directory, and a file for those of the others: see births.h.
@@ -45,7 +50,8 @@ struct replication_options {
     const char *births_path;
     const char *peer_listen_host;
     uint16_t peer_listen_port;
-    const struct peer_tls_options *peer_tls; /* NULL: peers speak plain text */
+    const struct tls_options *peer_tls; /* NULL: peers speak plain text */
+    struct bytes peer_secret;           /* empty: none; outlives the replication */
     /* A linearizable read always asks a majority, instead of trusting that clocks run at about the
      * same rate. */
     bool strict_reads;
@@ -58,16 +64,18 @@ struct replication_options {
      * when that is done. May be NULL. */
     void (*begin_catch_up)(void *data);
     bool (*is_caught_up)(void *data);
-    /* The node cannot go on (disk full, broken, corrupt): the server prints the reason and
-     * exits without acknowledging anything more. */
-    void (*failed)(void *data, const char *reason);
+    /* The node cannot go on: the server prints the reason and exits without acknowledging anything
+     * more. STATUS_NO_SPACE, STATUS_IO, STATUS_CORRUPT, STATUS_UNSUPPORTED (of another version),
+     * STATUS_DATA_DIR_REPLACED; anything else may be cured by a restart. */
+    void (*failed)(void *data, enum status status, const char *reason);
     /* This node was removed from the cluster: it should stop. Called once. */
     void (*removed)(void *data);
     void *data;
 };
 
-/* Loads what the disk holds and starts. On failure (STATUS_CORRUPT, STATUS_IO, STATUS_NO_SPACE)
- * `out_error` says what a person should do. */
+/* Loads what the disk holds and starts. On failure (STATUS_CORRUPT, STATUS_UNSUPPORTED, STATUS_IO,
+ * STATUS_NO_SPACE: the disk; STATUS_CANNOT_LISTEN: the port for peers) `out_error` says what a person
+ * should do. */
 enum status replication_open(uv_loop_t *loop, const struct replication_options *options,
                              struct service **out_service, char *out_error, size_t error_size);
 

@@ -75,6 +75,41 @@ static void keep_members(const struct join_answer *answer, struct arena *arena,
     }
 }
 
+/* An empty data directory under an id that has been in use. */
+static enum status fail_replaced(const struct options *options, uint64_t id, char *out_error,
+                                 size_t error_size) {
+    snprintf(out_error, error_size,
+             "the cluster runs and knows member %016" PRIx64 ", but this data directory is empty: "
+             "the votes it gave and the writes it acknowledged are gone, so it must not go on "
+             "under this id. If the old directory still exists, start with that one (--data-dir; "
+             "is its disk mounted?). If it is lost: etcdctl member remove %" PRIx64 "; etcdctl "
+             "member add %s --peer-urls=%s; then start with an empty directory and "
+             "--initial-cluster-state=existing. If a majority of the members lost their data, no "
+             "member can be removed: first start one that has its data with --force-new-cluster",
+             id, id, options->name, options->initial_advertise_peer_urls.texts[0]);
+    return STATUS_DATA_DIR_REPLACED;
+}
+
+/* The address answers for a cluster that was begun without this member: a node started as one of a
+ * new cluster would wait for a majority that never comes. */
+static bool is_other_cluster(const struct join_answer *answer, const struct options *options,
+                             const struct identity *identity) {
+    return answer->is_there && answer->n > 0 && answer->cluster_id != identity->cluster_id &&
+           find_self(options, answer) == NULL;
+}
+
+static enum status fail_other_cluster(const struct options *options, const char *address,
+                                      char *out_error, size_t error_size) {
+    const char *url = options->initial_advertise_peer_urls.texts[0];
+    snprintf(out_error, error_size,
+             "%s, which --initial-cluster names, already runs in a cluster without this member, so "
+             "no new cluster can be made with it. To join that cluster: etcdctl member add %s "
+             "--peer-urls=%s; then start with --initial-cluster-state=existing. For a new cluster, "
+             "correct --initial-cluster",
+             address, options->name, url);
+    return STATUS_MEMBER_NOT_ADDED;
+}
+
 /* Reads one answer. STATUS_PENDING: it does not know us. */
 static enum status take_answer(const struct options *options, const struct join_answer *answer,
                                struct arena *arena, struct identity *out_identity,
@@ -96,12 +131,7 @@ static enum status take_answer(const struct options *options, const struct join_
         return STATUS_PENDING;
     }
     if (self->is_started) {
-        snprintf(out_error, error_size,
-                 "member %016" PRIx64 " has been in use already, but this data directory is empty: "
-                 "its votes and what it acknowledged are gone. Remove it and add it again (etcdctl "
-                 "member remove %016" PRIx64 "; etcdctl member add %s --peer-urls=%s), then start",
-                 self->id, self->id, options->name, options->initial_advertise_peer_urls.texts[0]);
-        return STATUS_INVALID;
+        return fail_replaced(options, self->id, out_error, error_size);
     }
     *out_identity = (struct identity){
         .cluster_id = answer->cluster_id, .member_id = self->id, .is_joined = true};
@@ -114,7 +144,7 @@ static void wait_a_moment(uv_timer_t *timer) {
     uv_close((uv_handle_t *)timer, NULL);
 }
 
-enum status admission_join(uv_loop_t *loop, struct peer_tls_context *tls,
+enum status admission_join(uv_loop_t *loop, const struct join_options *proof,
                            const struct options *options, struct arena *arena,
                            struct identity *out_identity, struct admission *out_admission,
                            char *out_error, size_t error_size) {
@@ -131,7 +161,7 @@ enum status admission_join(uv_loop_t *loop, struct peer_tls_context *tls,
     uint64_t told_ms = begun_ms;
     uint64_t first_answer_ms = 0;
     for (;;) {
-        join_ask(loop, tls, addresses, n, 0, arena, answers);
+        join_ask(loop, proof, addresses, n, 0, arena, answers);
         uint64_t now_ms = clock_boottime_ms();
         for (size_t i = 0; i < n; i++) {
             enum status status = take_answer(options, &answers[i], arena, out_identity,
@@ -145,17 +175,22 @@ enum status admission_join(uv_loop_t *loop, struct peer_tls_context *tls,
         }
         if (first_answer_ms != 0 && clock_elapsed_ms(now_ms, first_answer_ms) > UNKNOWN_MS_MAX) {
             snprintf(out_error, error_size,
-                     "the cluster has no member with the peer URL %s; add it first: etcdctl member "
-                     "add %s --peer-urls=%s",
+                     "the cluster has no member with the peer URL %s: this member was never added, "
+                     "or with another URL. Add it: etcdctl member add %s --peer-urls=%s; then "
+                     "start again",
                      options->initial_advertise_peer_urls.texts[0], options->name,
                      options->initial_advertise_peer_urls.texts[0]);
-            return STATUS_INVALID;
+            return STATUS_MEMBER_NOT_ADDED;
         }
         if (first_answer_ms == 0 && clock_elapsed_ms(now_ms, begun_ms) > SILENCE_MS_MAX) {
             snprintf(out_error, error_size,
-                     "no member in --initial-cluster answers for its cluster; are they running, "
-                     "and are their peer URLs right?");
-            return STATUS_INVALID;
+                     "no member in --initial-cluster answered for its cluster within %d s. Check "
+                     "that they run, that the peer URLs are right, and that this member was added "
+                     "(etcdctl member add %s --peer-urls=%s): a cluster of one node opens its peer "
+                     "port only then",
+                     SILENCE_MS_MAX / 1000, options->name,
+                     options->initial_advertise_peer_urls.texts[0]);
+            return STATUS_TIMED_OUT;
         }
         if (clock_elapsed_ms(now_ms, told_ms) > PROGRESS_MS) {
             told_ms = now_ms;
@@ -169,7 +204,7 @@ enum status admission_join(uv_loop_t *loop, struct peer_tls_context *tls,
     }
 }
 
-enum status admission_check(uv_loop_t *loop, struct peer_tls_context *tls,
+enum status admission_check(uv_loop_t *loop, const struct join_options *proof,
                             const struct options *options, const struct identity *identity,
                             char *out_error, size_t error_size) {
     struct arena arena;
@@ -178,7 +213,7 @@ enum status admission_check(uv_loop_t *loop, struct peer_tls_context *tls,
     struct join_answer answers[OPTIONS_MEMBERS_MAX];
     size_t n = others_of(options, &arena, addresses);
     uint64_t id = identity->member_id;
-    join_ask(loop, tls, addresses, n, id, &arena, answers);
+    join_ask(loop, proof, addresses, n, id, &arena, answers);
     enum status status = STATUS_OK;
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         bool is_ours = answers[i].is_there && answers[i].cluster_id == identity->cluster_id;
@@ -187,20 +222,39 @@ enum status admission_check(uv_loop_t *loop, struct peer_tls_context *tls,
             has_been_here |= answers[i].members[m].id == id && answers[i].members[m].is_started;
         }
         if (has_been_here) {
-            snprintf(out_error, error_size,
-                     "the cluster runs and knows this member, %016" PRIx64 ", but this data "
-                     "directory is empty: its votes and what it acknowledged are gone, so it may "
-                     "not go on under that id. Remove it and add it again (etcdctl member remove "
-                     "%016" PRIx64 "; etcdctl member add %s --peer-urls=%s), then start it with "
-                     "--initial-cluster-state=existing",
-                     id, id, options->name, options->initial_advertise_peer_urls.texts[0]);
-            status = STATUS_INVALID;
+            status = fail_replaced(options, id, out_error, error_size);
         } else if (is_ours && answers[i].is_removed) {
             snprintf(out_error, error_size,
                      "member %016" PRIx64 " was removed from the cluster. To take part again it "
                      "must be added (etcdctl member add %s --peer-urls=%s) and started with "
                      "--initial-cluster-state=existing",
                      id, options->name, options->initial_advertise_peer_urls.texts[0]);
+            status = STATUS_MEMBER_REMOVED;
+        } else if (is_other_cluster(&answers[i], options, identity)) {
+            status = fail_other_cluster(options, addresses[i], out_error, error_size);
+        }
+    }
+    arena_clear(&arena);
+    return status;
+}
+
+enum status admission_check_forced(uv_loop_t *loop, const struct join_options *proof,
+                                   const struct options *options, const struct identity *identity,
+                                   char *out_error, size_t error_size) {
+    struct arena arena;
+    arena_init(&arena);
+    const char *addresses[OPTIONS_MEMBERS_MAX];
+    struct join_answer answers[OPTIONS_MEMBERS_MAX];
+    size_t n = others_of(options, &arena, addresses);
+    join_ask(loop, proof, addresses, n, identity->member_id, &arena, answers);
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        if (answers[i].is_there && answers[i].cluster_id == identity->cluster_id) {
+            snprintf(out_error, error_size,
+                     "--force-new-cluster: the member at %s runs and belongs to this cluster. If "
+                     "the cluster has a majority, start without the flag. If not, stop that member "
+                     "for good first; it can be added again with an empty directory",
+                     addresses[i]);
             status = STATUS_INVALID;
         }
     }

@@ -127,7 +127,7 @@ static enum status lock_directory(struct data_dir *dir, char *out_error, size_t 
                  "the data directory %s is in use by another leased, process %s; stop that one, or "
                  "give this one its own --data-dir",
                  dir->path, pid[0] == '\0' ? "unknown" : pid);
-        return STATUS_INVALID;
+        return STATUS_DATA_DIR_IN_USE;
     }
     int size = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     if (ftruncate(dir->lock_fd, 0) != 0 || pwrite(dir->lock_fd, pid, (size_t)size, 0) != size) {
@@ -211,15 +211,18 @@ bool data_dir_is_open_to_others(const struct data_dir *dir) {
 }
 
 bool data_dir_has_log(const struct data_dir *dir) {
-    /* raft_uv writes these two before anything else. */
-    struct stat status;
-    char path[sizeof raft_name + 16];
-    snprintf(path, sizeof path, "%s/metadata1", raft_name);
-    if (fstatat(dir->fd, path, &status, 0) == 0) {
-        return true;
+    /* Terms and votes are written before anything else; the last two are those of releases before
+     * 0.2. */
+    static const char *const names[] = {"meta.1", "meta.2", "metadata1", "metadata2"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct stat status;
+        char path[sizeof raft_name + 16];
+        snprintf(path, sizeof path, "%s/%s", raft_name, names[i]);
+        if (fstatat(dir->fd, path, &status, 0) == 0) {
+            return true;
+        }
     }
-    snprintf(path, sizeof path, "%s/metadata2", raft_name);
-    return fstatat(dir->fd, path, &status, 0) == 0;
+    return false;
 }
 
 enum status data_dir_load_identity(const struct data_dir *dir, struct identity *out_identity,

@@ -14,8 +14,8 @@
 struct data_dir;
 
 /* Makes the directory (and its parents) when it is missing, readable by its owner only, and locks
- * it until data_dir_close(). STATUS_IO, STATUS_NO_SPACE, STATUS_INVALID (held by another process,
- * or it belongs to etcd) with a reason in `out_error`. */
+ * it until data_dir_close(). STATUS_IO, STATUS_NO_SPACE, STATUS_DATA_DIR_IN_USE, STATUS_INVALID (no
+ * path, or it belongs to etcd) with a reason in `out_error`. */
 enum status data_dir_open(const char *path, struct data_dir **out_dir, char *out_error,
                           size_t error_size);
 /* Gives up the lock. Accepts NULL. */

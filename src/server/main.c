@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "build_info.h"
 #include "doors/etcd/etcd_door.h"
+#include "server/exit_code.h"
 #include "server/options.h"
 #include "server/server.h"
 
@@ -10,27 +11,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
-
-enum { EXIT_USAGE = 2 };
 
 static void print_version(void) {
     printf("leased %s\netcd API %s\nlibraft %s\nlibuv %s\nnghttp2 %s\n", LEASED_VERSION,
            ETCD_VERSION, LIBRAFT_VERSION, uv_version_string(), LIBNGHTTP2_VERSION);
-}
-
-/* Each connection is a descriptor. */
-static void raise_descriptor_limit(void) {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) {
-        return;
-    }
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        log_warning("the limit of open files stays low", LOG_NUMBER("files", limit.rlim_cur));
-    }
 }
 
 /* Memory of large, short-lived buffers (snapshots, answers) goes back to the system, and worker
@@ -83,14 +69,14 @@ int main(int argc, char **argv) {
     case OPTIONS_INVALID:
         fprintf(stderr, "leased: %s\n", error);
         options_clear(&options);
-        return EXIT_USAGE;
+        return EXIT_CODE_USAGE;
     case OPTIONS_RUN:
         break;
     }
     if (!direct_log(options.log_outputs)) {
         fprintf(stderr, "leased: --log-outputs: cannot write to %s\n", options.log_outputs);
         options_clear(&options);
-        return EXIT_USAGE;
+        return EXIT_CODE_USAGE;
     }
     log_configure(options.log_level, options.log_format);
     log_info("starting", LOG_TEXT("version", LEASED_VERSION), LOG_NUMBER("pid", getpid()));
@@ -98,7 +84,6 @@ int main(int argc, char **argv) {
 
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
-    raise_descriptor_limit();
     tune_memory();
     setenv("UV_THREADPOOL_SIZE", "4", 0);
     int code = server_run(&options);

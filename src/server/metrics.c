@@ -86,10 +86,13 @@ static void write_raft(struct buffer *buffer, const struct service_info *info) {
 static void write_net(struct buffer *buffer, const struct net_stats *net,
                       const struct etcd_door_stats *door) {
     prometheus_gauge(buffer, "leased_connections", "Connections of clients.", net->connections);
+    prometheus_gauge(buffer, "leased_connections_max",
+                     "Connections of clients allowed, by --max-connections and the open files.",
+                     net->connections_max);
     prometheus_counter(buffer, "leased_connections_total", "Connections accepted.",
                        net->connections_total);
     prometheus_counter(buffer, "leased_connections_refused_total",
-                       "Connections closed at once because there were too many.",
+                       "Connections refused because there were too many.",
                        net->connections_refused);
     prometheus_gauge(buffer, "leased_calls", "Calls that are open.", net->calls);
     prometheus_counter(buffer, "leased_calls_total", "Calls begun.", net->calls_total);

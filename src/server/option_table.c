@@ -72,6 +72,9 @@ const struct option option_table[] = {
      .choices = "new|existing"},
     {USED("initial-cluster-token", OPTION_GROUP_MEMBER, OPTION_TEXT, initial_cluster_token,
           "etcd-cluster", "Keeps clusters apart: their ids are made from it.")},
+    {USED("force-new-cluster", OPTION_GROUP_MEMBER, OPTION_SWITCH, force_new_cluster, "false",
+          "Make a cluster of this member alone out of its data, when a majority of the members is "
+          "lost for good. For one start; see docs/operations.md first.")},
     {USED("strict-reads", OPTION_GROUP_MEMBER, OPTION_SWITCH, strict_reads, "false",
           "Linearizable reads always ask a majority, instead of trusting the leader's lease.")},
     {USED("heartbeat-interval", OPTION_GROUP_MEMBER, OPTION_NUMBER, heartbeat_interval_ms, "50",
@@ -106,7 +109,8 @@ const struct option option_table[] = {
           "Calls that one connection may have open; 0: the built-in bound."),
      .max = UINT32_MAX},
     {USED("max-connections", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_connections, "0",
-          "Connections of clients; further ones are closed. 0: built-in. Not in etcd."),
+          "Connections of clients; further ones are told so and closed. At most what the limit of "
+          "open files leaves; 0: that, up to 65536. Not in etcd."),
      .max = 1000000},
     {USED("grpc-keepalive-interval", OPTION_GROUP_LIMITS, OPTION_DURATION,
           grpc_keepalive_interval_ms, "", "Silence after which a connection is pinged; 0: never."),
@@ -118,6 +122,10 @@ const struct option option_table[] = {
           watch_progress_notify_interval_ms, "10m",
           "How often idle watches that asked for it are told the revision.")},
 
+    {USED("peer-secret-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_secret_file, "",
+          "A file with a secret that all members share, of 16 bytes at least, readable by its owner "
+          "alone. Members prove to each other that they know it; it does not encrypt."),
+     .shown = "none"},
     {USED("peer-cert-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_cert_file, "",
           "This member's certificate towards the others, PEM, with the chain. Peer URLs are "
           "https:// then. Read again when it changes."),
@@ -173,8 +181,6 @@ const struct option option_table[] = {
     REFUSED("config-file", OPTION_TEXT, "",
             "configuration files are not read; give flags or environment variables"),
     REFUSED("wal-dir", OPTION_TEXT, "", "the log lies in --data-dir; there is no second place"),
-    REFUSED("force-new-cluster", OPTION_SWITCH, "false",
-            "this release has one member, so there is no cluster to cut down"),
     REFUSED("discovery", OPTION_TEXT, "", no_discovery),
     REFUSED("discovery-srv", OPTION_TEXT, "", no_discovery),
     REFUSED("discovery-srv-name", OPTION_TEXT, "", no_discovery),

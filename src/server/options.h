@@ -46,9 +46,11 @@ struct options {
     const char *initial_cluster;
     const char *initial_cluster_state;
     const char *initial_cluster_token;
+    bool force_new_cluster;
     uint64_t heartbeat_interval_ms;
     uint64_t election_timeout_ms;
 
+    const char *peer_secret_file;
     const char *peer_cert_file;
     const char *peer_key_file;
     const char *peer_trusted_ca_file;

@@ -117,7 +117,16 @@ static enum status check_listeners(const struct options *options, const struct u
                         "a loopback address and put a TLS proxy in front",
                         flag, list->texts[i]);
         }
-        if (!url_is_loopback(&list->urls[i]) && !options->allow_insecure) {
+        bool is_open = !url_is_loopback(&list->urls[i]) && !options->allow_insecure;
+        if (is_open && is_for_peers && *options->peer_secret_file == '\0') {
+            return fail(out_error,
+                        "--%s %s: anybody on the network could act as a member there; give the "
+                        "members certificates (--peer-cert-file) or a shared secret "
+                        "(--peer-secret-file), listen on 127.0.0.1, or accept that with "
+                        "--allow-insecure",
+                        flag, list->texts[i]);
+        }
+        if (is_open && !is_for_peers) {
             return fail(out_error,
                         "--%s %s: anybody on the network could read and write there, without TLS "
                         "or a password; listen on 127.0.0.1, or accept that with --allow-insecure",

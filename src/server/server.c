@@ -3,10 +3,13 @@
 #include "base/log.h"
 #include "doors/etcd/etcd_door.h"
 #include "net/net_server.h"
+#include "peers/peer_secret.h"
 #include "replication/join.h"
 #include "replication/replication.h"
 #include "server/admission.h"
 #include "server/data_dir.h"
+#include "server/descriptors.h"
+#include "server/exit_code.h"
 #include "server/housekeeping.h"
 #include "server/notify.h"
 #include "server/pages.h"
@@ -42,7 +45,8 @@ struct server {
     struct service_read first_read;
     struct arena arena; /* for what lives as long as the server */
     struct replication_member members[OPTIONS_MEMBERS_MAX];
-    struct peer_tls_options peer_tls;
+    struct tls_options peer_tls;
+    struct buffer peer_secret;
     struct admission admission; /* of a node that has just joined */
     uv_signal_t terminate;
     uv_signal_t interrupt;
@@ -54,36 +58,46 @@ struct server {
 
 /* Says why and ends the process at once: nothing more is acknowledged, and half-open parts need
  * no closing, because everything acknowledged is on disk. */
-__attribute__((noreturn)) static void die(const char *what, const char *reason) {
-    log_error(what, LOG_TEXT("reason", reason));
+__attribute__((noreturn)) static void die(enum exit_code code, const char *what,
+                                          const char *reason) {
+    log_error(what, LOG_TEXT("reason", reason), LOG_NUMBER("exit code", code));
     fflush(stdout);
-    _exit(EXIT_FAILURE);
+    _exit(code);
 }
 
 /* --- The data directory. --- */
 
 /* Also for a member that is alone and needs no certificate yet: one that is wrong is better known
  * today. NULL: plain text. */
-static struct peer_tls_context *load_peer_tls(struct server *server) {
+static struct tls_context *load_peer_tls(struct server *server) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
-    struct peer_tls_context *context = NULL;
-    server->peer_tls =
-        (struct peer_tls_options){.cert_file = options->peer_cert_file,
-                                  .key_file = options->peer_key_file,
-                                  .ca_file = options->peer_trusted_ca_file,
-                                  .allowed_cn = options->peer_cert_allowed_cn,
-                                  .allowed_hostname = options->peer_cert_allowed_hostname};
+    struct tls_context *context = NULL;
+    server->peer_tls = (struct tls_options){.cert_file = options->peer_cert_file,
+                                            .key_file = options->peer_key_file,
+                                            .ca_file = options->peer_trusted_ca_file,
+                                            .allowed_cn = options->peer_cert_allowed_cn,
+                                            .allowed_hostname = options->peer_cert_allowed_hostname};
     if (options->has_peer_tls &&
-        peer_tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
-        die("cannot start", error);
+        tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
+        die(EXIT_CODE_USAGE, "cannot start", error);
     }
     return context;
 }
 
-/* The first start: a member of a new cluster knows who it is, one that joins is told. */
-static enum status become_somebody(struct server *server, struct peer_tls_context *tls,
-                                   char *out_error, size_t error_size) {
+static void load_peer_secret(struct server *server) {
+    const char *path = server->options->peer_secret_file;
+    char error[SERVER_ERROR_SIZE] = "";
+    buffer_init(&server->peer_secret);
+    if (*path != '\0' &&
+        peer_secret_load(path, &server->peer_secret, error, sizeof error) != STATUS_OK) {
+        die(EXIT_CODE_USAGE, "cannot start", error);
+    }
+}
+
+/* The first start: a member of a new cluster makes its id, one that joins is told its own. */
+static enum status bootstrap_identity(struct server *server, const struct join_options *proof,
+                                      char *out_error, size_t error_size) {
     const struct options *options = server->options;
     if (options->is_named_otherwise) {
         snprintf(out_error, error_size,
@@ -92,35 +106,61 @@ static enum status become_somebody(struct server *server, struct peer_tls_contex
         return STATUS_INVALID;
     }
     if (strcmp(options->initial_cluster_state, "existing") == 0) {
-        return admission_join(&server->loop, tls, options, &server->arena, &server->identity,
+        return admission_join(&server->loop, proof, options, &server->arena, &server->identity,
                               &server->admission, out_error, error_size);
     }
     identity_make(&server->identity, options);
-    return admission_check(&server->loop, tls, options, &server->identity, out_error, error_size);
+    return admission_check(&server->loop, proof, options, &server->identity, out_error, error_size);
+}
+
+/* It needs data to go on with, and nobody else who goes on with the same cluster. */
+static enum status check_force_new_cluster(struct server *server, const struct join_options *proof,
+                                           enum status loaded, char *out_error, size_t error_size) {
+    if (loaded == STATUS_KEY_NOT_FOUND || !data_dir_has_log(server->data_dir)) {
+        snprintf(out_error, error_size,
+                 "--force-new-cluster goes on with the data of a member, and %s has none. Give the "
+                 "--data-dir of a member, or leave the flag out to make a new cluster",
+                 data_dir_path(server->data_dir));
+        return STATUS_INVALID;
+    }
+    if (loaded != STATUS_OK) {
+        return loaded;
+    }
+    log_warning("--force-new-cluster: this member goes on alone with its data; every other member "
+                "leaves the cluster");
+    return admission_check_forced(&server->loop, proof, server->options, &server->identity, out_error,
+                                  error_size);
 }
 
 static void open_data_dir(struct server *server) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
-    if (data_dir_open(options->data_dir, &server->data_dir, error, sizeof error) != STATUS_OK) {
-        die("cannot start", error);
+    enum status status = data_dir_open(options->data_dir, &server->data_dir, error, sizeof error);
+    if (status != STATUS_OK) {
+        die(exit_code_of_status(status), "cannot start", error);
     }
     if (data_dir_is_open_to_others(server->data_dir)) {
         log_warning("other users may look into the data directory; chmod 700 is safer",
                     LOG_TEXT("path", data_dir_path(server->data_dir)));
     }
 
-    struct peer_tls_context *tls = load_peer_tls(server);
+    load_peer_secret(server);
+    struct tls_context *tls = load_peer_tls(server);
+    const struct join_options join = {
+        .tls = tls, .secret = bytes_of(server->peer_secret.data, server->peer_secret.size)};
+    const struct join_options *proof = &join;
     struct identity *identity = &server->identity;
-    enum status status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
+    status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
     bool is_new = status == STATUS_KEY_NOT_FOUND;
     bool is_renamed = status == STATUS_OK && strcmp(identity->name, options->name) != 0;
-    if (is_new) {
-        status = become_somebody(server, tls, error, sizeof error);
+    if (options->force_new_cluster) {
+        status = check_force_new_cluster(server, proof, status, error, sizeof error);
+    } else if (is_new) {
+        status = bootstrap_identity(server, proof, error, sizeof error);
     } else if (status == STATUS_OK && !data_dir_has_log(server->data_dir)) {
-        status = admission_check(&server->loop, tls, options, identity, error, sizeof error);
+        status = admission_check(&server->loop, proof, options, identity, error, sizeof error);
     }
-    peer_tls_context_destroy(tls);
+    tls_context_destroy(tls);
     if (is_renamed) {
         log_info("this member is renamed", LOG_TEXT("from", identity->name),
                  LOG_TEXT("to", options->name));
@@ -135,7 +175,7 @@ static void open_data_dir(struct server *server) {
         status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
     }
     if (status != STATUS_OK) {
-        die("cannot start", error);
+        die(exit_code_of_status(status), "cannot start", error);
     }
 }
 
@@ -149,9 +189,9 @@ static bool is_caught_up(void *data) {
     return net_server_is_caught_up(((struct server *)data)->net);
 }
 
-static void replication_failed(void *data, const char *reason) {
+static void replication_failed(void *data, enum status status, const char *reason) {
     (void)data;
-    die("this node cannot go on", reason);
+    die(exit_code_of_status(status), "this node cannot go on", reason);
 }
 
 /* The members by the ids that all of them make alike. */
@@ -175,15 +215,16 @@ static void removed(void *data) {
     struct server *server = data;
     if (!server->is_stopping) {
         log_info("stopping", LOG_TEXT("reason", "this member was removed from the cluster"));
-        server->exit_code = SERVER_EXIT_REMOVED;
+        server->exit_code = EXIT_CODE_REMOVED;
         stop(server);
     }
 }
 
 static void open_replication(struct server *server) {
     const struct options *options = server->options;
-    /* Who joined is told by the others who belongs to the cluster, and is not guessing. */
-    bool is_joined = server->identity.is_joined;
+    /* A member that joined is told by the others who belongs to the cluster. */
+    bool is_alone = options->force_new_cluster;
+    bool is_joined = server->identity.is_joined && !is_alone;
     if (!is_joined) {
         name_members(server);
     }
@@ -197,14 +238,18 @@ static void open_replication(struct server *server) {
         .peer_urls = options->initial_advertise_peer_urls.texts,
         .peer_address = options->peer_address,
         .members = is_joined ? server->admission.members : server->members,
-        .n_members = is_joined ? server->admission.n_members : options->n_members,
+        .n_members = is_alone    ? 0
+                     : is_joined ? server->admission.n_members
+                                 : options->n_members,
         .is_joining = is_joined,
+        .force_new_cluster = options->force_new_cluster,
         .token_hash = join_token_hash(options->initial_cluster_token),
         .birth = server->identity.birth,
         .births_path = data_dir_births_path(server->data_dir),
         .peer_listen_host = options->listen_peer_urls.urls[0].host,
         .peer_listen_port = options->listen_peer_urls.urls[0].port,
         .peer_tls = options->has_peer_tls ? &server->peer_tls : NULL,
+        .peer_secret = bytes_of(server->peer_secret.data, server->peer_secret.size),
         .strict_reads = options->strict_reads,
         .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,
         .election_ms = (uint32_t)options->election_timeout_ms,
@@ -215,9 +260,10 @@ static void open_replication(struct server *server) {
         .removed = removed,
         .data = server,
     };
-    if (replication_open(&server->loop, &replication, &server->service, error, sizeof error) !=
-        STATUS_OK) {
-        die("cannot start", error);
+    enum status status =
+        replication_open(&server->loop, &replication, &server->service, error, sizeof error);
+    if (status != STATUS_OK) {
+        die(exit_code_of_status(status), "cannot start", error);
     }
 }
 
@@ -250,7 +296,7 @@ static void listen_on(struct net_server *net, const struct url_list *urls, const
     for (size_t i = 0; i < urls->n; i++) {
         const struct url *url = &urls->urls[i];
         if (net_server_listen(net, url->host, url->port, NULL, error, sizeof error) != STATUS_OK) {
-            die("cannot start", error);
+            die(EXIT_CODE_FAILED, "cannot start", error);
         }
         log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));
         if (!url_is_loopback(url)) {
@@ -260,13 +306,35 @@ static void listen_on(struct net_server *net, const struct url_list *urls, const
     }
 }
 
+/* Clients get the descriptors that nothing else needs. */
+static void plan_connections(const struct server *server, struct net_limits *limits) {
+    const struct options *options = server->options;
+    char error[SERVER_ERROR_SIZE] = "";
+    size_t wanted = limits->connections_max;
+    uint64_t limit = descriptors_raise_limit();
+    enum status status = descriptors_plan(limit, wanted, options->listen_metrics_urls.n > 0,
+                                          &limits->connections_max, error, sizeof error);
+    if (status != STATUS_OK) {
+        die(exit_code_of_status(status), "cannot start", error);
+    }
+    if (limits->connections_max < wanted) {
+        log_warning(options->max_connections != 0
+                        ? "the limit of open files allows fewer clients than --max-connections"
+                        : "the limit of open files allows fewer clients than the default",
+                    LOG_NUMBER("open files", limit), LOG_NUMBER("wanted", wanted),
+                    LOG_NUMBER("connections max", limits->connections_max));
+    }
+}
+
 /* Before replication, and before anything listens: of libuv's prepare handles the one started last
  * runs first, so what replication answers at the end of a turn is sent in the same turn. */
 static void create_net(struct server *server) {
     struct net_limits limits = limits_of(server->options);
+    plan_connections(server, &limits);
     server->net = net_server_create(&server->loop, &limits);
     server->n_net_open = 1;
     if (server->options->listen_metrics_urls.n > 0) {
+        limits.connections_max = METRICS_CONNECTIONS_MAX;
         server->metrics_net = net_server_create(&server->loop, &limits);
         server->n_net_open++;
     }
@@ -395,11 +463,11 @@ static void start_handles(struct server *server) {
 int server_run(const struct options *options) {
     struct server *server = calloc(1, sizeof *server);
     if (server == NULL || uv_loop_init(&server->loop) != 0) {
-        die("cannot start", "out of memory or file descriptors");
+        die(EXIT_CODE_FAILED, "cannot start", "out of memory or file descriptors");
     }
     server->options = options;
-    open_data_dir(server);
     create_net(server);
+    open_data_dir(server);
     open_replication(server);
     housekeeping_start(&server->housekeeping, &server->loop, server->service, options);
     open_doors(server);
@@ -415,6 +483,7 @@ int server_run(const struct options *options) {
     assert(result == 0);
     data_dir_close(server->data_dir);
     arena_clear(&server->arena);
+    peer_secret_clear(&server->peer_secret);
     int exit_code = server->exit_code;
     free(server);
     log_info("stopped");

@@ -7,11 +7,9 @@
 
 #include "server/options.h"
 
-/* The exit code of a member that was removed from its cluster: starting it again is of no use. */
-enum { SERVER_EXIT_REMOVED = 3 };
-
-/* Runs until SIGTERM or SIGINT, or until the member is removed, and returns the exit code. Where it
- * cannot start or go on, it says why in the log and ends the process itself. */
+/* Runs until SIGTERM or SIGINT, or until the member is removed, and returns the exit code
+ * (exit_code.h). Where it cannot start or go on, it says why in the log and ends the process itself.
+ */
 int server_run(const struct options *options);
 
 #endif

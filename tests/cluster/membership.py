@@ -5,8 +5,9 @@ import shutil
 from harness import KIND_LEASED, Server, wait_for
 from harness.cluster import TIMING_FLAGS
 from harness.etcdctl import call
+from harness.exit_codes import EXIT_CODES
 
-EXIT_REMOVED = 3
+EXIT_REMOVED = EXIT_CODES["REMOVED"]
 MEMBER_SECONDS = 20.0
 
 

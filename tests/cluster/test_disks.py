@@ -11,6 +11,7 @@ from etcd3 import etcdrpc
 from harness import wait_for
 from harness.acceptance import either, report
 from harness.cluster import Cluster
+from harness.exit_codes import EXIT_CODES
 from harness.small_disk import SmallDisk
 
 MIB = 1024 * 1024
@@ -101,7 +102,7 @@ def test_a_full_disk_stops_one_node_and_nobody_else(disk_and_cluster, who):
         cluster.leader()
     load.check_all(cluster)
     report(f"disk of the {who} full", next_write_ms=round(gap * 1000), kept=len(load.acknowledged()))
-    assert code == 1, log
+    assert code == EXIT_CODES["DISK_FULL"], log
     assert "space" in log.lower() and cluster[0].data_dir in log, log
 
 
@@ -123,7 +124,7 @@ def test_a_disk_that_breaks_stops_one_node_and_nobody_else(disk_and_cluster):
         cluster.leader()
     load.check_all(cluster)
     report("disk of the leader broken", next_write_ms=round(gap * 1000), kept=len(load.acknowledged()))
-    assert code == 1, log
+    assert code == EXIT_CODES["DISK_FAILED"], log
     assert cluster[0].data_dir in log, log
 
 

@@ -24,6 +24,7 @@ from membership import (
 from harness import wait_for
 from harness.certificates import Authority
 from harness.cluster import Cluster
+from harness.exit_codes import EXIT_CODES
 from harness.ports import free_ports
 
 
@@ -174,7 +175,7 @@ def test_a_dead_node_is_removed_and_told_when_it_returns():
         # Nor may it begin anew under the id that was removed.
         wipe(cluster[dead])
         cluster[dead].launch()
-        assert wait_exit(cluster[dead]) == 1
+        assert wait_exit(cluster[dead]) == EXIT_REMOVED
         assert "was removed from the cluster" in log_of(cluster[dead])
 
 
@@ -211,9 +212,10 @@ def test_a_node_that_lost_its_disk_may_not_go_on_as_if_nothing_had_happened():
             wipe(cluster[wiped])
             cluster[wiped].cluster_state = state
             cluster[wiped].launch()
-            assert wait_exit(cluster[wiped]) == 1
+            assert wait_exit(cluster[wiped]) == EXIT_CODES["DATA_DIR_REPLACED"]
             log = log_of(cluster[wiped])
-            assert "its votes and what it acknowledged are gone" in log and "etcdctl member remove" in log
+            assert "this data directory is empty" in log and "etcdctl member remove" in log
+            assert "--force-new-cluster" in log, "no way is named for a cluster without a majority"
         cluster.leader()
         cluster.rpc(cluster.leader()).put(b"/key", b"more")
 
@@ -234,8 +236,10 @@ def test_a_lost_disk_is_noticed_although_nobody_could_be_asked():
         cluster.forget(wiped)
         for node in others:
             cluster.launch(node)
-        assert wait_exit(cluster[wiped]) == 1
-        assert "with another data directory" in log_of(cluster[wiped])
+        assert wait_exit(cluster[wiped]) == EXIT_CODES["DATA_DIR_REPLACED"]
+        log = log_of(cluster[wiped])
+        assert "with another data directory" in log and "--force-new-cluster" in log
+        assert f"etcdctl member add {cluster[wiped].name} --peer-urls={cluster[wiped].peer_url}" in log
         cluster.leader()
         assert cluster.rpc(others[0]).range(b"/key").kvs[0].value == b"value"
 
@@ -264,14 +268,31 @@ def test_a_node_that_was_not_added_is_told_so():
         stranger = new_server(cluster, "stranger")
         try:
             stranger.launch()
-            assert wait_exit(stranger) == 1
+            assert wait_exit(stranger) == EXIT_CODES["NOT_ADDED"]
+            assert "this member was never added" in log_of(stranger)
             assert f"etcdctl member add stranger --peer-urls={stranger.peer_url}" in log_of(stranger)
             add_member(cluster, cluster[0], stranger)
             stranger.token = "another"
             wipe(stranger)
             stranger.launch()
-            assert wait_exit(stranger) == 1
+            assert wait_exit(stranger) == EXIT_CODES["USAGE"]
             assert "--initial-cluster-token" in log_of(stranger)
+        finally:
+            stranger.close()
+
+
+def test_a_node_started_as_new_beside_a_running_cluster_is_told_how_to_join():
+    """With --initial-cluster-state=new, the default, it would wait for a majority for ever."""
+    with Cluster() as cluster:
+        stranger = new_server(cluster, "stranger")
+        stranger.cluster_state = "new"
+        try:
+            stranger.launch()
+            assert wait_exit(stranger) == EXIT_CODES["NOT_ADDED"]
+            log = log_of(stranger)
+            assert "already runs in a cluster without this member" in log
+            assert f"etcdctl member add stranger --peer-urls={stranger.peer_url}" in log
+            assert "--initial-cluster-state=existing" in log
         finally:
             stranger.close()
 

@@ -10,6 +10,7 @@ import pytest
 from etcd3 import etcdrpc
 
 from harness import KIND_LEASED, Server, ServerFailed, binary_of
+from harness.exit_codes import EXIT_CODES
 from harness.ops import end_of
 from harness.rpc import Rpc
 from harness.small_disk import SmallDisk
@@ -79,10 +80,10 @@ def check_all_there(server, acknowledged):
         assert (kv.mod_revision, kv.value) == (revision, value_of(number))
 
 
-def check_stopped(server, *words):
+def check_stopped(server, code_name, *words):
     code = server.process.wait(STOP_SECONDS)
     log = server.log_tail(4000)
-    assert code == 1, f"exit code {code}:\n{log}"
+    assert code == EXIT_CODES[code_name], f"exit code {code}:\n{log}"
     for word in words:
         assert word.lower() in log.lower(), f"no {word!r} in:\n{log}"
 
@@ -93,14 +94,14 @@ def test_a_full_disk_stops_the_server_and_loses_nothing(disk, server, free_mib):
     disk.leave(free_mib * MIB)
     server.start()
     acknowledged = write_until_it_stops(server)
-    check_stopped(server, "no space left", server.data_dir)
+    check_stopped(server, "DISK_FULL", "no space left", server.data_dir)
     assert acknowledged, "nothing was written at all"
     disk.make_room()
     server.restart()
     check_all_there(server, acknowledged)
     # It serves again, and a second time is no different.
     more = write_until_it_stops(server, first=PUTS_MAX)
-    check_stopped(server, "no space left", server.data_dir)
+    check_stopped(server, "DISK_FULL", "no space left", server.data_dir)
     assert more, "it served nothing although there was room"
     disk.grow(2 * DISK_MIB)
     server.restart()
@@ -111,7 +112,7 @@ def test_a_disk_that_is_full_from_the_start_is_told(disk, server):
     disk.leave(64 * 1024)
     with pytest.raises(ServerFailed):
         server.start()
-    check_stopped(server, "space", server.data_dir)
+    check_stopped(server, "DISK_FULL", "space", server.data_dir)
 
 
 def test_a_disk_that_fails_stops_the_server(disk, server):
@@ -122,7 +123,7 @@ def test_a_disk_that_fails_stops_the_server(disk, server):
         disk.fail_writes()
     # Segments are allocated ahead: it may take some of them before the disk is asked.
     revisions.update(write_until_it_stops(server, first=20))
-    check_stopped(server, server.data_dir)
+    check_stopped(server, "DISK_FAILED", server.data_dir)
     disk.mend()
     server.restart()
     check_all_there(server, {number: revisions[number] for number in range(20)})
@@ -134,7 +135,7 @@ def test_a_read_only_disk_is_told_before_anything_is_served(disk, server):
     disk.make_read_only()
     with pytest.raises(ServerFailed):
         server.restart()
-    check_stopped(server, "read-only", server.data_dir)
+    check_stopped(server, "DISK_FAILED", "read-only", server.data_dir)
 
 
 @pytest.fixture
@@ -158,7 +159,7 @@ def test_a_directory_that_may_not_be_written_is_told(open_folder):
         [program, "--data-dir", str(data)],
         capture_output=True, text=True, timeout=STOP_SECONDS, check=False, cwd="/", **who,
     )  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == EXIT_CODES["DISK_FAILED"]
     assert "permission denied" in done.stderr.lower()
     assert str(data) in done.stderr
     assert list(data.iterdir()) == []

@@ -9,6 +9,7 @@ import pytest
 
 from harness import KIND_LEASED, Process, Server, binary_of, wait_for
 from harness.etcdctl import call
+from harness.exit_codes import EXIT_CODES
 from harness.kinds import clean_environment
 
 EXIT_SECONDS = 10.0
@@ -68,7 +69,7 @@ def test_help_is_readable_on_a_terminal():
 ])  # fmt: skip
 def test_what_cannot_be_done_as_asked_is_refused_with_a_reason(flags, words, tmp_path):
     done = run(*flags, cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == EXIT_CODES["USAGE"]
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
@@ -76,7 +77,7 @@ def test_what_cannot_be_done_as_asked_is_refused_with_a_reason(flags, words, tmp
 
 def test_start_tells_where_the_data_lies_and_what_to_try(server):
     text = wait_for(lambda: "Try" in text_of(server) and text_of(server), 5, "the welcome")
-    assert f"The data lies in {server.data_dir}\n" in text
+    assert f"Data directory: {server.data_dir}\n" in text
     assert f"etcdctl --endpoints={server.endpoint} put" in text
     lease = os.path.join(os.path.dirname(binary_of(KIND_LEASED)), "lease")
     assert f"  {lease} --endpoint={server.endpoint} status\n" in text
@@ -103,7 +104,7 @@ def test_the_environment_starts_it_too(tmp_path):
 
 def test_a_second_process_is_kept_out_of_the_data_dir(server):
     done = run(*beside(server, listen_client_urls="http://127.0.0.1:1"))
-    assert done.returncode == 1
+    assert done.returncode == EXIT_CODES["DATA_DIR_IN_USE"]
     assert f"in use by another leased, process {server.pid}" in done.stderr
     assert server.is_healthy()
 
@@ -111,15 +112,28 @@ def test_a_second_process_is_kept_out_of_the_data_dir(server):
 def test_a_port_that_is_taken_is_named(server, tmp_path):
     done = run(*beside(server, data_dir=str(tmp_path / "other"),
                        listen_peer_urls="http://127.0.0.1:1"))  # fmt: skip
-    assert done.returncode == 1
+    assert done.returncode == EXIT_CODES["FAILED"]
     assert "address already in use" in done.stderr.lower()
     assert str(server.client_port) in done.stderr
+
+
+def test_a_peer_port_that_is_taken_is_named_and_worth_a_restart():
+    server = Server(KIND_LEASED)
+    try:
+        server.initial_cluster = f"{server.name}={server.peer_url},other=http://127.0.0.1:1"
+        with socket.create_server((server.host, server.peer_port)):
+            server.launch()
+            assert server.process.wait(EXIT_SECONDS) == EXIT_CODES["FAILED"], server.log_tail()
+        log = server.log_tail().lower()
+        assert "address already in use" in log and str(server.peer_port) in log
+    finally:
+        server.close()
 
 
 def test_a_file_is_not_a_data_dir(tmp_path):
     (tmp_path / "file").write_text("x")
     done = run("--data-dir", str(tmp_path / "file"))
-    assert done.returncode == 1
+    assert done.returncode == EXIT_CODES["DISK_FAILED"]
     assert "is a file, not a directory" in done.stderr
 
 
@@ -130,7 +144,7 @@ def test_a_corrupt_identity_stops_the_start(server):
         identity.seek(30)
         identity.write(b"?")
     done = run(*server.flags())
-    assert done.returncode == 1
+    assert done.returncode == EXIT_CODES["DATA_CORRUPT"]
     assert "identity is corrupt" in done.stderr
 
 

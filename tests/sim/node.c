@@ -312,9 +312,9 @@ void node_die(struct node *node) {
     longjmp(node->death, 1);
 }
 
-static void failed(void *data, const char *reason) {
+static void failed(void *data, enum status status, const char *reason) {
     struct node *node = data;
-    trace("%s gives up: %s", node->name, reason);
+    trace("%s gives up: %s: %s", node->name, status_text(status), reason);
     if (!node->disk.is_full && !node->disk.is_failing) {
         check_failed("disk", "%s gave up although its disk is good: %s", node->name, reason);
     }

@@ -122,7 +122,7 @@ static void a_second_process_is_told_who_holds_it(void **state) {
         char pid[32];
         snprintf(pid, sizeof pid, "process %ld", (long)getppid());
         enum status status = data_dir_open(inside("d"), &second, error, sizeof error);
-        _exit(status == STATUS_INVALID && strstr(error, pid) != NULL ? 0 : 1);
+        _exit(status == STATUS_DATA_DIR_IN_USE && strstr(error, pid) != NULL ? 0 : 1);
     }
     int result = -1;
     assert_int_equal(waitpid(child, &result, 0), child);

@@ -215,15 +215,33 @@ static void a_voter_that_starts_has_promised(void **state) {
     }
 }
 
+/* The leader's own timeout may be ten times ours, or a tenth of it. */
+static void a_ping_binds_for_as_long_as_it_says(void **state) {
+    struct voter_promise promise;
+    voter_promise_init(&promise, ELECTION_MS, 0);
+    uint64_t now_ms = 10 * ELECTION_MS;
+    const struct leader_word ping = {2, TERM, SENT_MS};
+    voter_promise_make(&promise, &ping, 10 * ELECTION_MS, now_ms);
+    assert_false(voter_promise_allows(&promise, 3, now_ms + 10 * ELECTION_MS));
+    assert_true(voter_promise_allows(&promise, 3, now_ms + 10 * ELECTION_MS + 1));
+    /* A shorter one does not cut it short. */
+    voter_promise_make(&promise, &ping, ELECTION_MS / 10, now_ms + 1);
+    assert_false(voter_promise_allows(&promise, 3, now_ms + 10 * ELECTION_MS));
+    now_ms += 20 * ELECTION_MS;
+    voter_promise_make(&promise, &ping, ELECTION_MS / 10, now_ms);
+    assert_false(voter_promise_allows(&promise, 3, now_ms + ELECTION_MS / 10));
+    assert_true(voter_promise_allows(&promise, 3, now_ms + ELECTION_MS / 10 + 1));
+}
+
 static void a_ping_binds_for_an_election_timeout(void **state) {
     struct voter_promise promise;
     voter_promise_init(&promise, ELECTION_MS, 0);
-    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, SENT_MS);
+    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, ELECTION_MS, SENT_MS);
     assert_false(voter_promise_allows(&promise, 3, SENT_MS));
     /* It may have come 999 us after what the clock told. */
     assert_false(voter_promise_allows(&promise, 3, SENT_MS + ELECTION_MS));
     assert_true(voter_promise_allows(&promise, 3, SENT_MS + ELECTION_MS + 1));
-    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS + 500}, SENT_MS + 500);
+    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS + 500}, ELECTION_MS, SENT_MS + 500);
     assert_false(voter_promise_allows(&promise, 3, SENT_MS + 500 + ELECTION_MS));
     assert_true(voter_promise_allows(&promise, 3, SENT_MS + 500 + ELECTION_MS + 1));
 }
@@ -231,9 +249,9 @@ static void a_ping_binds_for_an_election_timeout(void **state) {
 static void who_was_promised_to_may_stand_again(void **state) {
     struct voter_promise promise;
     voter_promise_init(&promise, ELECTION_MS, 0);
-    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, SENT_MS);
+    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, ELECTION_MS, SENT_MS);
     assert_true(voter_promise_allows(&promise, 2, SENT_MS));
-    voter_promise_make(&promise, &(struct leader_word){3, TERM, SENT_MS + 1}, SENT_MS + 1);
+    voter_promise_make(&promise, &(struct leader_word){3, TERM, SENT_MS + 1}, ELECTION_MS, SENT_MS + 1);
     assert_false(voter_promise_allows(&promise, 2, SENT_MS + 1));
     assert_true(voter_promise_allows(&promise, 3, SENT_MS + 1));
 }
@@ -242,10 +260,10 @@ static void a_release_frees_until_the_next_ping(void **state) {
     struct voter_promise promise;
     const struct leader_word ping = {2, TERM, SENT_MS};
     voter_promise_init(&promise, ELECTION_MS, 0);
-    voter_promise_make(&promise, &ping, SENT_MS);
+    voter_promise_make(&promise, &ping, ELECTION_MS, SENT_MS);
     voter_promise_release(&promise, &ping);
     assert_true(voter_promise_allows(&promise, 3, SENT_MS));
-    voter_promise_make(&promise, &ping, SENT_MS);
+    voter_promise_make(&promise, &ping, ELECTION_MS, SENT_MS);
     assert_false(voter_promise_allows(&promise, 3, SENT_MS));
 }
 
@@ -260,7 +278,7 @@ static void only_the_leaders_newest_word_releases(void **state) {
     voter_promise_init(&promise, ELECTION_MS, SENT_MS);
     voter_promise_release(&promise, &words[0]); /* a start-up promise is nobody's to release */
     assert_false(voter_promise_allows(&promise, 3, SENT_MS));
-    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, SENT_MS);
+    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, ELECTION_MS, SENT_MS);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         voter_promise_release(&promise, &words[i]);
         assert_false(voter_promise_allows(&promise, 4, SENT_MS));
@@ -329,7 +347,7 @@ static void model_deliver(struct model *model) {
             leader_lease_answered(&model->lease, message.voter, TERM, message.sent_ms);
         } else {
             voter_promise_make(&model->promises[message.voter],
-                               &(struct leader_word){SELF, TERM, message.sent_ms},
+                               &(struct leader_word){SELF, TERM, message.sent_ms}, ELECTION_MS,
                                model_clock_ms(model, message.voter));
             message.is_pong = true;
             model_send(model, message);
@@ -428,6 +446,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_new_term_begins_without_answers),
         cmocka_unit_test(a_voter_that_starts_has_promised),
         cmocka_unit_test(a_ping_binds_for_an_election_timeout),
+        cmocka_unit_test(a_ping_binds_for_as_long_as_it_says),
         cmocka_unit_test(who_was_promised_to_may_stand_again),
         cmocka_unit_test(a_release_frees_until_the_next_ping),
         cmocka_unit_test(only_the_leaders_newest_word_releases),

@@ -257,9 +257,17 @@ static void all_peer_urls_are_alike(void **state) {
 static void a_refused_flag_may_repeat_its_default(void **state) {
     assert_int_equal(PARSE("--config-file", "etcd.yml"), OPTIONS_INVALID);
     assert_error_says("--config-file: configuration files are not read");
-    assert_int_equal(PARSE("--proxy", "off", "--force-new-cluster=false"), OPTIONS_RUN);
-    assert_int_equal(PARSE("--force-new-cluster"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--proxy", "off", "--auto-tls=false"), OPTIONS_RUN);
+    assert_int_equal(PARSE("--auto-tls"), OPTIONS_INVALID);
     assert_int_equal(PARSE("--host-whitelist", "a.example"), OPTIONS_INVALID);
+}
+
+static void forcing_a_new_cluster_must_be_asked_for(void **state) {
+    assert_int_equal(PARSE("--name", "a"), OPTIONS_RUN);
+    assert_false(options.force_new_cluster);
+    assert_int_equal(PARSE("--force-new-cluster"), OPTIONS_RUN);
+    assert_true(options.force_new_cluster);
+    assert_int_equal(PARSE("--force-new-cluster=maybe"), OPTIONS_INVALID);
 }
 
 static void harmless_flags_of_etcd_are_accepted_and_noticed(void **state) {
@@ -408,6 +416,7 @@ int main(void) {
         cmocka_unit_test(tls_between_members_is_all_or_nothing),
         cmocka_unit_test(all_peer_urls_are_alike),
         cmocka_unit_test(a_refused_flag_may_repeat_its_default),
+        cmocka_unit_test(forcing_a_new_cluster_must_be_asked_for),
         cmocka_unit_test(harmless_flags_of_etcd_are_accepted_and_noticed),
         cmocka_unit_test(a_listener_that_others_reach_must_be_allowed),
         cmocka_unit_test(a_wildcard_is_not_advertised),

@@ -1,0 +1,175 @@
+#include "net/refusal.h"
+
+#include "base/log.h"
+#include "net/connection_pool.h"
+#include "net/sniff.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    /* From accept until the end, whatever the client does meanwhile. */
+    REFUSAL_MS_MAX = 1000,
+    REFUSAL_LOG_INTERVAL_MS = 10000,
+    DISCARDED_PER_POLL_MAX = 64 * 1024
+};
+
+struct refusal {
+    uv_poll_t poll;
+    struct connection_pool *pool;
+    struct list in_refusals;
+    struct net_timer timer;
+    int socket;
+    bool is_told;
+    uint8_t sniffed_size;
+    uint8_t sniffed[SNIFF_SIZE_MAX];
+};
+
+#define REASON "too many connections: the server is at --max-connections or its limit of open files"
+
+static const char http1_answer[] =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 1\r\n"
+    "Connection: close\r\nContent-Length: 84\r\n\r\n" REASON "\n";
+_Static_assert(sizeof REASON == 84, "Content-Length counts the reason and its line feed");
+
+/* RFC 9113: the server's preface is a SETTINGS frame (3.4), then GOAWAY (6.8) with the last stream
+ * 0, so that the client may send its requests elsewhere, and ENHANCE_YOUR_CALM (7). */
+static const char http2_answer[] = "\0\0\0\x04\0\0\0\0\0"
+                                   "\0\0\x5b\x07\0\0\0\0\0"
+                                   "\0\0\0\0\0\0\0\x0b" REASON;
+_Static_assert(sizeof REASON - 1 + 8 == 0x5b, "GOAWAY's length: two numbers and the reason");
+
+void refusals_init(struct refusals *refusals) {
+    *refusals = (struct refusals){0};
+    list_init(&refusals->open);
+}
+
+static void on_closed(uv_handle_t *handle) {
+    struct refusal *refusal = handle->data;
+    struct connection_pool *pool = refusal->pool;
+    free(refusal);
+    assert(pool->n_handles > 0);
+    pool->n_handles--;
+    if (pool->n_handles == 0 && pool->on_empty != NULL) {
+        pool->on_empty(pool->on_empty_data);
+    }
+}
+
+static void refusal_close(struct refusal *refusal) {
+    struct connection_pool *pool = refusal->pool;
+    list_remove(&refusal->in_refusals);
+    assert(pool->refusals.n_open > 0);
+    pool->refusals.n_open--;
+    net_timers_disarm(pool->shared->timers, &refusal->timer);
+    uv_close((uv_handle_t *)&refusal->poll, on_closed);
+    close(refusal->socket);
+    refusal->socket = -1;
+}
+
+static void on_timeout(struct net_timer *timer) {
+    refusal_close(list_entry(timer, struct refusal, timer));
+}
+
+/* A new socket takes these few bytes at once, or it is closed without them. */
+static void tell(struct refusal *refusal, const char *answer, size_t size) {
+    ssize_t n = send(refusal->socket, answer, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    refusal->is_told = true;
+    if (n != (ssize_t)size || shutdown(refusal->socket, SHUT_WR) != 0) {
+        refusal_close(refusal);
+    }
+}
+
+static void sniff_and_tell(struct refusal *refusal) {
+    struct bytes first = bytes_of(refusal->sniffed, refusal->sniffed_size);
+    enum sniff_result http2 = sniff_http2(first);
+    enum sniff_result http1 = sniff_http1(first);
+    if (http2 == SNIFF_YES) {
+        tell(refusal, http2_answer, sizeof http2_answer - 1);
+    } else if (http1 == SNIFF_YES) {
+        tell(refusal, http1_answer, sizeof http1_answer - 1);
+    } else if (http1 == SNIFF_NO && http2 == SNIFF_NO) {
+        refusal_close(refusal);
+    }
+}
+
+/* Reads on after the answer: closing with unread bytes would reset the connection, and the client
+ * might lose the answer. */
+static void on_readable(uv_poll_t *poll, int status, int events) {
+    struct refusal *refusal = poll->data;
+    (void)events;
+    uint8_t discarded[4096];
+    for (size_t total = 0; total < DISCARDED_PER_POLL_MAX;) {
+        bool is_sniffing = !refusal->is_told;
+        uint8_t *room = is_sniffing ? refusal->sniffed + refusal->sniffed_size : discarded;
+        size_t size =
+            is_sniffing ? (size_t)SNIFF_SIZE_MAX - refusal->sniffed_size : sizeof discarded;
+        ssize_t n = status < 0 ? 0 : recv(refusal->socket, room, size, MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            return;
+        }
+        if (n <= 0) {
+            refusal_close(refusal);
+            return;
+        }
+        total += (size_t)n;
+        if (is_sniffing) {
+            refusal->sniffed_size = (uint8_t)(refusal->sniffed_size + n);
+            sniff_and_tell(refusal);
+            if (refusal->socket < 0) {
+                return;
+            }
+        }
+    }
+}
+
+static void log_refusal(struct connection_pool *pool) {
+    struct refusals *refusals = &pool->refusals;
+    uint64_t now_ms = uv_now(pool->loop);
+    refusals->n_unlogged++;
+    if (refusals->logged_ms != 0 && now_ms - refusals->logged_ms < REFUSAL_LOG_INTERVAL_MS) {
+        return;
+    }
+    log_warning("clients refused: as many connections as allowed (--max-connections, or the limit "
+                "of open files)",
+                LOG_NUMBER("connections max", pool->shared->limits.connections_max),
+                LOG_NUMBER("refused", refusals->n_unlogged));
+    refusals->logged_ms = now_ms;
+    refusals->n_unlogged = 0;
+}
+
+void refusals_add(struct connection_pool *pool, int socket) {
+    log_refusal(pool);
+    struct refusal *refusal =
+        pool->refusals.n_open < REFUSALS_MAX ? calloc(1, sizeof *refusal) : NULL;
+    if (refusal == NULL) {
+        close(socket);
+        return;
+    }
+    if (uv_poll_init(pool->loop, &refusal->poll, socket) != 0) {
+        close(socket);
+        free(refusal);
+        return;
+    }
+    refusal->pool = pool;
+    refusal->socket = socket;
+    refusal->poll.data = refusal;
+    net_timer_init(&refusal->timer, on_timeout);
+    list_append(&pool->refusals.open, &refusal->in_refusals);
+    pool->refusals.n_open++;
+    pool->n_handles++;
+    net_timers_arm(pool->shared->timers, &refusal->timer, uv_now(pool->loop) + REFUSAL_MS_MAX);
+    uv_poll_start(&refusal->poll, UV_READABLE, on_readable);
+}
+
+void refusals_close(struct connection_pool *pool) {
+    while (!list_is_empty(&pool->refusals.open)) {
+        refusal_close(list_entry(pool->refusals.open.next, struct refusal, in_refusals));
+    }
+}

@@ -1,0 +1,167 @@
+/* The life of the links between members: opening, the tick, closing. */
+#include "peers/peers.h"
+
+#include "peers/peer_address.h"
+#include "peers/peers_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { PEERS_BACKLOG = 128 };
+
+struct peer_hello peers_hello(const struct peers *peers, uint64_t to_id) {
+    struct peer_hello hello = {.cluster_id = peers->options.cluster_id,
+                               .from_id = peers->options.self_id,
+                               .to_id = to_id,
+                               .data_dir_id = peers->options.data_dir_id,
+                               .heartbeat_ms = peers->options.heartbeat_ms,
+                               .election_ms = peers->options.election_ms,
+                               .purpose = PEER_FOR_LINK};
+    memcpy(hello.address, peers->address, sizeof hello.address);
+    return hello;
+}
+
+static void tick(uv_timer_t *timer) {
+    struct peers *peers = timer->data;
+    uint64_t now_ms = uv_now(peers->pool.loop);
+    inbound_peers_tick(peers, now_ms);
+    peer_links_tick(peers, now_ms);
+}
+
+/* --- Opening. --- */
+
+/* A socket of the system's that listens, -1 with errno otherwise. Before anything is given to the
+ * loop, so that a failure leaves nothing on it. */
+static int open_listener(const struct sockaddr_storage *address) {
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t size =
+        address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (fd < 0) {
+        return -1;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) != 0 ||
+        bind(fd, (const struct sockaddr *)address, size) != 0 || listen(fd, PEERS_BACKLOG) != 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static enum status find_listener(const struct peers_options *options, int *out_socket,
+                                 char *out_error, size_t error_size) {
+    struct sockaddr_storage address;
+    char text[PEER_ADDRESS_SIZE_MAX + 16];
+    *out_socket = -1;
+    if (options->listen_host == NULL) {
+        return STATUS_OK;
+    }
+    snprintf(text, sizeof text, "%s:%u", options->listen_host, options->listen_port);
+    int rv = peer_address_resolve(text, &address);
+    if (rv == 0) {
+        *out_socket = open_listener(&address);
+        rv = *out_socket < 0 ? uv_translate_sys_error(errno) : 0;
+    }
+    if (rv != 0) {
+        snprintf(out_error, error_size, "cannot listen for peers on %s: %s", text, uv_strerror(rv));
+        return STATUS_IO;
+    }
+    return STATUS_OK;
+}
+
+static void gone(void *data) {
+    struct peers *peers = data;
+    void (*closed)(void *data) = peers->closed;
+    void *closed_data = peers->closed_data;
+    inbound_peers_free_ended(peers);
+    tls_context_destroy(peers->tls);
+    peer_pool_clear(&peers->pool);
+    free(peers);
+    if (closed != NULL) {
+        closed(closed_data);
+    }
+}
+
+static void handle_closed(uv_handle_t *handle) {
+    struct peers *peers = handle->data;
+    peer_handles_remove(&peers->pool.handles);
+}
+
+static struct peers *create(uv_loop_t *loop, const struct peers_options *options,
+                            const struct peers_callbacks *callbacks, void *data) {
+    struct peers *peers = calloc(1, sizeof *peers);
+    if (peers == NULL) {
+        abort();
+    }
+    peers->options = *options;
+    peers->callbacks = *callbacks;
+    peers->data = data;
+    snprintf(peers->address, sizeof peers->address, "%s",
+             options->address != NULL ? options->address : "");
+    list_init(&peers->links);
+    list_init(&peers->inbound);
+    list_init(&peers->unproven);
+    list_init(&peers->ended);
+    peer_pool_init(&peers->pool, loop, gone, peers);
+    uv_timer_init(loop, &peers->tick);
+    uv_tcp_init(loop, &peers->listener);
+    uv_prepare_init(loop, &peers->next_iteration);
+    peers->tick.data = peers;
+    peers->listener.data = peers;
+    peers->next_iteration.data = peers;
+    for (unsigned i = 0; i < 3; i++) {
+        peer_handles_add(&peers->pool.handles);
+    }
+    uv_timer_start(&peers->tick, tick, PEERS_TICK_MS, PEERS_TICK_MS);
+    return peers;
+}
+
+enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
+                       const struct peers_callbacks *callbacks, void *data,
+                       struct peers **out_peers, char *out_error, size_t error_size) {
+    struct tls_context *tls = NULL;
+    int socket = -1;
+    if (options->tls != NULL) {
+        enum status status = tls_context_create(options->tls, &tls, out_error, error_size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    enum status status = find_listener(options, &socket, out_error, error_size);
+    if (status != STATUS_OK) {
+        tls_context_destroy(tls);
+        return status;
+    }
+    struct peers *peers = create(loop, options, callbacks, data);
+    peers->tls = tls;
+    int rv = socket >= 0 ? inbound_peers_listen(peers, socket) : 0;
+    if (rv != 0) {
+        snprintf(out_error, error_size, "cannot listen for peers: %s", uv_strerror(rv));
+        peers_close(peers, NULL, NULL);
+        return STATUS_IO;
+    }
+    *out_peers = peers;
+    return STATUS_OK;
+}
+
+/* --- Closing. --- */
+
+void peers_close(struct peers *peers, void (*closed)(void *data), void *data) {
+    peers->is_closing = true;
+    peers->closed = closed;
+    peers->closed_data = data;
+    peer_links_close(peers);
+    inbound_peers_close(peers);
+    uv_close((uv_handle_t *)&peers->listener, handle_closed);
+    uv_close((uv_handle_t *)&peers->tick, handle_closed);
+    uv_close((uv_handle_t *)&peers->next_iteration, handle_closed);
+}
+
+uint64_t peers_n_refused(const struct peers *peers) {
+    return peers->refusals.n_refused;
+}

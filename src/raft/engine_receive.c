@@ -1,0 +1,403 @@
+/* Messages of other members, through the guards into raft; and votes, which may have to wait. */
+#include "raft/raft_engine_internal.h"
+
+#include <stdlib.h>
+
+/* libraft keeps a leader's address; nobody asks for it. */
+static const char *address_of(const struct raft_engine *engine, uint64_t id) {
+    const struct raft_config_server *server = raft_config_find(&engine->newest.config, id);
+    return server != NULL ? server->address : "-";
+}
+
+static struct raft_message message_from(const struct raft_engine *engine, uint64_t from_id,
+                                        enum raft_message_type type) {
+    return (struct raft_message){
+        .type = type, .server_id = from_id, .server_address = address_of(engine, from_id)};
+}
+
+static void feed(struct raft_engine *engine, struct raft_message *message) {
+    struct raft_event event = {.type = RAFT_RECEIVE};
+    event.receive.message = message;
+    (void)engine_step(engine, &event);
+    engine_apply(engine);
+}
+
+/* --- Entries. --- */
+
+/* Gives raft the first n entries. It frees the batch, or names it in its update: it is a byte of no
+ * meaning, and the entries' bytes stay where they are. */
+static void feed_append(struct raft_engine *engine, uint64_t from_id,
+                        const struct message_append *append, size_t n) {
+    struct raft_entry *entries = NULL;
+    if (n > 0) {
+        entries = calloc(n, sizeof *entries);
+        void *batch = raft_malloc(1);
+        if (entries == NULL || batch == NULL) {
+            abort();
+        }
+        for (size_t i = 0; i < n; i++) {
+            const struct log_item *item = append->items[i];
+            entries[i].term = item->term;
+            entries[i].type = (enum raft_entry_type)item->type;
+            entries[i].buf = (struct raft_buffer){.base = item->bytes, .len = item->size};
+            entries[i].batch = batch;
+        }
+    }
+    struct raft_message message = message_from(engine, from_id, RAFT_APPEND_ENTRIES);
+    message.append_entries = (struct raft_append_entries){
+        .term = append->term,
+        .prev_log_index = append->prev_index,
+        .prev_log_term = append->prev_term,
+        .leader_commit = raft_guards_clamp_commit(append->commit, append->prev_index, n),
+        .entries = entries,
+        .n_entries = (unsigned)n};
+    engine->leader_term = append->term;
+    engine->heard_ms = engine->now_ms;
+    engine->feeding = append->items;
+    engine->feeding_first = append->prev_index + 1;
+    engine->n_feeding = n;
+    struct raft_event event = {.type = RAFT_RECEIVE};
+    event.receive.message = &message;
+    (void)engine_step(engine, &event);
+    engine->n_feeding = 0;
+    free(entries);
+    engine_apply(engine);
+}
+
+/* libraft decodes a configuration without looking for its end. */
+static bool has_sound_changes(const struct message_append *append) {
+    for (uint32_t i = 0; i < append->n_entries; i++) {
+        const struct log_item *item = append->items[i];
+        struct raft_config config;
+        if (item->type == LOG_CHANGE &&
+            raft_config_decode(bytes_of(item->bytes, item->size), &config) != STATUS_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t term_of(const struct raft_engine *engine, uint64_t index) {
+    if (index == engine->applied_index) {
+        return engine->applied_term;
+    }
+    const struct log_item *item = log_cache_get(&engine->log, index);
+    return item != NULL ? item->term : 0;
+}
+
+static bool is_new_change(const struct raft_engine *engine, const struct message_append *append) {
+    const struct log_item *item = append->n_entries > 0 ? append->items[0] : NULL;
+    return item != NULL && item->type == LOG_CHANGE && term_of(engine, item->index) != item->term &&
+           term_of(engine, append->prev_index) == append->prev_term;
+}
+
+/* Portion by portion: what is committed of one is applied before the next. */
+static void feed_portions(struct raft_engine *engine, uint64_t from_id,
+                          struct message_append append) {
+    for (;;) {
+        size_t n = raft_guards_portion(append.items, append.n_entries);
+        if (is_new_change(engine, &append) && engine->unconfirmed_index < append.items[0]->index) {
+            engine_config_confirm(engine);
+        }
+        if (engine->has_failed) {
+            return;
+        }
+        feed_append(engine, from_id, &append, n);
+        bool is_refused =
+            n > 0 && term_of(engine, append.prev_index + n) != append.items[n - 1]->term;
+        if (n == append.n_entries || is_refused || engine->has_failed || engine->is_installing ||
+            raft_current_term(&engine->raft) != append.term ||
+            raft_engine_role(engine) != ENGINE_FOLLOWER) {
+            return;
+        }
+        append.prev_index += n;
+        append.prev_term = append.items[n - 1]->term;
+        append.items += n;
+        append.n_entries -= (uint32_t)n;
+    }
+}
+
+static void send_refusal(struct raft_engine *engine, uint64_t to_id, uint64_t index) {
+    struct raft_guards_view view = engine_view(engine);
+    struct raft_message_view message = {.kind = MESSAGE_APPEND_RESULT,
+                                        .append_result = raft_guards_refusal(&view, index)};
+    engine->calls.send(engine->data, to_id, &message);
+}
+
+static void receive_append(struct raft_engine *engine, uint64_t from_id,
+                           const struct message_append *received) {
+    struct raft_guards_view view = engine_view(engine);
+    struct message_append append = *received;
+    if (raft_guards_is_of_old_term(&view, append.term)) {
+        send_refusal(engine, from_id, append.prev_index);
+        return;
+    }
+    const struct log_item *first = log_cache_get(&engine->log, 1);
+    if (!raft_guards_admit_append(&view, &append, first != NULL ? first->term : 0) ||
+        !has_sound_changes(&append)) {
+        return;
+    }
+    if (engine->is_installing) {
+        /* raft would drop the entries; the leader must go on hearing from us. */
+        feed_append(engine, from_id, &append, 0);
+        return;
+    }
+    raft_guards_move_prefix(&view, &append);
+    if (append.n_entries > 0 && append.items[0]->term < append.prev_term) {
+        return;
+    }
+    feed_portions(engine, from_id, append);
+}
+
+static void feed_append_result(struct raft_engine *engine, uint64_t from_id,
+                               const struct message_append_result *result) {
+    struct raft_message message = message_from(engine, from_id, RAFT_APPEND_ENTRIES_RESULT);
+    message.append_entries_result =
+        (struct raft_append_entries_result){.version = 2,
+                                            .term = result->term,
+                                            .rejected = result->rejected,
+                                            .last_log_index = result->last_index};
+    feed(engine, &message);
+}
+
+static void receive_append_result(struct raft_engine *engine, uint64_t from_id,
+                                  const struct message_append_result *received) {
+    struct raft_guards_view view = engine_view(engine);
+    struct message_append_result result = *received;
+    if (!raft_guards_admit_append_result(
+            &view, from_id, raft_engine_match_index(engine, from_id),
+            engine_snapshot_sent_index(engine, from_id, engine->options.election_ms), &result)) {
+        return;
+    }
+    feed_append_result(engine, from_id, &result);
+    /* Heartbeats of a member that waits for a snapshot name the newest one. libraft looks for that
+     * which it sent, and would not see that it is lost. What it does not look for it ignores. */
+    uint64_t sent_index = engine_snapshot_sent_index(engine, from_id, UINT64_MAX);
+    if (!engine->has_failed && engine_is_leader(engine) && result.rejected != 0 &&
+        result.rejected == engine->snapshot.index && sent_index < result.rejected &&
+        sent_index > raft_engine_match_index(engine, from_id)) {
+        result.rejected = sent_index;
+        if (result.last_index >= sent_index) {
+            result.last_index = sent_index - 1;
+        }
+        feed_append_result(engine, from_id, &result);
+    }
+}
+
+/* --- Snapshots. --- */
+
+static bool is_sound_snapshot(const struct message_snapshot *snapshot) {
+    const struct snapshot_meta *meta = snapshot->meta;
+    struct raft_config config;
+    return meta != NULL && meta->index > 0 && meta->term > 0 && meta->term <= snapshot->term &&
+           meta->configuration_index > 0 && meta->configuration_index <= meta->index &&
+           meta->configuration_size <= sizeof meta->configuration &&
+           raft_config_decode(bytes_of(meta->configuration, meta->configuration_size), &config) ==
+               STATUS_OK;
+}
+
+static bool receive_snapshot(struct raft_engine *engine, uint64_t from_id,
+                             const struct message_snapshot *snapshot) {
+    struct raft_guards_view view = engine_view(engine);
+    if (!is_sound_snapshot(snapshot)) {
+        return false;
+    }
+    const struct snapshot_meta *meta = snapshot->meta;
+    if (raft_guards_is_of_old_term(&view, snapshot->term)) {
+        send_refusal(engine, from_id, meta->index);
+        return false;
+    }
+    if (!raft_guards_admit_snapshot(&view, snapshot->term)) {
+        return false;
+    }
+    if (!engine->is_installing && meta->index <= engine->applied_index) {
+        /* All of it is here. The answer says so. */
+        struct message_append heartbeat = {.term = snapshot->term,
+                                           .prev_index = engine->applied_index,
+                                           .prev_term = engine->applied_term};
+        feed_append(engine, from_id, &heartbeat, 0);
+        return false;
+    }
+    if (!engine->is_installing) {
+        engine->installing = *meta;
+    }
+    struct raft_config config;
+    (void)raft_config_decode(bytes_of(meta->configuration, meta->configuration_size), &config);
+    struct raft_message message = message_from(engine, from_id, RAFT_INSTALL_SNAPSHOT);
+    message.install_snapshot =
+        (struct raft_install_snapshot){.term = snapshot->term,
+                                       .last_index = meta->index,
+                                       .last_term = meta->term,
+                                       .conf = engine_config_export(&config),
+                                       .conf_index = meta->configuration_index};
+    engine->leader_term = snapshot->term;
+    engine->heard_ms = engine->now_ms;
+    feed(engine, &message);
+    return engine->is_installing;
+}
+
+/* --- Votes. --- */
+
+static void feed_vote(struct raft_engine *engine, uint64_t from_id,
+                      const struct message_vote *vote) {
+    struct raft_message message = message_from(engine, from_id, RAFT_REQUEST_VOTE);
+    message.request_vote = (struct raft_request_vote){
+        .version = 2,
+        .term = vote->term,
+        .candidate_id = from_id,
+        .last_log_index = vote->last_index,
+        .last_log_term = vote->last_term,
+        /* A leader that is silent for so long is none, whatever libraft still thinks. */
+        .disrupt_leader = vote->disrupt_leader || engine->calls.is_leaderless(engine->data),
+        .pre_vote = vote->is_pre_vote};
+    feed(engine, &message);
+}
+
+static void receive_vote(struct raft_engine *engine, uint64_t from_id,
+                         const struct message_vote *vote) {
+    if (engine->calls.may_vote(engine->data, from_id)) {
+        feed_vote(engine, from_id, vote);
+        return;
+    }
+    struct held_vote held = {.peer_id = from_id, .since_ms = engine->now_ms, .vote = *vote};
+    (void)held_votes_add(&engine->held, &held);
+}
+
+static void pass_on_vote(struct raft_engine *engine, uint64_t to_id,
+                         const struct message_vote *vote) {
+    struct raft_message_view view = {.kind = MESSAGE_VOTE, .vote = *vote};
+    engine->calls.send(engine->data, to_id, &view);
+}
+
+void engine_send_vote(struct raft_engine *engine, uint64_t to_id, struct message_vote vote) {
+    raft_guards_correct_vote(engine->transfer_term, &vote);
+    if (engine->calls.may_vote(engine->data, engine->options.self_id)) {
+        pass_on_vote(engine, to_id, &vote);
+        return;
+    }
+    struct held_vote held = {
+        .peer_id = to_id, .is_outgoing = true, .since_ms = engine->now_ms, .vote = vote};
+    (void)held_votes_add(&engine->held, &held);
+}
+
+void engine_release_votes(struct raft_engine *engine) {
+    held_votes_expire(&engine->held, engine->now_ms, engine->options.election_ms);
+    /* What is passed on may bring new ones, at the end. */
+    size_t at = 0;
+    for (size_t left = engine->held.n; left > 0 && !engine->has_failed; left--) {
+        if (at >= engine->held.n) {
+            break;
+        }
+        const struct held_vote *next = &engine->held.votes[at];
+        uint64_t candidate_id = next->is_outgoing ? engine->options.self_id : next->peer_id;
+        if (!engine->calls.may_vote(engine->data, candidate_id)) {
+            at++;
+            continue;
+        }
+        struct held_vote held;
+        (void)held_votes_take(&engine->held, at, &held);
+        if (!held.is_outgoing) {
+            feed_vote(engine, held.peer_id, &held.vote);
+        } else if (raft_engine_role(engine) == ENGINE_CANDIDATE) {
+            pass_on_vote(engine, held.peer_id, &held.vote);
+        }
+    }
+}
+
+void engine_begin_term(struct raft_engine *engine) {
+    struct raft_message message = message_from(engine, ENGINE_NOBODY_ID, RAFT_REQUEST_VOTE);
+    message.request_vote = (struct raft_request_vote){.version = 2,
+                                                      .term = raft_current_term(&engine->raft) + 1,
+                                                      .candidate_id = ENGINE_NOBODY_ID,
+                                                      .disrupt_leader = true};
+    feed(engine, &message);
+}
+
+static void receive_vote_result(struct raft_engine *engine, uint64_t from_id,
+                                const struct message_vote_result *result) {
+    struct raft_guards_view view = engine_view(engine);
+    if (!raft_guards_admit_vote_result(&view, from_id, result)) {
+        return;
+    }
+    struct raft_message message = message_from(engine, from_id, RAFT_REQUEST_VOTE_RESULT);
+    message.request_vote_result =
+        (struct raft_request_vote_result){.version = 2,
+                                          .term = result->term,
+                                          .vote_granted = result->is_granted,
+                                          .pre_vote = result->is_pre_vote};
+    feed(engine, &message);
+}
+
+static void receive_timeout_now(struct raft_engine *engine, uint64_t from_id,
+                                const struct message_timeout_now *timeout_now) {
+    struct raft_guards_view view = engine_view(engine);
+    if (!raft_guards_admit_timeout_now(&view)) {
+        return;
+    }
+    if (from_id == raft_engine_leader_id(engine) && timeout_now->term == view.term) {
+        engine->transfer_term = timeout_now->term + 1;
+    }
+    struct raft_message message = message_from(engine, from_id, RAFT_TIMEOUT_NOW);
+    message.timeout_now = (struct raft_timeout_now){.term = timeout_now->term,
+                                                    .last_log_index = timeout_now->last_index,
+                                                    .last_log_term = timeout_now->last_term};
+    feed(engine, &message);
+}
+
+/* --- All of them. --- */
+
+static uint64_t term_of_message(const struct raft_message_view *message) {
+    switch (message->kind) {
+    case MESSAGE_APPEND:
+        return message->append.term;
+    case MESSAGE_APPEND_RESULT:
+        return message->append_result.term;
+    case MESSAGE_VOTE:
+        return message->vote.term;
+    case MESSAGE_VOTE_RESULT:
+        return message->vote_result.term;
+    case MESSAGE_TIMEOUT_NOW:
+        return message->timeout_now.term;
+    case MESSAGE_SNAPSHOT:
+        return message->snapshot.term;
+    case MESSAGE_SNAPSHOT_RESULT:
+        return message->snapshot_result.term;
+    }
+    return 0;
+}
+
+bool raft_engine_receive(struct raft_engine *engine, uint64_t from_id,
+                         const struct raft_message_view *message, uint64_t now_ms) {
+    struct raft_guards_view view = engine_view(engine);
+    bool is_snapshot = message->kind == MESSAGE_SNAPSHOT;
+    if (engine->has_failed || from_id == 0 || from_id == engine->options.self_id ||
+        from_id == ENGINE_NOBODY_ID || !raft_guards_admit_term(&view, term_of_message(message))) {
+        return !is_snapshot;
+    }
+    engine_set_time(engine, now_ms);
+    bool is_wanted = true;
+    switch (message->kind) {
+    case MESSAGE_APPEND:
+        receive_append(engine, from_id, &message->append);
+        break;
+    case MESSAGE_APPEND_RESULT:
+        receive_append_result(engine, from_id, &message->append_result);
+        break;
+    case MESSAGE_VOTE:
+        receive_vote(engine, from_id, &message->vote);
+        break;
+    case MESSAGE_VOTE_RESULT:
+        receive_vote_result(engine, from_id, &message->vote_result);
+        break;
+    case MESSAGE_TIMEOUT_NOW:
+        receive_timeout_now(engine, from_id, &message->timeout_now);
+        break;
+    case MESSAGE_SNAPSHOT:
+        is_wanted = receive_snapshot(engine, from_id, &message->snapshot);
+        break;
+    case MESSAGE_SNAPSHOT_RESULT:
+        break; /* the sender's */
+    }
+    engine_members_poll(engine);
+    return is_wanted;
+}

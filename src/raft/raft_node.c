@@ -1,0 +1,621 @@
+#include "raft/raft_node.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "raft/convert.h"
+#include "raft/raft_codec.h"
+#include "raft/raft_guards.h"
+#include "raft/raft_sender.h"
+#include "raft/raft_storage.h"
+#include "raft/snapshot_receiver.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Entries that stay in memory for members that lag a little. */
+    RECENT_BYTES_MAX = 8 * 1024 * 1024
+};
+
+/* What a leader may make a follower store. */
+#define SNAPSHOT_SIZE_MAX ((uint64_t)64 * 1024 * 1024 * 1024)
+
+struct raft_node {
+    const struct raft_node_calls *calls;
+    void *data;
+    uint64_t self_id;
+    struct raft_files files;
+    bool is_converted; /* when this process started */
+    struct raft_storage *storage;
+    struct raft_engine *engine;
+    struct raft_sender *sender;
+    struct snapshot_receiver *receiver;
+    bool is_closing;
+    bool has_failed;
+    void (*closed)(void *data);
+    void *closed_data;
+
+    /* The snapshot being taken. */
+    bool is_taking;
+    uint64_t trailing;
+
+    /* One that came from the leader, until the state can be replaced. */
+    bool is_install_begun;
+    bool is_restore_due;
+    struct snapshot_meta restore_meta;
+    struct buffer restore_payload;
+};
+
+static void fail(struct raft_node *node, enum status status, const char *reason) {
+    if (!node->has_failed && !node->is_closing) {
+        node->has_failed = true;
+        node->calls->failed(node->data, status, reason);
+    }
+}
+
+static bool is_dead(const struct raft_node *node) {
+    return node->is_closing || node->has_failed;
+}
+
+/* --- What the engine asks for. --- */
+
+static enum status engine_store_vote(void *data, uint64_t term, uint64_t vote) {
+    struct raft_node *node = data;
+    int error = raft_storage_store_vote(node->storage, term, vote);
+    if (error == 0) {
+        return STATUS_OK;
+    }
+    char reason[256];
+    snprintf(reason, sizeof reason, "writing the term and the vote failed: %s", strerror(error));
+    enum status status = raft_storage_status(error);
+    fail(node, status, reason);
+    return status;
+}
+
+static void engine_append(void *data, struct log_item *const *items, size_t n) {
+    struct raft_node *node = data;
+    raft_storage_append(node->storage, items, n);
+}
+
+static void engine_install(void *data, const struct snapshot_meta *meta) {
+    struct raft_node *node = data;
+    node->is_install_begun = true;
+    raft_storage_install(node->storage, meta);
+}
+
+static void engine_trim(void *data, uint64_t upto) {
+    struct raft_node *node = data;
+    raft_storage_trim(node->storage, upto);
+}
+
+static void engine_send(void *data, uint64_t to_id, const struct raft_message_view *message) {
+    struct raft_node *node = data;
+    raft_sender_post(node->sender, to_id, message, clock_boottime_ms());
+}
+
+static void engine_apply(void *data, const struct log_item *item) {
+    struct raft_node *node = data;
+    node->calls->apply(node->data, item);
+}
+
+static void engine_restore(void *data, const struct snapshot_meta *meta) {
+    struct raft_node *node = data;
+    assert(meta->index == node->restore_meta.index);
+    enum status status = node->calls->restore(
+        node->data, bytes_of(node->restore_payload.data, node->restore_payload.size));
+    if (status != STATUS_OK) {
+        char reason[256];
+        snprintf(reason, sizeof reason, "the leader's snapshot cannot be read: %s",
+                 status_text(status));
+        fail(node, STATUS_CORRUPT, reason);
+    }
+}
+
+static void engine_role_changed(void *data) {
+    struct raft_node *node = data;
+    node->calls->role_changed(node->data);
+    /* Streams of a leader that was; a new leader has none yet. */
+    raft_sender_stop_all(node->sender);
+    if (raft_engine_role(node->engine) == ENGINE_LEADER) {
+        snapshot_receiver_cancel(node->receiver);
+    }
+}
+
+static void engine_configuration_changed(void *data) {
+    struct raft_node *node = data;
+    node->calls->configuration_changed(node->data);
+}
+
+static bool engine_may_vote(void *data, uint64_t candidate_id) {
+    struct raft_node *node = data;
+    return node->calls->may_vote(node->data, candidate_id);
+}
+
+static bool engine_is_leaderless(void *data) {
+    struct raft_node *node = data;
+    return node->calls->is_leaderless(node->data);
+}
+
+static void engine_failed(void *data, const char *reason) {
+    fail(data, STATUS_CORRUPT, reason);
+}
+
+static const struct raft_engine_calls engine_calls = {
+    .store_vote = engine_store_vote,
+    .append = engine_append,
+    .install = engine_install,
+    .trim = engine_trim,
+    .send = engine_send,
+    .apply = engine_apply,
+    .restore = engine_restore,
+    .role_changed = engine_role_changed,
+    .configuration_changed = engine_configuration_changed,
+    .may_vote = engine_may_vote,
+    .is_leaderless = engine_is_leaderless,
+    .failed = engine_failed};
+
+/* --- What the sender asks for. --- */
+
+static size_t sender_room(void *data, uint64_t to_id) {
+    struct raft_node *node = data;
+    return node->calls->room(node->data, to_id);
+}
+
+/* Entries and chunks wait for room; everything else is small and must not wait behind them. */
+static bool is_urgent(const struct raft_message_view *message) {
+    return message->kind != MESSAGE_SNAPSHOT &&
+           (message->kind != MESSAGE_APPEND || message->append.n_entries == 0);
+}
+
+static bool sender_send(void *data, uint64_t to_id, const struct raft_message_view *message) {
+    struct raft_node *node = data;
+    struct buffer *buffer = node->calls->frame_begin(node->data, to_id, is_urgent(message));
+    if (buffer == NULL) {
+        return false;
+    }
+    raft_codec_encode(buffer, message);
+    node->calls->frame_end(node->data, to_id);
+    return true;
+}
+
+static struct log_item *sender_item(void *data, uint64_t index) {
+    struct raft_node *node = data;
+    return raft_engine_item(node->engine, index);
+}
+
+static void sender_read_log(void *data, uint64_t to_id, uint64_t first, uint64_t last,
+                            size_t bytes_max) {
+    struct raft_node *node = data;
+    raft_storage_read_log(node->storage, to_id, first, last, bytes_max);
+}
+
+static void sender_read_snapshot(void *data, uint64_t to_id, uint64_t index, uint64_t term,
+                                 uint64_t offset) {
+    struct raft_node *node = data;
+    raft_storage_read_snapshot(node->storage, to_id, index, term, offset);
+}
+
+static const struct raft_sender_calls sender_calls = {.room = sender_room,
+                                                      .send = sender_send,
+                                                      .item = sender_item,
+                                                      .read_log = sender_read_log,
+                                                      .read_snapshot = sender_read_snapshot};
+
+/* --- What the disk has done. --- */
+
+static void storage_written(void *data) {
+    struct raft_node *node = data;
+    if (!is_dead(node)) {
+        raft_engine_written(node->engine, clock_boottime_ms());
+    }
+}
+
+static void storage_log_read(void *data, uint64_t to_id, struct log_item **items, size_t n) {
+    struct raft_node *node = data;
+    raft_sender_read_done(node->sender, to_id, items, n);
+}
+
+static void storage_snapshot_read(void *data, uint64_t to_id, const struct snapshot_meta *meta,
+                                  uint64_t offset, struct bytes chunk) {
+    struct raft_node *node = data;
+    raft_sender_snapshot_read(node->sender, to_id, meta, offset, chunk);
+}
+
+static void restore_if_possible(struct raft_node *node) {
+    if (!node->is_restore_due || is_dead(node) || !node->calls->can_restore(node->data)) {
+        return;
+    }
+    node->is_restore_due = false;
+    raft_engine_installed(node->engine, clock_boottime_ms());
+    buffer_clear(&node->restore_payload);
+    snapshot_receiver_installed(node->receiver);
+}
+
+static void storage_installed(void *data, const struct snapshot_meta *meta,
+                              struct buffer *payload) {
+    struct raft_node *node = data;
+    node->restore_meta = *meta;
+    node->restore_payload = *payload;
+    buffer_init(payload);
+    node->is_install_begun = false;
+    node->is_restore_due = true;
+    restore_if_possible(node);
+}
+
+static void storage_taken(void *data, uint64_t size) {
+    struct raft_node *node = data;
+    node->is_taking = false;
+    bool is_stale = is_dead(node) || raft_engine_snapshot_is_stale(node->engine);
+    if (is_stale && !is_dead(node)) {
+        raft_engine_snapshot_abandoned(node->engine);
+    }
+    node->calls->snapshot_ended(node->data, is_stale ? 0 : size);
+    if (!is_stale) {
+        raft_engine_snapshot_taken(node->engine, size, node->trailing, clock_boottime_ms());
+    }
+}
+
+static void storage_failed(void *data, enum status status, const char *reason) {
+    fail(data, status, reason);
+}
+
+static void storage_received(void *data) {
+    struct raft_node *node = data;
+    snapshot_receiver_written(node->receiver, STATUS_OK);
+}
+
+static const struct raft_storage_callbacks storage_callbacks = {
+    .written = storage_written,
+    .log_read = storage_log_read,
+    .snapshot_read = storage_snapshot_read,
+    .received = storage_received,
+    .installed = storage_installed,
+    .taken = storage_taken,
+    .failed = storage_failed};
+
+/* --- What the receiver of snapshots asks for. --- */
+
+static void receiver_begin(void *data, const struct snapshot_meta *meta) {
+    struct raft_node *node = data;
+    raft_storage_receive_begin(node->storage, meta);
+}
+
+static void receiver_append(void *data, uint8_t *bytes, size_t size) {
+    struct raft_node *node = data;
+    raft_storage_receive_append(node->storage, bytes, size);
+}
+
+static void receiver_finish(void *data) {
+    struct raft_node *node = data;
+    raft_storage_receive_finish(node->storage);
+}
+
+static void receiver_abort(void *data) {
+    struct raft_node *node = data;
+    raft_storage_receive_abort(node->storage);
+}
+
+static void receiver_send(void *data, uint64_t to_id,
+                          const struct message_snapshot_result *result) {
+    struct raft_message_view message = {.kind = MESSAGE_SNAPSHOT_RESULT,
+                                        .snapshot_result = *result};
+    struct raft_node *node = data;
+    message.snapshot_result.term = raft_engine_term(node->engine);
+    (void)sender_send(node, to_id, &message);
+}
+
+static bool receiver_is_wanted(void *data, const struct snapshot_meta *meta) {
+    struct raft_node *node = data;
+    return raft_engine_role(node->engine) != ENGINE_LEADER &&
+           meta->index > raft_engine_commit_index(node->engine);
+}
+
+static bool receiver_complete(void *data, uint64_t from_id, uint64_t term,
+                              const struct snapshot_meta *meta) {
+    struct raft_node *node = data;
+    struct raft_message_view message = {.kind = MESSAGE_SNAPSHOT,
+                                        .snapshot = {.term = term, .meta = meta}};
+    node->is_install_begun = false;
+    (void)raft_engine_receive(node->engine, from_id, &message, clock_boottime_ms());
+    return node->is_install_begun;
+}
+
+static const struct snapshot_receiver_calls receiver_calls = {.begin = receiver_begin,
+                                                              .append = receiver_append,
+                                                              .finish = receiver_finish,
+                                                              .abort = receiver_abort,
+                                                              .send = receiver_send,
+                                                              .is_wanted = receiver_is_wanted,
+                                                              .complete = receiver_complete};
+
+/* --- Messages. --- */
+
+/* A rejection that is being cured is not raft's business; but its sender was heard. */
+static void receive_result(struct raft_node *node, uint64_t from_id,
+                           struct raft_message_view *message, uint64_t now_ms) {
+    if (!raft_sender_admit_rejection(node->sender, from_id, &message->append_result, now_ms)) {
+        message->append_result.rejected = 0;
+        message->append_result.last_index = 0;
+    }
+    (void)raft_engine_receive(node->engine, from_id, message, now_ms);
+}
+
+static void receive_chunk(struct raft_node *node, uint64_t from_id,
+                          const struct message_snapshot *snapshot, uint64_t now_ms) {
+    uint64_t term = raft_engine_term(node->engine);
+    if (snapshot->term < term || snapshot->term - term > RAFT_GUARDS_TERM_LEAP_MAX) {
+        return;
+    }
+    enum status status = snapshot_receiver_receive(node->receiver, from_id, snapshot, now_ms);
+    if (status == STATUS_REQUEST_TOO_LARGE) {
+        log_warning("a snapshot of the leader is too large",
+                    LOG_NUMBER("bytes", snapshot->meta->size));
+    }
+}
+
+bool raft_node_receive(struct raft_node *node, uint64_t from_id, struct bytes body) {
+    struct raft_message_view message;
+    uint64_t now_ms = clock_boottime_ms();
+    if (is_dead(node)) {
+        return true;
+    }
+    if (raft_codec_decode(body, &message) != STATUS_OK) {
+        return false;
+    }
+    switch (message.kind) {
+    case MESSAGE_APPEND_RESULT:
+        receive_result(node, from_id, &message, now_ms);
+        break;
+    case MESSAGE_SNAPSHOT:
+        receive_chunk(node, from_id, &message.snapshot, now_ms);
+        break;
+    case MESSAGE_SNAPSHOT_RESULT:
+        raft_sender_on_result(node->sender, from_id, &message.snapshot_result, now_ms);
+        break;
+    default:
+        (void)raft_engine_receive(node->engine, from_id, &message, now_ms);
+    }
+    raft_codec_clear(&message);
+    return true;
+}
+
+void raft_node_link_lost(struct raft_node *node, uint64_t id) {
+    if (!node->is_closing) {
+        raft_sender_link_lost(node->sender, id);
+    }
+}
+
+/* --- The loop. --- */
+
+void raft_node_complete_writes(struct raft_node *node) {
+    raft_storage_poll(node->storage);
+}
+
+void raft_node_poll(struct raft_node *node, uint64_t now_ms) {
+    if (is_dead(node)) {
+        return;
+    }
+    restore_if_possible(node);
+    raft_engine_poll(node->engine, now_ms);
+    raft_sender_pump(node->sender, now_ms);
+    snapshot_receiver_poll(node->receiver, now_ms);
+}
+
+uint64_t raft_node_deadline_ms(const struct raft_node *node, uint64_t now_ms) {
+    return raft_engine_deadline_ms(node->engine, now_ms);
+}
+
+struct raft_engine *raft_node_engine(struct raft_node *node) {
+    return node->engine;
+}
+
+uint64_t raft_node_disk_bytes(const struct raft_node *node) {
+    return raft_storage_disk_bytes(node->storage);
+}
+
+/* --- Our own snapshots. --- */
+
+bool raft_node_take_snapshot(struct raft_node *node, uint64_t trailing) {
+    struct snapshot_meta meta;
+    if (is_dead(node) || node->is_taking || !raft_engine_snapshot_begin(node->engine, &meta)) {
+        return false;
+    }
+    node->is_taking = true;
+    node->trailing = trailing;
+    struct raft_storage_source source = {.serialise = node->calls->serialise, .data = node->data};
+    raft_storage_take(node->storage, &meta, &source);
+    return true;
+}
+
+bool raft_node_is_taking_snapshot(const struct raft_node *node) {
+    return node->is_taking;
+}
+
+/* --- Opening. --- */
+
+static enum status explain_io(const char *what, int error, char *out_error, size_t error_size) {
+    snprintf(out_error, error_size, "%s failed: %s. Check the disk, then start again.", what,
+             strerror(error));
+    return raft_storage_status(error);
+}
+
+static void loaded_add(struct raft_storage_loaded *loaded, struct log_item *item) {
+    struct log_item **items =
+        realloc(loaded->items, (loaded->n_items + 1) * sizeof *loaded->items);
+    if (items == NULL) {
+        abort();
+    }
+    loaded->items = items;
+    loaded->items[loaded->n_items++] = item;
+}
+
+/* Appends a configuration to the log, in this term. */
+static int append_configuration(struct raft_node *node, struct raft_storage_loaded *loaded,
+                                const struct raft_config *config, uint64_t term) {
+    struct buffer buffer;
+    buffer_init(&buffer);
+    raft_config_encode(&buffer, config);
+    struct log_item *item = log_item_create(LOG_CHANGE, loaded->first_index + loaded->n_items, term,
+                                            buffer.data, buffer.size);
+    int error = raft_storage_append_now(node->storage, &item, 1);
+    loaded_add(loaded, item);
+    return error;
+}
+
+/* An empty directory: the first entry is the configuration, the same on every member. */
+static int bootstrap(struct raft_node *node, struct raft_storage_loaded *loaded,
+                     const struct raft_config *config) {
+    enum { FIRST_TERM = 1 };
+    if (loaded->snapshot.index != 0 || loaded->n_items > 0 || config->n == 0) {
+        return 0;
+    }
+    int error = 0;
+    if (loaded->term < FIRST_TERM) {
+        error = raft_storage_store_vote(node->storage, FIRST_TERM, 0);
+        loaded->term = FIRST_TERM;
+        loaded->vote = 0;
+    }
+    return error != 0 ? error : append_configuration(node, loaded, config, FIRST_TERM);
+}
+
+static bool newest_configuration(const struct raft_storage_loaded *loaded,
+                                 struct raft_config *out_config) {
+    for (size_t i = loaded->n_items; i > 0; i--) {
+        const struct log_item *item = loaded->items[i - 1];
+        if (item->type == LOG_CHANGE) {
+            return raft_config_decode(bytes_of(item->bytes, item->size), out_config) == STATUS_OK;
+        }
+    }
+    return loaded->snapshot.index != 0 &&
+           raft_config_decode(
+               bytes_of(loaded->snapshot.configuration, loaded->snapshot.configuration_size),
+               out_config) == STATUS_OK;
+}
+
+/* A configuration of this member alone ends the log: as the only voter it commits all of it. */
+static int force_configuration(struct raft_node *node, struct raft_storage_loaded *loaded,
+                               const struct raft_node_options *options) {
+    struct raft_config config;
+    if (newest_configuration(loaded, &config) && config.n == 1 &&
+        raft_config_is_sole_voter(&config, options->self_id)) {
+        return 0;
+    }
+    config.n = 0;
+    (void)raft_config_add(&config, options->self_id, options->self_address, CONFIG_VOTER);
+    loaded->term++;
+    loaded->vote = options->self_id;
+    int error = raft_storage_store_vote(node->storage, loaded->term, loaded->vote);
+    return error != 0 ? error : append_configuration(node, loaded, &config, loaded->term);
+}
+
+static enum status prepare_log(struct raft_node *node, struct raft_storage_loaded *loaded,
+                               const struct raft_node_options *options, char *out_error,
+                               size_t error_size) {
+    int error = options->force_new_cluster ? force_configuration(node, loaded, options)
+                                           : bootstrap(node, loaded, options->bootstrap);
+    if (error != 0) {
+        return explain_io("writing the first configuration", error, out_error, error_size);
+    }
+    if (loaded->snapshot.index == 0) {
+        return STATUS_OK;
+    }
+    enum status status =
+        node->calls->restore(node->data, bytes_of(loaded->payload.data, loaded->payload.size));
+    if (status != STATUS_OK) {
+        snprintf(out_error, error_size,
+                 "the newest snapshot cannot be read: %s. Nothing was changed. Restore the data "
+                 "directory from a backup, or start the version of leased that wrote it.",
+                 status_text(status));
+    }
+    return status;
+}
+
+static enum status start_engine(struct raft_node *node, const struct raft_storage_loaded *loaded,
+                                const struct raft_node_options *options, char *out_error,
+                                size_t error_size) {
+    struct raft_engine_options engine_options = {.self_id = options->self_id,
+                                                 .heartbeat_ms = options->heartbeat_ms,
+                                                 .election_ms = options->election_ms,
+                                                 .seed = options->seed,
+                                                 .recent_bytes_max = RECENT_BYTES_MAX};
+    struct raft_engine_loaded start = {.term = loaded->term,
+                                       .vote = loaded->vote,
+                                       .snapshot = &loaded->snapshot,
+                                       .first_index = loaded->first_index,
+                                       .items = loaded->items,
+                                       .n_items = loaded->n_items};
+    int error = raft_storage_start(node->storage);
+    if (error != 0) {
+        return explain_io("starting the log", error, out_error, error_size);
+    }
+    node->sender = raft_sender_create(&sender_calls, node);
+    node->receiver = snapshot_receiver_create(&receiver_calls, node, SNAPSHOT_SIZE_MAX);
+    node->engine = raft_engine_create(&engine_options, &engine_calls, node);
+    return raft_engine_start(node->engine, &start, clock_boottime_ms(), out_error, error_size);
+}
+
+enum status raft_node_open(uv_loop_t *loop, const struct raft_node_options *options,
+                           const struct raft_node_calls *calls, void *data,
+                           struct raft_node **out_node, char *out_error, size_t error_size) {
+    enum status status = raft_engine_probe(out_error, error_size);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct raft_node *node = calloc(1, sizeof *node);
+    if (node == NULL) {
+        abort();
+    }
+    node->calls = calls;
+    node->data = data;
+    node->self_id = options->self_id;
+    node->files = options->files;
+    buffer_init(&node->restore_payload);
+    struct raft_convert_options convert = {.check_snapshot = calls->check_snapshot};
+    status = raft_convert(&node->files, &convert, &node->is_converted, out_error, error_size);
+    if (status != STATUS_OK) {
+        free(node);
+        return status;
+    }
+    if (node->is_converted) {
+        log_info("the data directory was converted from the format of release 0.1");
+    }
+    struct raft_storage_loaded loaded;
+    status = raft_storage_open(loop, &node->files, &storage_callbacks, node, &node->storage,
+                               &loaded, out_error, error_size);
+    if (status != STATUS_OK) {
+        free(node);
+        return status;
+    }
+    status = prepare_log(node, &loaded, options, out_error, error_size);
+    buffer_clear(&loaded.payload);
+    if (status == STATUS_OK) {
+        status = start_engine(node, &loaded, options, out_error, error_size);
+    }
+    raft_storage_loaded_clear(&loaded);
+    if (status == STATUS_OK) {
+        *out_node = node;
+    }
+    /* Else the process ends now: threads that were started are left. */
+    return status;
+}
+
+static void storage_closed(void *data) {
+    struct raft_node *node = data;
+    void (*closed)(void *closed_data) = node->closed;
+    void *closed_data = node->closed_data;
+    raft_engine_destroy(node->engine);
+    raft_sender_destroy(node->sender);
+    snapshot_receiver_destroy(node->receiver);
+    buffer_clear(&node->restore_payload);
+    free(node);
+    closed(closed_data);
+}
+
+void raft_node_close(struct raft_node *node, void (*closed)(void *data), void *data) {
+    node->is_closing = true;
+    node->closed = closed;
+    node->closed_data = data;
+    raft_storage_close(node->storage, storage_closed, node);
+}

@@ -1,0 +1,205 @@
+/* Snapshots of the state: when one is due, what it is made from, what replaces the state when one
+ * arrives, and those that clients ask for. The log is bounded by bytes. */
+#include "base/clock.h"
+#include "raft/snapshot_store.h"
+#include "replication/service_internal.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define LARGE_PAGE_SIZE ((uintptr_t)2 * 1024 * 1024)
+
+enum {
+    LOG_BYTES_MAX_DEFAULT = 64 * 1024 * 1024,
+    LOG_BYTES_MAX_CEILING = 256 * 1024 * 1024,
+    /* What an entry costs on disk beside its bytes. */
+    ENTRY_OVERHEAD = 48,
+    SNAPSHOT_CAPACITY_MIN = 64 * 1024,
+    /* Entries kept behind a snapshot. Alone, nobody needs them; in company they spare a follower
+     * that was away for a moment the whole snapshot. */
+    TRAILING_ENTRIES_ALONE = 16,
+    TRAILING_ENTRIES_MAX = 4096,
+    TRAILING_BYTES = 8 * 1024 * 1024
+};
+
+/* --- Our own. --- */
+
+/* A large state is worth a longer log: with as much log as state, however much is written, about a
+ * byte of snapshot is written for each byte of log. More log would be cheaper still, and take room
+ * that a small disk does not have: log, two snapshots and the next one lie there at once. */
+static size_t log_bytes_max(const struct service *service) {
+    size_t max =
+        service->options.log_bytes_max > 0 ? service->options.log_bytes_max : LOG_BYTES_MAX_DEFAULT;
+    if (max < service->snapshots.last_size) {
+        max = service->snapshots.last_size;
+    }
+    return max < LOG_BYTES_MAX_CEILING ? max : LOG_BYTES_MAX_CEILING;
+}
+
+static uint64_t trailing_entries(const struct service *service) {
+    if (cluster_is_alone(service) || service->snapshots.log_entries == 0) {
+        return TRAILING_ENTRIES_ALONE;
+    }
+    size_t average = service->snapshots.log_bytes / service->snapshots.log_entries;
+    size_t n = TRAILING_BYTES / (average > 0 ? average : 1);
+    if (n > TRAILING_ENTRIES_MAX) {
+        n = TRAILING_ENTRIES_MAX;
+    }
+    return n < TRAILING_ENTRIES_ALONE ? TRAILING_ENTRIES_ALONE : n;
+}
+
+void snapshots_added(struct service *service, size_t bytes) {
+    service->snapshots.log_bytes += bytes + ENTRY_OVERHEAD;
+    service->snapshots.log_entries++;
+}
+
+static void take(struct service *service) {
+    struct snapshots *snapshots = &service->snapshots;
+    snapshots->view = snapshot_view_open(service->machine);
+    if (!raft_node_take_snapshot(service->node, trailing_entries(service))) {
+        snapshot_view_close(snapshots->view);
+        snapshots->view = NULL;
+        return;
+    }
+    snapshots->log_bytes_at_view = snapshots->log_bytes;
+    snapshots->log_entries_at_view = snapshots->log_entries;
+}
+
+/* Room for a snapshot that is a half larger than the last one. Large pages where there are any: a
+ * snapshot is written once from one end to the other, and most of its cost would be page faults. */
+static void reserve(struct buffer *bytes, size_t last_size) {
+    (void)buffer_reserve(bytes, SNAPSHOT_CAPACITY_MIN + last_size + last_size / 2);
+    uintptr_t start = ((uintptr_t)bytes->data + LARGE_PAGE_SIZE - 1) & ~(LARGE_PAGE_SIZE - 1);
+    uintptr_t end = ((uintptr_t)bytes->data + bytes->capacity) & ~(LARGE_PAGE_SIZE - 1);
+    if (end > start) {
+        (void)madvise((void *)start, end - start, MADV_HUGEPAGE);
+    }
+}
+
+int snapshots_serialise(void *data, struct snapshot_writer *writer) {
+    struct service *service = data;
+    struct buffer bytes;
+    buffer_init(&bytes);
+    reserve(&bytes, service->snapshots.last_size);
+    snapshot_view_write(service->snapshots.view, &bytes);
+    int error = snapshot_writer_append(writer, bytes_of(bytes.data, bytes.size));
+    buffer_clear(&bytes);
+    return error;
+}
+
+void snapshots_ended(void *data, uint64_t size) {
+    struct service *service = data;
+    struct snapshots *snapshots = &service->snapshots;
+    snapshot_view_close(snapshots->view);
+    snapshots->view = NULL;
+    /* What compaction could not free while the view was open. */
+    service->background.is_reclaiming = true;
+    if (size > 0) {
+        snapshots->last_size = size;
+        service->counters.snapshots++;
+        snapshots->log_bytes -= snapshots->log_bytes_at_view;
+        snapshots->log_entries -= snapshots->log_entries_at_view;
+    }
+    snapshots->log_bytes_at_view = 0;
+    snapshots->log_entries_at_view = 0;
+}
+
+/* --- The leader's. --- */
+
+bool snapshots_are_read(const struct service *service) {
+    return service->snapshots.view != NULL || service->snapshots.n_client_jobs > 0;
+}
+
+bool snapshots_can_restore(void *data) {
+    return !snapshots_are_read(data);
+}
+
+enum status snapshots_restore(void *data, struct bytes payload) {
+    struct service *service = data;
+    enum status status = state_machine_restore(service->machine, payload);
+    if (status == STATUS_OK) {
+        service->snapshots.last_size = payload.size;
+        service->snapshots.log_bytes = 0;
+        service->snapshots.log_entries = 0;
+    }
+    return status;
+}
+
+/* --- Those that clients ask for. --- */
+
+struct snapshot_job {
+    uv_work_t work;
+    struct service *service;
+    struct service_snapshot *snapshot;
+    struct snapshot_view *view;
+    struct buffer bytes;
+};
+
+static void job_write(uv_work_t *work) {
+    struct snapshot_job *job = work->data;
+    snapshot_view_write(job->view, &job->bytes);
+}
+
+static void job_written(uv_work_t *work, int status) {
+    struct snapshot_job *job = work->data;
+    (void)status;
+    struct service *service = job->service;
+    snapshot_view_close(job->view);
+    service->snapshots.n_client_jobs--;
+    service->background.is_reclaiming = true;
+    job->snapshot->done(job->snapshot, service->closing ? STATUS_STOPPED : STATUS_OK, &job->bytes);
+    free(job);
+    if (service->closing) {
+        service_close_node(service);
+    }
+}
+
+static void job_start(struct service *service, struct service_snapshot *snapshot) {
+    struct snapshot_job *job = calloc(1, sizeof *job);
+    if (job == NULL) {
+        abort();
+    }
+    job->service = service;
+    job->snapshot = snapshot;
+    job->view = snapshot_view_open(service->machine);
+    service->snapshots.n_client_jobs++;
+    job->work.data = job;
+    buffer_init(&job->bytes);
+    uv_queue_work(service->loop, &job->work, job_write, job_written);
+}
+
+/* While the leader's snapshot waits to replace the state, no new view is opened on the old one: the
+ * state would never be free of them. */
+static void start_waiting(struct service *service) {
+    while (!raft_engine_is_installing(service->engine)) {
+        struct list *node = list_pop_first(&service->snapshots.waiting);
+        if (node == NULL) {
+            return;
+        }
+        job_start(service, list_entry(node, struct service_snapshot, link));
+    }
+}
+
+void service_snapshot(struct service *service, struct service_snapshot *snapshot) {
+    list_append(&service->snapshots.waiting, &snapshot->link);
+    start_waiting(service);
+}
+
+void snapshots_fail(struct service *service, enum status status) {
+    for (struct list *node; (node = list_pop_first(&service->snapshots.waiting)) != NULL;) {
+        struct service_snapshot *snapshot = list_entry(node, struct service_snapshot, link);
+        struct buffer nothing;
+        buffer_init(&nothing);
+        snapshot->done(snapshot, status, &nothing);
+    }
+}
+
+void snapshots_poll(struct service *service) {
+    if (service->closing || service->failed) {
+        return;
+    }
+    start_waiting(service);
+    if (service->snapshots.view == NULL && service->snapshots.log_bytes > log_bytes_max(service)) {
+        take(service);
+    }
+}

@@ -1,0 +1,30 @@
+#include "server/descriptors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+uint64_t descriptors_raise_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return 0;
+    }
+    struct rlimit raised = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+    return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
+}
+
+enum status descriptors_plan(uint64_t limit, size_t wanted, bool has_metrics_listener,
+                             size_t *out_connections_max, char *out_error, size_t error_size) {
+    uint64_t reserve = DESCRIPTORS_RESERVE + (has_metrics_listener ? DESCRIPTORS_METRICS : 0);
+    if (limit < reserve + CLIENT_CONNECTIONS_MIN) {
+        snprintf(out_error, error_size,
+                 "the limit of open files is %" PRIu64 ", and the log, the other members and at "
+                 "least %d clients need %" PRIu64 ". Raise the hard limit (ulimit -Hn, LimitNOFILE "
+                 "in a systemd unit) and start again",
+                 limit, CLIENT_CONNECTIONS_MIN, reserve + CLIENT_CONNECTIONS_MIN);
+        return STATUS_INVALID;
+    }
+    uint64_t room = limit - reserve;
+    *out_connections_max = wanted < room ? wanted : (size_t)room;
+    return STATUS_OK;
+}

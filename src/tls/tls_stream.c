@@ -1,0 +1,239 @@
+#include "tls/tls_stream.h"
+
+#include "tls/tls_internal.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/x509.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TLS_RECORD_SIZE = 16 * 1024, TLS_ALPN_NAME_MAX = 64 };
+
+struct tls_stream {
+    SSL *ssl;
+    enum tls_state state;
+    const char *error;
+    struct bytes input; /* what is being fed; empty between calls */
+    bool is_input_over;
+    bool is_ended_here;
+    struct buffer output;
+    char alpn[TLS_ALPN_NAME_MAX];
+};
+
+/* --- The ends of OpenSSL's pipe: reads from what is being fed, writes to the output. --- */
+
+static int pipe_read(BIO *bio, char *to, size_t size, size_t *out_size) {
+    struct tls_stream *stream = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (stream->input.size == 0) {
+        if (!stream->is_input_over) {
+            BIO_set_retry_read(bio);
+        }
+        *out_size = 0;
+        return 0;
+    }
+    size_t n = size < stream->input.size ? size : stream->input.size;
+    memcpy(to, stream->input.data, n);
+    stream->input = bytes_of(stream->input.data + n, stream->input.size - n);
+    *out_size = n;
+    return 1;
+}
+
+static int pipe_write(BIO *bio, const char *from, size_t size, size_t *out_size) {
+    struct tls_stream *stream = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    buffer_append(&stream->output, from, size);
+    *out_size = size;
+    return 1;
+}
+
+static long pipe_control(BIO *bio, int command, long number, void *pointer) {
+    const struct tls_stream *stream = BIO_get_data(bio);
+    (void)number;
+    (void)pointer;
+    switch (command) {
+    case BIO_CTRL_FLUSH:
+        return 1;
+    case BIO_CTRL_EOF:
+        return stream->is_input_over && stream->input.size == 0;
+    default:
+        return 0;
+    }
+}
+
+/* Made once and kept: the number of a BIO's type cannot be given back. */
+static BIO_METHOD *pipe_method(void) {
+    static BIO_METHOD *method;
+    if (method == NULL) {
+        method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "leased");
+        if (method == NULL || BIO_meth_set_read_ex(method, pipe_read) != 1 ||
+            BIO_meth_set_write_ex(method, pipe_write) != 1 ||
+            BIO_meth_set_ctrl(method, pipe_control) != 1) {
+            abort();
+        }
+    }
+    return method;
+}
+
+/* --- Life. --- */
+
+static void settle(struct tls_stream *stream, int result) {
+    int error = SSL_get_error(stream->ssl, result);
+    switch (error) {
+    case SSL_ERROR_NONE:
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return;
+    case SSL_ERROR_ZERO_RETURN:
+        stream->error = tls_reason(stream->ssl, error, stream->state == TLS_OPEN);
+        stream->state = TLS_ENDED;
+        return;
+    default:
+        stream->error = tls_reason(stream->ssl, error, stream->state == TLS_OPEN);
+        stream->state = TLS_FAILED;
+        return;
+    }
+}
+
+static void shake_hands(struct tls_stream *stream) {
+    ERR_clear_error();
+    int result = SSL_do_handshake(stream->ssl);
+    if (result != 1) {
+        settle(stream, result);
+        return;
+    }
+    const unsigned char *alpn;
+    unsigned alpn_size;
+    stream->state = TLS_OPEN;
+    SSL_get0_alpn_selected(stream->ssl, &alpn, &alpn_size);
+    if (alpn_size > 0 && alpn_size < sizeof stream->alpn) {
+        memcpy(stream->alpn, alpn, alpn_size);
+    }
+}
+
+static struct tls_stream *create(SSL *ssl) {
+    struct tls_stream *stream = calloc(1, sizeof *stream);
+    BIO *bio = BIO_new(pipe_method());
+    if (stream == NULL || bio == NULL) {
+        abort();
+    }
+    stream->ssl = ssl;
+    buffer_init(&stream->output);
+    BIO_set_data(bio, stream);
+    BIO_set_init(bio, 1);
+    SSL_set_bio(ssl, bio, bio);
+    shake_hands(stream);
+    return stream;
+}
+
+struct tls_stream *tls_stream_connect(struct tls_context *context, const char *host) {
+    SSL *ssl = tls_context_connect(context, host);
+    return ssl != NULL ? create(ssl) : NULL;
+}
+
+struct tls_stream *tls_stream_accept(struct tls_context *context) {
+    return create(tls_context_accept(context));
+}
+
+void tls_stream_destroy(struct tls_stream *stream) {
+    if (stream != NULL) {
+        SSL_free(stream->ssl);
+        buffer_clear(&stream->output);
+        free(stream);
+    }
+}
+
+enum tls_state tls_stream_state(const struct tls_stream *stream) {
+    return stream->state;
+}
+
+const char *tls_stream_error(const struct tls_stream *stream) {
+    return stream->error;
+}
+
+const char *tls_stream_alpn(const struct tls_stream *stream) {
+    return stream->alpn;
+}
+
+bool tls_stream_peer_name(const struct tls_stream *stream, char *out_name, size_t name_size) {
+    X509 *certificate = SSL_get0_peer_certificate(stream->ssl);
+    if (certificate == NULL || name_size == 0 || name_size > INT_MAX) {
+        return false;
+    }
+    int size = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName,
+                                         out_name, (int)name_size);
+    /* A name with a zero in it would read as another one. */
+    return size >= 0 && strlen(out_name) == (size_t)size;
+}
+
+/* --- Bytes. --- */
+
+static void read_plaintext(struct tls_stream *stream, struct buffer *out_plaintext) {
+    while (stream->state == TLS_OPEN) {
+        size_t size = 0;
+        uint8_t *to = buffer_reserve(out_plaintext, TLS_RECORD_SIZE);
+        ERR_clear_error();
+        int result = SSL_read_ex(stream->ssl, to, TLS_RECORD_SIZE, &size);
+        out_plaintext->size += size;
+        if (result != 1) {
+            settle(stream, result);
+            return;
+        }
+    }
+}
+
+enum tls_state tls_stream_feed(struct tls_stream *stream, struct bytes ciphertext,
+                               struct buffer *out_plaintext) {
+    stream->input = ciphertext;
+    if (stream->state == TLS_HANDSHAKE) {
+        shake_hands(stream);
+    }
+    read_plaintext(stream, out_plaintext);
+    /* Borrowed for the call. What is left belongs to a stream that is over. */
+    assert(stream->input.size == 0 || stream->state != TLS_OPEN);
+    stream->input = bytes_of(NULL, 0);
+    return stream->state;
+}
+
+enum tls_state tls_stream_feed_end(struct tls_stream *stream) {
+    stream->is_input_over = true;
+    if (stream->state == TLS_HANDSHAKE || stream->state == TLS_OPEN) {
+        stream->error = stream->state == TLS_OPEN
+                            ? "the peer hung up"
+                            : "the peer hung up before TLS was agreed on; does it speak TLS?";
+        stream->state = TLS_FAILED;
+    }
+    return stream->state;
+}
+
+void tls_stream_write(struct tls_stream *stream, struct bytes plaintext) {
+    assert(stream->state == TLS_OPEN || stream->state == TLS_ENDED);
+    assert(!stream->is_ended_here);
+    while (plaintext.size > 0) {
+        size_t size = 0;
+        ERR_clear_error();
+        int result = SSL_write_ex(stream->ssl, plaintext.data, plaintext.size, &size);
+        if (result != 1) {
+            settle(stream, result);
+            /* The output always has room, so nothing but a failure stops a write. */
+            assert(stream->state == TLS_FAILED || stream->state == TLS_ENDED);
+            return;
+        }
+        plaintext = bytes_of(plaintext.data + size, plaintext.size - size);
+    }
+}
+
+void tls_stream_end(struct tls_stream *stream) {
+    if (!stream->is_ended_here && (stream->state == TLS_OPEN || stream->state == TLS_ENDED)) {
+        stream->is_ended_here = true;
+        ERR_clear_error();
+        (void)SSL_shutdown(stream->ssl);
+        ERR_clear_error();
+    }
+}
+
+struct buffer *tls_stream_output(struct tls_stream *stream) {
+    return &stream->output;
+}
