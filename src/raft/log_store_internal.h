@@ -16,7 +16,7 @@ enum {
     LOG_SEGMENT_SIZE_DEFAULT = 8 * 1024 * 1024,
     LOG_SEGMENT_SIZE_MIN = 512,
     /* Zeros written and synced in one step: no append waits longer than for this. */
-    LOG_SPARE_STEP_SIZE = 512 * 1024,
+    LOG_SPARE_STEP_SIZE = 256 * 1024,
     /* Files kept for use when more than these are trimmed at once are removed. */
     LOG_FREE_MAX = 8,
 };
