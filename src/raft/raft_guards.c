@@ -158,6 +158,13 @@ void raft_guards_correct_vote(uint64_t transfer_term, struct message_vote *vote)
     }
 }
 
+/* Not one that is not in its own configuration: it may have lost what it knew with its disk. */
+bool raft_guards_may_be_voter(const struct raft_guards_view *view) {
+    const struct raft_config_server *self = raft_config_find(view->config, view->self_id);
+    return raft_guards_is_on(GUARD_STANDBY_VOTE) && self != NULL && self->role == CONFIG_STANDBY &&
+           !view->is_installing;
+}
+
 static bool is_sole_voter(const struct raft_guards_view *view) {
     return raft_guards_is_on(GUARD_SOLE_VOTER) &&
            raft_config_is_sole_voter(view->config, view->self_id);
