@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+enum { INSTALL_PATIENCE_MS = 30 * 1000 };
+
 /* libraft keeps a leader's address; nobody asks for it. */
 static const char *address_of(const struct raft_engine *engine, uint64_t id) {
     const struct raft_config_server *server = raft_config_find(&engine->newest.config, id);
@@ -160,6 +162,28 @@ static void feed_append_result(struct raft_engine *engine, uint64_t from_id,
     engine_feed(engine, &message);
 }
 
+/* Heartbeats to a member that waits for a snapshot name the newest one. libraft looks for
+ * rejections of that which it sent, and would not see that it is lost: it is given one. Not while
+ * the member, by what it says it has, may be installing it. */
+static void reject_older_snapshot(struct raft_engine *engine, uint64_t from_id,
+                                  const struct message_append_result *received) {
+    uint64_t sent_index = engine_snapshot_sent_index(engine, from_id, UINT64_MAX);
+    if (engine->has_failed || !engine_is_leader(engine) || received->rejected == 0 ||
+        received->rejected != engine->snapshot.index || sent_index >= received->rejected ||
+        sent_index <= raft_engine_match_index(engine, from_id)) {
+        return;
+    }
+    struct message_append_result result = *received;
+    if (result.last_index >= sent_index) {
+        if (engine_snapshot_sent_index(engine, from_id, INSTALL_PATIENCE_MS) == sent_index) {
+            return;
+        }
+        result.last_index = sent_index - 1;
+    }
+    result.rejected = sent_index;
+    feed_append_result(engine, from_id, &result);
+}
+
 static void receive_append_result(struct raft_engine *engine, uint64_t from_id,
                                   const struct message_append_result *received) {
     struct raft_guards_view view = engine_view(engine);
@@ -170,18 +194,7 @@ static void receive_append_result(struct raft_engine *engine, uint64_t from_id,
         return;
     }
     feed_append_result(engine, from_id, &result);
-    /* Heartbeats of a member that waits for a snapshot name the newest one. libraft looks for that
-     * which it sent, and would not see that it is lost. What it does not look for it ignores. */
-    uint64_t sent_index = engine_snapshot_sent_index(engine, from_id, UINT64_MAX);
-    if (!engine->has_failed && engine_is_leader(engine) && result.rejected != 0 &&
-        result.rejected == engine->snapshot.index && sent_index < result.rejected &&
-        sent_index > raft_engine_match_index(engine, from_id)) {
-        result.rejected = sent_index;
-        if (result.last_index >= sent_index) {
-            result.last_index = sent_index - 1;
-        }
-        feed_append_result(engine, from_id, &result);
-    }
+    reject_older_snapshot(engine, from_id, &result);
 }
 
 /* --- Snapshots. --- */
