@@ -86,7 +86,7 @@ uint64_t raft_guards_clamp_commit(uint64_t commit, uint64_t prev_index, size_t n
 bool raft_guards_admit_snapshot(const struct raft_guards_view *view, uint64_t term);
 
 /* 5 and 14. `match_index` of the sender; `snapshot_index`: sent to it a moment ago, 0 for none.
- * Corrects the hint. False: drop it. */
+ * Corrects the hint, or takes the rejection out of it. False: drop it. */
 bool raft_guards_admit_append_result(const struct raft_guards_view *view, uint64_t from_id,
                                      uint64_t match_index, uint64_t snapshot_index,
                                      struct message_append_result *result);

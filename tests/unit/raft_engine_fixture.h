@@ -314,6 +314,14 @@ static inline void fixture_lead_committed(void) {
                            raft_engine_last_index(fixture.engine));
 }
 
+/* Loses its leadership to a term that nobody leads, and wins the next. */
+static inline void fixture_lead_again(void) {
+    fixture_receive_result(2, raft_engine_term(fixture.engine) + 1, 1, 0);
+    fixture_lead();
+    fixture_poll();
+    fixture_written();
+}
+
 static inline void fixture_propose(size_t n) {
     for (size_t i = 0; i < n; i++) {
         uint8_t *bytes = calloc(1, 8);

@@ -652,6 +652,26 @@ static void a_lost_snapshot_is_sent_again(void **state) {
     assert_true(fixture_count_sent(MESSAGE_SNAPSHOT, 0) > 1);
 }
 
+/* All it can say is that it lacks the snapshot; but it is there, and a leader needs a majority. */
+static void a_member_that_waits_for_a_snapshot_is_heard(void **state) {
+    fixture_boot(1, "VV", 1, 0);
+    fixture_lead_committed();
+    fixture_propose(5);
+    acknowledge_all(2);
+    struct snapshot_meta meta;
+    assert_true(raft_engine_snapshot_begin(fixture.engine, &meta));
+    raft_engine_snapshot_taken(fixture.engine, 100, 1, fixture.now_ms);
+    fixture_lead_again();
+    fixture_receive_result(2, term(), last() - 1, 0);
+    for (int i = 0; i < 30; i++) {
+        fixture.now_ms += FIXTURE_HEARTBEAT_MS;
+        fixture_receive_result(2, term(), meta.index, 0);
+        fixture_poll();
+        assert_int_equal(role(), ENGINE_LEADER);
+    }
+    assert_in_range(fixture_count_sent(MESSAGE_SNAPSHOT, 0), 1, 5);
+}
+
 /* --- Failure. --- */
 
 static void a_vote_that_cannot_be_stored_is_not_given(void **state) {
@@ -707,6 +727,7 @@ int main(void) {
         cmocka_unit_test_teardown(an_installed_snapshot_replaces_the_log, teardown),
         cmocka_unit_test_teardown(a_snapshot_that_cannot_be_is_not_wanted, teardown),
         cmocka_unit_test_teardown(a_lost_snapshot_is_sent_again, teardown),
+        cmocka_unit_test_teardown(a_member_that_waits_for_a_snapshot_is_heard, teardown),
         cmocka_unit_test_teardown(a_vote_that_cannot_be_stored_is_not_given, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
