@@ -96,15 +96,12 @@ static void retire_if_due(const struct node *from, struct node *node) {
 }
 
 static void look(void *data) {
-    struct node *from = leader();
+    struct node *from;
     (void)data;
-    if (from != NULL) {
-        for (size_t i = 0; i < nodes_count(); i++) {
-            retire_if_due(from, node_at(i));
-        }
-        /* It may have been retired itself. */
-        from = leader();
+    for (size_t i = 0; i < nodes_count() && (from = leader()) != NULL; i++) {
+        retire_if_due(from, node_at(i));
     }
+    from = leader();
     if (from != NULL) {
         const struct member_table *table = table_at(from);
         for (size_t i = 0; i < member_table_count(table); i++) {
