@@ -158,7 +158,7 @@ static struct node *victim(void) {
 
 static void restart(void *data) {
     struct node *node = data;
-    if (!node->is_in_service) {
+    if (!node->is_in_service || node->is_dead) {
         return;
     }
     if (node->is_up) {

@@ -419,6 +419,7 @@ void node_retire(struct node *node) {
     }
     trace("%s is retired", node->name);
     node->is_in_service = false;
+    node->is_dead = false;
     disk_sim_destroy(node->disk.sim);
     machine_disk_init(&node->disk);
 }

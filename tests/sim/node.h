@@ -36,6 +36,7 @@ struct node {
     uint64_t birth;  /* of its data directory */
     struct replication_member told[NODES_MAX]; /* the members when it joined */
     size_t n_told;
+    bool is_dead;       /* it never comes back; whoever runs the cluster removes it */
     uint64_t retire_us; /* it was removed: it goes then; 0: it was not */
     uint32_t heartbeat_ms;
     uint32_t election_ms;

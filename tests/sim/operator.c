@@ -52,7 +52,7 @@ static bool has_place(const struct member_table *table, const struct node *node)
 
 static void start_if_down(void *data) {
     struct node *node = data;
-    if (node->is_in_service && !node->is_up) {
+    if (node->is_in_service && !node->is_dead && !node->is_up) {
         node_start(node);
     }
 }
@@ -87,7 +87,7 @@ static void retire_if_due(const struct node *from, struct node *node) {
     if (!node->is_in_service || !member_table_is_removed(table_at(from), node->id)) {
         return;
     }
-    if (node->retire_us == 0 && (is_out_of_raft(from, node->id) || random_chance(50))) {
+    if (node->retire_us == 0 && is_out_of_raft(from, node->id)) {
         node->retire_us = world_now_us() + 1 + random_below(RETIRE_US_MAX);
     }
     if (node->retire_us != 0 && node->retire_us <= world_now_us()) {
@@ -176,6 +176,42 @@ static void add(const struct member_table *table) {
     }
 }
 
+static struct node *dead_member(void) {
+    for (size_t i = 0; i < nodes_count(); i++) {
+        if (node_at(i)->is_in_service && node_at(i)->is_dead) {
+            return node_at(i);
+        }
+    }
+    return NULL;
+}
+
+/* Everybody is up: one may die for good. */
+static bool can_bear_a_death(const struct member_table *table) {
+    for (size_t i = 0; i < nodes_count(); i++) {
+        if (node_at(i)->is_in_service &&
+            (!node_at(i)->is_up || member_table_find(table, node_at(i)->id) == NULL)) {
+            return false;
+        }
+    }
+    return member_table_voters(table) >= 3 && member_table_voters(table) == member_table_count(table);
+}
+
+static void bury(void *data) {
+    struct node *node = dead_member();
+    (void)data;
+    if (node != NULL) {
+        ask(MEMBER_REMOVE, node->id, NULL);
+        world_at(world_now_us() + random_between(CHANGE_US_MIN, CHANGE_US_MAX), bury, NULL);
+    }
+}
+
+static void lose_for_good(struct node *node) {
+    trace("%s is dead", node->name);
+    node->is_dead = true;
+    node_crash(node, true);
+    bury(NULL);
+}
+
 static void change(void *data) {
     const struct node *from = leader();
     (void)data;
@@ -189,7 +225,9 @@ static void change(void *data) {
     const struct member_table *table = table_at(from);
     size_t n = member_table_count(table);
     const struct member *member = member_table_at(table, random_below(n));
-    if (member->facts.role == MEMBER_LEARNER) {
+    if (random_chance(100) && can_bear_a_death(table)) {
+        lose_for_good(machine_of(member));
+    } else if (member->facts.role == MEMBER_LEARNER) {
         ask(random_chance(800) ? MEMBER_PROMOTE : MEMBER_REMOVE, member->facts.id, NULL);
     } else if (n < MEMBERS_AT_MOST && random_chance(n < 3 ? 800 : 500)) {
         add(table);
