@@ -131,6 +131,23 @@ bool node_is_authority(struct node *node) {
            cluster_is_authority(node->service, node_boottime_us(node) / 1000);
 }
 
+void node_trace_state(const struct node *node) {
+    if (!node->is_up || node->service == NULL) {
+        trace("%s is %s", node->name, node->is_in_service ? "down" : "not in service");
+        return;
+    }
+    const struct raft_engine *engine = node->service->engine;
+    trace("%s (%llx): role %d, term %llu, leader %llx, applied %llu, commit %llu, last %llu, %zu "
+          "members, %s",
+          node->name, (unsigned long long)node->id, (int)raft_engine_role(engine),
+          (unsigned long long)raft_engine_term(engine),
+          (unsigned long long)raft_engine_leader_id(engine),
+          (unsigned long long)raft_engine_applied_index(engine),
+          (unsigned long long)raft_engine_commit_index(engine),
+          (unsigned long long)raft_engine_last_index(engine), raft_engine_configuration(engine)->n,
+          raft_engine_is_installing(engine) ? "installing" : "not installing");
+}
+
 /* --- Clocks. --- */
 
 uint64_t node_now_us(const struct node *node) {

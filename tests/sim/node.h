@@ -139,6 +139,9 @@ void node_deliver(struct node *node, void (*read)(struct node *node, void *data)
 /* Sees to it that the node has a turn at this time. */
 void node_wake(struct node *node, uint64_t time_us);
 
+/* For whoever reads the trace of a seed that failed. */
+void node_trace_state(const struct node *node);
+
 bool node_is_authority(struct node *node);
 bool node_is_leader(struct node *node);
 /* The term that it leads in; 0: it does not. */

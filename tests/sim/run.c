@@ -25,6 +25,7 @@ enum {
 /* --- Does every node serve? --- */
 
 static bool serves[NODES_MAX];
+static bool is_probed[NODES_MAX];
 
 static void probe(void *data);
 
@@ -32,6 +33,7 @@ static void probed(struct call *call) {
     if (call->status == STATUS_OK) {
         serves[call->node->index] = true;
     } else {
+        trace("%s does not serve: %s", call->node->name, status_text(call->status));
         world_at(world_now_us() + 100 * WORLD_MS, probe, call->node);
     }
 }
@@ -44,35 +46,46 @@ static void probe(void *data) {
     call_send(call, node);
 }
 
+static void trace_states(void) {
+    for (size_t i = 0; i < nodes_count(); i++) {
+        node_trace_state(node_at(i));
+    }
+}
+
 static void must_be_settled(void) {
     uint64_t end_us = world_now_us() + RECOVERY_US;
     while (!operator_is_done()) {
         world_run_until(world_now_us() + 100 * WORLD_MS);
         if (world_now_us() > end_us) {
+            trace_states();
             check_failed("recovery", "members do not settle %.0f s after everything was mended",
                          (double)RECOVERY_US / WORLD_SECOND);
         }
     }
 }
 
-static void must_serve_again(void) {
-    for (size_t i = 0; i < nodes_count(); i++) {
-        if (node_at(i)->is_in_service) {
-            probe(node_at(i));
-        }
+static bool must_serve(size_t i) {
+    if (node_at(i)->is_in_service && !is_probed[i]) {
+        is_probed[i] = true;
+        probe(node_at(i));
     }
+    return node_at(i)->is_in_service;
+}
+
+static void must_serve_again(void) {
     uint64_t end_us = world_now_us() + RECOVERY_US;
     for (bool is_done = false; !is_done;) {
-        world_run_until(world_now_us() + 100 * WORLD_MS);
         is_done = true;
         for (size_t i = 0; i < nodes_count(); i++) {
-            bool is_served = serves[i] || !node_at(i)->is_in_service;
+            bool is_served = !must_serve(i) || serves[i];
             is_done &= is_served;
             if (!is_served && world_now_us() > end_us) {
+                trace_states();
                 check_failed("recovery", "%s serves nobody %.0f s after everything was mended",
                              node_at(i)->name, (double)RECOVERY_US / WORLD_SECOND);
             }
         }
+        world_run_until(world_now_us() + 100 * WORLD_MS);
     }
 }
 
@@ -140,6 +153,7 @@ static void wind_down(void) {
     end_us = world_now_us() + SETTLE_US;
     while (!checks_nodes_are_level() || !watchers_are_done()) {
         if (world_now_us() > end_us) {
+            trace_states();
             check_failed("recovery", "nodes or watchers do not come to an end");
         }
         world_run_until(world_now_us() + 100 * WORLD_MS);
