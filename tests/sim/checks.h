@@ -18,6 +18,9 @@ enum { DRIFT_ALLOWANCE_PERMILLE = 21 };
 
 /* --- Leases, by what their holder knows. --- */
 
+/* Clocks of leaders stand still: how long leases last is not looked at. */
+void checks_leases_stretch(void);
+
 /* The holder was told that the lease stands; by its own clock, counted from when it asked, it may
  * rely on it until then (true time). */
 void checks_lease_stands(int64_t id, int64_t ttl_ms, uint64_t until_us);

@@ -106,7 +106,7 @@ static void set_up(const struct run_options *options, enum plan plan) {
                                  /* Small, so that snapshots are taken and sent. */
                                  .log_bytes_max =
                                      random_chance(500) ? random_between(8, 64) * 1024 : 0,
-                                 .strict_reads = random_chance(100)};
+                                 .strict_reads = random_chance(100) || plan_stretches_leases(plan)};
     struct network_options network = {.delay_us = random_between(50, 2000),
                                       .worst_delay_us = random_between(2, 100) * WORLD_MS,
                                       .repeat_permille = 20,
@@ -116,6 +116,9 @@ static void set_up(const struct run_options *options, enum plan plan) {
                                       .is_hostile =
                                           random_chance(300) && !plan_is_gentle(plan)};
     bounds_sim_init();
+    if (plan_stretches_leases(plan)) {
+        checks_leases_stretch();
+    }
     network_init(&network);
     nodes_init(&nodes);
     bool is_near = plan_is_gentle(plan) || plan_is_slow(plan);
@@ -137,12 +140,17 @@ static void start_clients(enum plan plan) {
     lockers_start(&lockers);
     registers_start(random_between(1, 4), random_between(1, 2));
     watchers_start(random_between(1, 3));
+    struct upkeep_options upkeep = {.backs_up = random_chance(400),
+                                    .compacts = random_chance(400),
+                                    .has_ballast = random_chance(120)};
+    upkeep_start(&upkeep);
 }
 
 /* Everything ends by itself, in time. */
 static void wind_down(void) {
     lockers_stop();
     registers_stop();
+    upkeep_stop();
     checks_healed();
     uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
     while (world_now_us() < end_us) {
