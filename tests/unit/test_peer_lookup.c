@@ -11,8 +11,10 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static unsigned n_looking_up;
 static bool is_answering;
 static struct sockaddr_in known;
+static struct sockaddr_in silent;
 
-static int answer_with(const struct sockaddr_in *one, struct addrinfo **out) {
+static int answer_with(const struct sockaddr_in *one, struct addrinfo *next,
+                       struct addrinfo **out) {
     struct addrinfo *found = calloc(1, sizeof *found);
     struct sockaddr_in *address = malloc(sizeof *address);
     if (found == NULL || address == NULL) {
@@ -22,7 +24,8 @@ static int answer_with(const struct sockaddr_in *one, struct addrinfo **out) {
     *found = (struct addrinfo){.ai_family = AF_INET,
                                .ai_socktype = SOCK_STREAM,
                                .ai_addrlen = sizeof *address,
-                               .ai_addr = (struct sockaddr *)address};
+                               .ai_addr = (struct sockaddr *)address,
+                               .ai_next = next};
     *out = found;
     return 0;
 }
@@ -34,7 +37,7 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
         return answer_with(&(struct sockaddr_in){.sin_family = AF_INET,
                                                  .sin_port = htons((uint16_t)atoi(port)),
                                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
-                           out);
+                           NULL, out);
     }
     pthread_mutex_lock(&lock);
     /* Those of other names may begin late, in the next test. */
@@ -46,12 +49,21 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
     n_looking_up -= is_known;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
-    return is_known ? answer_with(&known, out) : EAI_NONAME;
+    if (strcmp(host, "silent-first") == 0) {
+        struct addrinfo *second;
+        answer_with(&known, NULL, &second);
+        return answer_with(&silent, second, out);
+    }
+    return is_known ? answer_with(&known, NULL, out) : EAI_NONAME;
 }
 
 void freeaddrinfo(struct addrinfo *found) {
-    free(found->ai_addr);
-    free(found);
+    while (found != NULL) {
+        struct addrinfo *next = found->ai_next;
+        free(found->ai_addr);
+        free(found);
+        found = next;
+    }
 }
 
 static void set_answering(bool is) {
@@ -109,6 +121,18 @@ static void a_name_that_is_not_known_is_tried_again(void **state) {
     WAIT_UNTIL(peers_is_linked(a.peers, B));
 }
 
+/* A host with an address that swallows everything, as an address of IPv6 without a way may. */
+static void each_attempt_begins_with_another_address(void **state) {
+    uint16_t port;
+    int listener = raw_listen(&port); /* which nobody accepts from */
+    silent = loopback(port);
+    known = loopback(b.port);
+    set_answering(true);
+    peers_set_member(a.peers, B, "silent-first:1");
+    WAIT_UNTIL(peers_is_linked(a.peers, B));
+    close(listener);
+}
+
 /* node_close() asserts that it takes less than a second. */
 static void closing_does_not_wait_for_a_name(void **state) {
     peers_set_member(a.peers, B, "known:1");
@@ -164,6 +188,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_name_may_take_longer_than_a_dial, set_up_lookup,
                                         tear_down_lookup),
         cmocka_unit_test_setup_teardown(a_name_that_is_not_known_is_tried_again, set_up_lookup,
+                                        tear_down_lookup),
+        cmocka_unit_test_setup_teardown(each_attempt_begins_with_another_address, set_up_lookup,
                                         tear_down_lookup),
         cmocka_unit_test_setup_teardown(closing_does_not_wait_for_a_name, set_up_lookup,
                                         tear_down_lookup),
