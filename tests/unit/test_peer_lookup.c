@@ -47,14 +47,16 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
         pthread_cond_wait(&changed, &lock);
     }
     n_looking_up -= is_known;
+    const struct sockaddr_in first = silent;
+    const struct sockaddr_in last = known;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     if (strcmp(host, "silent-first") == 0) {
         struct addrinfo *second;
-        answer_with(&known, NULL, &second);
-        return answer_with(&silent, second, out);
+        answer_with(&last, NULL, &second);
+        return answer_with(&first, second, out);
     }
-    return is_known ? answer_with(&known, NULL, out) : EAI_NONAME;
+    return is_known ? answer_with(&last, NULL, out) : EAI_NONAME;
 }
 
 void freeaddrinfo(struct addrinfo *found) {
@@ -64,6 +66,13 @@ void freeaddrinfo(struct addrinfo *found) {
         free(found);
         found = next;
     }
+}
+
+static void set_addresses(uint16_t known_port, uint16_t silent_port) {
+    pthread_mutex_lock(&lock);
+    known = loopback(known_port);
+    silent = loopback(silent_port);
+    pthread_mutex_unlock(&lock);
 }
 
 static void set_answering(bool is) {
@@ -102,7 +111,7 @@ static int tear_down_lookup(void **state) {
 }
 
 static void a_name_may_take_longer_than_a_dial(void **state) {
-    known = loopback(b.port);
+    set_addresses(b.port, 0);
     peers_set_member(a.peers, B, "known:1");
     WAIT_UNTIL(count_looking_up() == 1);
     run_for(2300);
@@ -125,8 +134,7 @@ static void a_name_that_is_not_known_is_tried_again(void **state) {
 static void each_attempt_begins_with_another_address(void **state) {
     uint16_t port;
     int listener = raw_listen(&port); /* which nobody accepts from */
-    silent = loopback(port);
-    known = loopback(b.port);
+    set_addresses(b.port, port);
     set_answering(true);
     peers_set_member(a.peers, B, "silent-first:1");
     WAIT_UNTIL(peers_is_linked(a.peers, B));
@@ -160,7 +168,7 @@ static void closing_before_the_thread_runs_is_fine_too(void **state) {
 
 /* The answer arrives while the loop is on its way to closing. */
 static void an_answer_that_comes_late_is_dropped(void **state) {
-    known = loopback(b.port);
+    set_addresses(b.port, 0);
     peers_set_member(a.peers, B, "known:1");
     WAIT_UNTIL(count_looking_up() == 1);
     let_all_end();
