@@ -42,6 +42,7 @@
     X(TOO_MANY_MEMBERS, "too many members in cluster")                                             \
     X(MEMBERS_NOT_ENOUGH, "re-configuration failed due to not enough started members")             \
     X(UNHEALTHY, "unhealthy cluster")                                                              \
+    X(CANNOT_LISTEN, "cannot listen on the address")                                               \
     X(DATA_DIR_IN_USE, "data directory is in use by another process")                              \
     X(DATA_DIR_REPLACED, "data directory was replaced")                                            \
     X(MEMBER_NOT_ADDED, "member was not added to the cluster")                                     \

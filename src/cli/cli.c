@@ -220,6 +220,15 @@ static const struct cli_command *find_command(const char *name) {
     return NULL;
 }
 
+/* The word of the usage that follows those given. */
+static const char *missing_word(const char *usage, size_t n_words) {
+    for (; n_words > 0 && *usage != '\0'; n_words--) {
+        usage += strcspn(usage, " ");
+        usage += strspn(usage, " ");
+    }
+    return usage;
+}
+
 static enum cli_exit run_command(struct cli *cli, int argc, char **argv) {
     struct arguments *arguments = &cli->arguments;
     arguments->tables[1] = cli->command->options;
@@ -232,10 +241,11 @@ static enum cli_exit run_command(struct cli *cli, int argc, char **argv) {
     }
     size_t n_words = arguments->n_words - 1;
     if (n_words < cli->command->words_min) {
-        return cli_usage(cli, "something is missing");
+        const char *name = missing_word(cli->command->usage, n_words);
+        return cli_usage(cli, "missing argument %.*s", (int)strcspn(name, " "), name);
     }
     if (n_words > cli->command->words_max) {
-        return cli_usage(cli, "%s is one word too many",
+        return cli_usage(cli, "unexpected argument %s",
                          arguments->words[1 + cli->command->words_max]);
     }
     enum cli_exit result = take_globals(cli);

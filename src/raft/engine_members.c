@@ -128,12 +128,12 @@ static enum status submit_config(struct raft_engine *engine, const struct raft_c
     return rv == 0 ? STATUS_OK : rv == RAFT_NOTLEADER ? STATUS_NO_LEADER : STATUS_TOO_MANY_REQUESTS;
 }
 
-/* Does every voter know that it is one? */
-static bool all_voters_know(const struct raft_engine *engine) {
+/* Does every voter but this one know that it is one? A member that is gone may be removed. */
+static bool all_voters_know(const struct raft_engine *engine, uint64_t except_id) {
     const struct engine_config *newest = &engine->newest;
     for (size_t i = 0; i < newest->config.n; i++) {
         const struct raft_config_server *server = &newest->config.servers[i];
-        if (server->role == CONFIG_VOTER &&
+        if (server->role == CONFIG_VOTER && server->id != except_id &&
             !raft_guards_knows_its_role(match_of(engine, server->id), newest->voter_since[i])) {
             return false;
         }
@@ -142,7 +142,7 @@ static bool all_voters_know(const struct raft_engine *engine) {
 }
 
 static enum status promote_now(struct raft_engine *engine, uint64_t id) {
-    if (!all_voters_know(engine)) {
+    if (!all_voters_know(engine, id)) {
         return STATUS_TOO_MANY_REQUESTS;
     }
     struct raft_config config = engine->newest.config;
@@ -163,7 +163,7 @@ static enum status promote(struct raft_engine *engine, uint64_t id) {
     if (match_of(engine, id) == last) {
         return promote_now(engine, id);
     }
-    if (!all_voters_know(engine)) {
+    if (!all_voters_know(engine, id)) {
         return STATUS_TOO_MANY_REQUESTS;
     }
     engine->promote_id = id;
@@ -184,8 +184,12 @@ static enum status add(struct raft_engine *engine, uint64_t id, const char *addr
 
 static enum status remove_server(struct raft_engine *engine, uint64_t id) {
     const struct raft_config *newest = &engine->newest.config;
-    if (id == engine->options.self_id || raft_config_find(newest, id) == NULL) {
+    const struct raft_config_server *server = raft_config_find(newest, id);
+    if (id == engine->options.self_id || server == NULL) {
         return STATUS_INVALID;
+    }
+    if (server->role == CONFIG_VOTER && !all_voters_know(engine, id)) {
+        return STATUS_TOO_MANY_REQUESTS;
     }
     struct raft_config config;
     config.n = 0;

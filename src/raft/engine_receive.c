@@ -149,21 +149,39 @@ static void receive_append(struct raft_engine *engine, uint64_t from_id,
     feed_portions(engine, from_id, append);
 }
 
+static void feed_append_result(struct raft_engine *engine, uint64_t from_id,
+                               const struct message_append_result *result) {
+    struct raft_message message = message_from(engine, from_id, RAFT_APPEND_ENTRIES_RESULT);
+    message.append_entries_result =
+        (struct raft_append_entries_result){.version = 2,
+                                            .term = result->term,
+                                            .rejected = result->rejected,
+                                            .last_log_index = result->last_index};
+    feed(engine, &message);
+}
+
 static void receive_append_result(struct raft_engine *engine, uint64_t from_id,
                                   const struct message_append_result *received) {
     struct raft_guards_view view = engine_view(engine);
     struct message_append_result result = *received;
-    if (!raft_guards_admit_append_result(&view, from_id, raft_engine_match_index(engine, from_id),
-                                         engine_snapshot_sent_index(engine, from_id), &result)) {
+    if (!raft_guards_admit_append_result(
+            &view, from_id, raft_engine_match_index(engine, from_id),
+            engine_snapshot_sent_index(engine, from_id, engine->options.election_ms), &result)) {
         return;
     }
-    struct raft_message message = message_from(engine, from_id, RAFT_APPEND_ENTRIES_RESULT);
-    message.append_entries_result =
-        (struct raft_append_entries_result){.version = 2,
-                                            .term = result.term,
-                                            .rejected = result.rejected,
-                                            .last_log_index = result.last_index};
-    feed(engine, &message);
+    feed_append_result(engine, from_id, &result);
+    /* Heartbeats of a member that waits for a snapshot name the newest one. libraft looks for that
+     * which it sent, and would not see that it is lost. What it does not look for it ignores. */
+    uint64_t sent_index = engine_snapshot_sent_index(engine, from_id, UINT64_MAX);
+    if (!engine->has_failed && engine_is_leader(engine) && result.rejected != 0 &&
+        result.rejected == engine->snapshot.index && sent_index < result.rejected &&
+        sent_index > raft_engine_match_index(engine, from_id)) {
+        result.rejected = sent_index;
+        if (result.last_index >= sent_index) {
+            result.last_index = sent_index - 1;
+        }
+        feed_append_result(engine, from_id, &result);
+    }
 }
 
 /* --- Snapshots. --- */

@@ -128,10 +128,11 @@ void engine_send_snapshot(struct raft_engine *engine, uint64_t to_id, uint64_t t
     engine->calls.send(engine->data, to_id, &view);
 }
 
-uint64_t engine_snapshot_sent_index(const struct raft_engine *engine, uint64_t id) {
+uint64_t engine_snapshot_sent_index(const struct raft_engine *engine, uint64_t id,
+                                    uint64_t within_ms) {
     for (size_t i = 0; i < RAFT_CONFIG_SERVERS_MAX; i++) {
         const struct engine_snapshot_sent *sent = &engine->sent[i];
-        if (sent->to_id == id && engine->now_ms - sent->sent_ms < engine->options.election_ms) {
+        if (sent->to_id == id && engine->now_ms - sent->sent_ms < within_ms) {
             return sent->index;
         }
     }

@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The library does not tell its version at run time; what matters of it is probed. */
-_Static_assert(RAFT_VERSION_NUMBER >= 2200 && RAFT_VERSION_NUMBER < 2300,
-               "leased is written for libraft 0.22.x");
+enum { LIBRAFT_VERSION_MIN = 2200, LIBRAFT_VERSION_MAX = 2299 };
+
+_Static_assert(RAFT_VERSION_NUMBER >= LIBRAFT_VERSION_MIN, "libraft 0.22 is needed");
+_Static_assert(RAFT_VERSION_NUMBER <= LIBRAFT_VERSION_MAX, "libraft 0.22 is needed");
+
+/* Debian's shared library does not export it; the static one has it. */
+extern int raft_version_number(void) __attribute__((weak));
 
 struct refusal {
     char *text;
@@ -221,9 +225,16 @@ static bool keeps_submitted_array(void) {
 }
 
 enum status raft_engine_probe(char *out_error, size_t error_size) {
+    int version = raft_version_number != NULL ? raft_version_number() : RAFT_VERSION_NUMBER;
+    if (version < LIBRAFT_VERSION_MIN || version > LIBRAFT_VERSION_MAX) {
+        snprintf(out_error, error_size,
+                 "libraft %d.%d.%d is loaded, and leased is written for 0.22: install that version",
+                 version / 10000, version / 100 % 100, version % 100);
+        return STATUS_UNSUPPORTED;
+    }
     if (!keeps_submitted_array()) {
         snprintf(out_error, error_size,
-                 "the libraft that is loaded is not the one this was built with: it treats memory as a later one "
+                 "the libraft that is loaded says that it is 0.22 but treats memory as a later one "
                  "does: install 0.22.1");
         return STATUS_UNSUPPORTED;
     }

@@ -15,9 +15,9 @@ static const char advice[] = "Nothing was changed. Restore the data directory fr
 
 /* A file of the log, as it was found. */
 struct found {
+    enum log_file_kind kind;
     uint64_t number;
     uint64_t size;
-    bool is_segment;
     bool has_start;
     bool has_records; /* that do not count: of a batch that was being written in a crash */
     struct log_segment segment;
@@ -66,7 +66,7 @@ static enum status refuse_damage(struct opening *opening) {
 static void add_found(void *data, const char *name) {
     struct opening *opening = data;
     struct found found = {.number = 0};
-    if (!log_segment_parse_name(name, &found.is_segment, &found.number)) {
+    if (!log_file_parse_name(name, &found.kind, &found.number)) {
         return;
     }
     if (opening->n_found == opening->found_capacity) {
@@ -77,6 +77,10 @@ static void add_found(void *data, const char *name) {
         }
     }
     opening->found[opening->n_found++] = found;
+}
+
+static bool is_segment(const struct found *found) {
+    return found->kind == LOG_FILE_SEGMENT;
 }
 
 static int compare_found(const void *a, const void *b) {
@@ -109,8 +113,6 @@ static enum status check_header(struct opening *opening, struct found *found, co
     return STATUS_OK;
 }
 
-/* Synced before it is read: a process that was killed may have left bytes that are not on disk, and
- * what is read here counts as written. */
 static enum status look_at(struct opening *opening, struct found *found) {
     const struct raft_files_calls *calls = opening->files.calls;
     void *data = opening->files.data;
@@ -118,33 +120,25 @@ static enum status look_at(struct opening *opening, struct found *found) {
     uint8_t bytes[LOG_SEGMENT_HEADER_SIZE + LOG_RECORD_HEAD_SIZE + LOG_START_SIZE];
     size_t n = 0;
     int file;
-    (found->is_segment ? log_segment_name : log_free_name)(found->number, name);
-    int error =
-        calls->open(data, name, found->is_segment ? RAFT_FILES_WRITE : RAFT_FILES_READ, &file);
+    log_file_name(found->kind, found->number, name);
+    int error = calls->open(data, name, RAFT_FILES_READ, &file);
     if (error != 0) {
         return refuse_file(opening, name, error);
     }
     error = calls->size(data, file, &found->size);
-    if (error == 0 && found->is_segment) {
-        error = calls->sync(data, file);
-    }
-    if (error == 0 && found->is_segment) {
+    if (error == 0 && is_segment(found)) {
         error = calls->read(data, file, 0, bytes, sizeof bytes, &n);
     }
     calls->close(data, file);
     if (error != 0) {
         return refuse_file(opening, name, error);
     }
-    return found->is_segment ? check_header(opening, found, name, bytes, n) : STATUS_OK;
+    return is_segment(found) ? check_header(opening, found, name, bytes, n) : STATUS_OK;
 }
 
 static enum status find_files(struct opening *opening) {
     const struct raft_files_calls *calls = opening->files.calls;
-    /* For the same reason: a name must be on disk before what is in the file counts. */
-    int error = calls->sync_directory(opening->files.data);
-    if (error == 0) {
-        error = calls->list(opening->files.data, add_found, opening);
-    }
+    int error = calls->list(opening->files.data, add_found, opening);
     if (error != 0) {
         return refuse_file(opening, "the data directory", error);
     }
@@ -157,7 +151,7 @@ static enum status find_files(struct opening *opening) {
         if (status != STATUS_OK) {
             return status;
         }
-        if (opening->found[i].is_segment && opening->found[i].size > size_max) {
+        if (is_segment(&opening->found[i]) && opening->found[i].size > size_max) {
             size_max = opening->found[i].size;
         }
     }
@@ -173,7 +167,7 @@ static enum status find_files(struct opening *opening) {
 
 static size_t find_segment(const struct opening *opening, uint64_t generation) {
     size_t position = 0;
-    while (position < opening->n_found && (!opening->found[position].is_segment ||
+    while (position < opening->n_found && (!is_segment(&opening->found[position]) ||
                                            opening->found[position].number != generation)) {
         position++;
     }
@@ -263,7 +257,7 @@ static enum status look_behind(struct opening *opening, bool *out_is_torn) {
     const struct log_position *whole = &opening->recovery.whole;
     for (size_t i = 0; i < opening->n_found; i++) {
         struct found *found = &opening->found[i];
-        if (!found->is_segment || found->number < whole->generation) {
+        if (!is_segment(found) || found->number < whole->generation) {
             continue;
         }
         enum status status = load(opening, found);
@@ -300,28 +294,27 @@ static void sort_files(const struct opening *opening, struct log_store *store) {
     }
     for (size_t i = 0; i < opening->n_found; i++) {
         const struct found *found = &opening->found[i];
-        struct log_file file = {found->number, found->size};
+        struct log_file file = {found->kind, found->number, found->size};
         bool is_newest = i + 1 == opening->n_found;
+        bool is_usual = found->size == store->segment_size;
         if (found->number > store->generation_last) {
             store->generation_last = found->number;
         }
-        if (found->is_segment && is_in_chain(store, found->number)) {
+        if (is_segment(found) && is_in_chain(store, found->number)) {
             continue;
         }
-        bool is_usual = found->size == store->segment_size;
-        if (found->is_segment && is_newest && is_usual && !found->has_records) {
+        if (is_segment(found) && is_newest && is_usual && !found->has_records) {
             store->spare =
                 (struct log_spare){.state = SPARE_READY, .file = -1, .segment = found->segment};
-        } else if (!found->is_segment && is_usual && store->n_free < LOG_FREE_MAX) {
+        } else if (found->kind == LOG_FILE_FREE && is_usual && store->n_free < LOG_FREE_MAX) {
             store->free_files[store->n_free++] = file;
         } else {
-            store->garbage[store->n_garbage++] =
-                (struct log_garbage){.file = file, .is_segment = found->is_segment};
+            store->garbage[store->n_garbage++] = file;
         }
     }
 }
 
-static enum status build(struct opening *opening, bool is_torn, struct log_store *store) {
+static void build(struct opening *opening, bool is_torn, struct log_store *store) {
     struct log_recovery *recovery = &opening->recovery;
     for (size_t i = 0; i < opening->n_chain; i++) {
         const struct log_segment *segment = &opening->found[opening->chain[i]].segment;
@@ -342,26 +335,55 @@ static enum status build(struct opening *opening, bool is_torn, struct log_store
     store->tail_chain = recovery->whole.chain;
     store->sequence = recovery->whole.sequence;
     store->batch = recovery->whole.batch;
-    if (store->must_roll) {
-        return STATUS_OK;
+}
+
+/* A process that was killed, or whose last sync failed, may have left a batch that is read here and
+ * is not on disk; so may a name. Both are made sure of before they count. A sync alone would not
+ * do: after one that failed, the kernel takes what was not written for clean. So the last batch is
+ * written again, with the very bytes that are there. All before it was synced. */
+static enum status confirm(struct opening *opening, struct log_store *store) {
+    const struct raft_files_calls *calls = store->files.calls;
+    void *data = store->files.data;
+    char name[LOG_SEGMENT_NAME_SIZE] = "the data directory";
+    int error = calls->sync_directory(data);
+    if (error != 0 || store->n_chain == 0) {
+        return error == 0 ? STATUS_OK : refuse_file(opening, name, error);
     }
-    char name[LOG_SEGMENT_NAME_SIZE];
-    log_segment_name(recovery->whole.generation, name);
-    int error = store->files.calls->open(store->files.data, name, RAFT_FILES_WRITE, &store->file);
+    uint64_t begin = opening->recovery.last_batch;
+    size_t n = 0;
+    struct iovec part = {.iov_base = opening->bytes, .iov_len = store->tail - begin};
+    log_segment_name(opening->recovery.whole.generation, name);
+    error = calls->open(data, name, RAFT_FILES_WRITE, &store->file);
+    if (error != 0) {
+        store->file = -1;
+        return refuse_file(opening, name, error);
+    }
+    error = calls->read(data, store->file, begin, opening->bytes, part.iov_len, &n);
+    if (error == 0 && n != part.iov_len) {
+        error = EIO;
+    }
+    if (error == 0) {
+        error = calls->write(data, store->file, begin, &part, 1);
+    }
+    if (error == 0) {
+        error = calls->sync(data, store->file);
+    }
     return error == 0 ? STATUS_OK : refuse_file(opening, name, error);
 }
 
-/* The log must go on where the snapshot ends; see struct log_store_options. */
+static enum status refuse_gap(struct opening *opening, const struct log_store *store) {
+    return refuse(opening, STATUS_CORRUPT,
+                  "The log begins with entry %" PRIu64
+                  ", but the newest snapshot ends with entry %" PRIu64
+                  ": a snapshot or a segment of the log is missing. %s",
+                  store->index.base + 1, opening->options->snapshot_index, advice);
+}
+
+/* The log holds the snapshot's last entry or begins behind it, or is discarded: the snapshot was
+ * installed, and a crash came before the log was reset. */
 static enum status meet_snapshot(struct opening *opening, struct log_store *store) {
     const struct log_store_options *options = opening->options;
     const struct log_index *index = &store->index;
-    if (index->base > options->snapshot_index) {
-        return refuse(opening, STATUS_CORRUPT,
-                      "The log begins with entry %" PRIu64
-                      ", but the newest snapshot ends with entry %" PRIu64
-                      ": a snapshot or a segment of the log is missing. %s",
-                      index->base + 1, options->snapshot_index, advice);
-    }
     if (log_index_last(index) >= options->snapshot_index &&
         log_index_term(index, options->snapshot_index) == options->snapshot_term) {
         return STATUS_OK;
@@ -382,9 +404,14 @@ static enum status open_store(struct opening *opening, struct log_store *store) 
     if (status == STATUS_OK) {
         status = look_behind(opening, &is_torn);
     }
-    if (status == STATUS_OK) {
-        status = build(opening, is_torn, store);
+    if (status != STATUS_OK) {
+        return status;
     }
+    build(opening, is_torn, store);
+    if (store->index.base > opening->options->snapshot_index) {
+        return refuse_gap(opening, store);
+    }
+    status = confirm(opening, store);
     return status == STATUS_OK ? meet_snapshot(opening, store) : status;
 }
 

@@ -129,6 +129,14 @@ static enum status apply(struct log_recovery *recovery, const struct log_pending
     }
 }
 
+static uint64_t begin_of_batch(const struct log_recovery *recovery) {
+    size_t i = recovery->n_pending - 1;
+    while (i > 0 && recovery->pending[i - 1].generation == recovery->now.generation) {
+        i--;
+    }
+    return recovery->pending[i].offset;
+}
+
 static enum status apply_batch(struct log_recovery *recovery) {
     for (size_t i = 0; i < recovery->n_pending; i++) {
         enum status status = apply(recovery, &recovery->pending[i]);
@@ -137,6 +145,7 @@ static enum status apply_batch(struct log_recovery *recovery) {
         }
     }
     recovery->is_sealed = recovery->pending[recovery->n_pending - 1].record.type == RECORD_SEAL;
+    recovery->last_batch = begin_of_batch(recovery);
     recovery->n_pending = 0;
     recovery->whole = recovery->now;
     return STATUS_OK;

@@ -31,6 +31,7 @@ struct log_recovery {
     struct log_index index;    /* as of `whole` */
     struct log_position now;   /* behind the last valid record */
     struct log_position whole; /* behind the last whole batch */
+    uint64_t last_batch;       /* where it begins in its segment, or its part in that segment */
     bool is_base_open;         /* what was before the first segment was trimmed: base may sink */
     bool is_sealed;            /* the last whole batch is a seal */
     struct log_pending *pending;

@@ -7,28 +7,31 @@
 #include <string.h>
 
 /*
- * The header: magic, version u32, zero u32, generation u64, life u64, size of the file u64, sum
- * u32, zero u32; little-endian. The version comes first and keeps its place in every version.
+ * The header: magic, version u32, zero u32, generation u64, life u64, size of the file u64, zero
+ * u32, sum u32; little-endian. Version and sum keep their places in every version.
  */
 enum {
     AT_VERSION = 8,
     AT_GENERATION = 16,
     AT_LIFE = 24,
     AT_SIZE = 32,
-    AT_SUM = 40,
+    AT_SUM = 44,
 };
 
 static const char magic[8] = {'l', 'e', 'a', 's', 'e', 'l', 'o', 'g'};
-static const char segment_prefix[] = "log-";
-static const char free_prefix[] = "free-";
+static const char *const prefixes[] = {
+    [LOG_FILE_SEGMENT] = "log-",
+    [LOG_FILE_FREE] = "free-",
+    [LOG_FILE_NEW] = "new-",
+};
 enum { NUMBER_DIGITS = 20 };
 
-void log_segment_name(uint64_t generation, char out_name[LOG_SEGMENT_NAME_SIZE]) {
-    snprintf(out_name, LOG_SEGMENT_NAME_SIZE, "%s%020" PRIu64, segment_prefix, generation);
+void log_file_name(enum log_file_kind kind, uint64_t number, char out_name[LOG_SEGMENT_NAME_SIZE]) {
+    snprintf(out_name, LOG_SEGMENT_NAME_SIZE, "%s%020" PRIu64, prefixes[kind], number);
 }
 
-void log_free_name(uint64_t number, char out_name[LOG_SEGMENT_NAME_SIZE]) {
-    snprintf(out_name, LOG_SEGMENT_NAME_SIZE, "%s%020" PRIu64, free_prefix, number);
+void log_segment_name(uint64_t generation, char out_name[LOG_SEGMENT_NAME_SIZE]) {
+    log_file_name(LOG_FILE_SEGMENT, generation, out_name);
 }
 
 static bool parse_number(const char *digits, uint64_t *out_number) {
@@ -46,14 +49,13 @@ static bool parse_number(const char *digits, uint64_t *out_number) {
     return number > 0;
 }
 
-bool log_segment_parse_name(const char *name, bool *out_is_segment, uint64_t *out_number) {
-    if (strncmp(name, segment_prefix, sizeof segment_prefix - 1) == 0) {
-        *out_is_segment = true;
-        return parse_number(name + sizeof segment_prefix - 1, out_number);
-    }
-    if (strncmp(name, free_prefix, sizeof free_prefix - 1) == 0) {
-        *out_is_segment = false;
-        return parse_number(name + sizeof free_prefix - 1, out_number);
+bool log_file_parse_name(const char *name, enum log_file_kind *out_kind, uint64_t *out_number) {
+    for (int kind = LOG_FILE_SEGMENT; kind <= LOG_FILE_NEW; kind++) {
+        size_t size = strlen(prefixes[kind]);
+        if (strncmp(name, prefixes[kind], size) == 0) {
+            *out_kind = (enum log_file_kind)kind;
+            return parse_number(name + size, out_number);
+        }
     }
     return false;
 }
@@ -76,8 +78,7 @@ enum status log_segment_decode_header(const uint8_t *bytes, uint64_t size,
         return STATUS_CORRUPT;
     }
     uint32_t sum = crc32c(0, bytes, AT_SUM);
-    if (log_get_u32(bytes + AT_SUM) != sum) {
-        /* A newer version may have moved its sum, but a flipped bit is no newer version. */
+    if (log_get_u32(bytes + AT_SUM) != sum) { /* a flipped bit is no newer version */
         return STATUS_CORRUPT;
     }
     if (log_get_u32(bytes + AT_VERSION) != LOG_SEGMENT_VERSION) {

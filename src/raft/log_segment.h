@@ -2,10 +2,11 @@
  * Segment files of the log: their names, their headers and the record that every one begins with.
  *
  * log-<generation> is a segment: its header was on disk before it got that name. Without a START
- * record it is the spare, whose turn has not come. free-<number> is a file without content that
- * counts, to be made into a segment. A generation is never used again, and neither is a `life`, a
- * random number that every record carries: what an earlier life of the file left behind is never
- * taken for a record of this one, nor are bytes that a client chose.
+ * record it is the spare, whose turn has not come. free-<number> was a segment, has its size and no
+ * content that counts, and is to be used again. new-<number> is being made. A generation is never
+ * used again, and neither is a `life`, a random number that every record carries: what an earlier
+ * life of the file left behind is never taken for a record of this one, nor are bytes that a client
+ * chose.
  */
 #ifndef LEASED_RAFT_LOG_SEGMENT_H
 #define LEASED_RAFT_LOG_SEGMENT_H
@@ -36,10 +37,12 @@ struct log_start {
 
 enum { LOG_START_SIZE = 24 };
 
+enum log_file_kind { LOG_FILE_SEGMENT, LOG_FILE_FREE, LOG_FILE_NEW };
+
+void log_file_name(enum log_file_kind kind, uint64_t number, char out_name[LOG_SEGMENT_NAME_SIZE]);
 void log_segment_name(uint64_t generation, char out_name[LOG_SEGMENT_NAME_SIZE]);
-void log_free_name(uint64_t number, char out_name[LOG_SEGMENT_NAME_SIZE]);
 /* False: a file that is not the log's. */
-bool log_segment_parse_name(const char *name, bool *out_is_segment, uint64_t *out_number);
+bool log_file_parse_name(const char *name, enum log_file_kind *out_kind, uint64_t *out_number);
 
 /* Sets segment->chain. */
 void log_segment_encode_header(struct log_segment *segment,

@@ -4,27 +4,27 @@
 #include <errno.h>
 #include <sys/random.h>
 
-/* Renames need no sync here: if one is lost, the file is a segment that nothing links to. */
-int log_free_file(struct log_store *store, struct log_file file, bool is_segment) {
+/* Only what was a segment is used again: the size of any other file may not be on disk. Renames
+ * need no sync here: if one is lost, the file is a segment that nothing links to. */
+int log_free_file(struct log_store *store, struct log_file file) {
     char name[LOG_SEGMENT_NAME_SIZE];
     char free_name[LOG_SEGMENT_NAME_SIZE];
-    log_segment_name(file.number, name);
-    log_free_name(file.number, free_name);
-    if (store->read_file >= 0 && is_segment && store->read_generation == file.number) {
+    log_file_name(file.kind, file.number, name);
+    log_file_name(LOG_FILE_FREE, file.number, free_name);
+    if (store->read_file >= 0 && store->read_generation == file.number) {
         store->files.calls->close(store->files.data, store->read_file);
         store->read_file = -1;
     }
-    if (file.size != store->segment_size || store->n_free == LOG_FREE_MAX) {
-        return store->files.calls->unlink(store->files.data, is_segment ? name : free_name);
+    if (file.kind != LOG_FILE_SEGMENT || file.size != store->segment_size ||
+        store->n_free == LOG_FREE_MAX) {
+        return store->files.calls->unlink(store->files.data, name);
     }
-    if (is_segment) {
-        int error = store->files.calls->rename(store->files.data, name, free_name);
-        if (error != 0) {
-            return error;
-        }
+    int error = store->files.calls->rename(store->files.data, name, free_name);
+    if (error == 0) {
+        file.kind = LOG_FILE_FREE;
+        store->free_files[store->n_free++] = file;
     }
-    store->free_files[store->n_free++] = file;
-    return 0;
+    return error;
 }
 
 static int begin(struct log_store *store, uint64_t size) {
@@ -34,6 +34,7 @@ static int begin(struct log_store *store, uint64_t size) {
     int error;
     *spare = (struct log_spare){.file = -1, .segment.size = size};
     if (size == store->segment_size && store->n_free > 0) {
+        spare->kind = LOG_FILE_FREE;
         spare->number = store->free_files[--store->n_free].number;
         /* It must have lost the name of a segment before its header is written over: a crash
          * would leave a segment that has another's header. */
@@ -41,13 +42,14 @@ static int begin(struct log_store *store, uint64_t size) {
         if (error != 0) {
             return error;
         }
-        log_free_name(spare->number, name);
+        log_file_name(spare->kind, spare->number, name);
         error = calls->open(store->files.data, name, RAFT_FILES_WRITE, &spare->file);
         spare->state = error == 0 ? SPARE_BLANK : SPARE_NONE;
         return error;
     }
+    spare->kind = LOG_FILE_NEW;
     spare->number = ++store->generation_last;
-    log_free_name(spare->number, name);
+    log_file_name(spare->kind, spare->number, name);
     error = calls->open(store->files.data, name, RAFT_FILES_CREATE, &spare->file);
     spare->state = error == 0 ? SPARE_ZEROING : SPARE_NONE;
     return error;
@@ -65,7 +67,7 @@ static int zero(struct log_store *store) {
     if (error != 0) {
         /* The room is not held by a file that is of no use; the error is told in any case. */
         char name[LOG_SEGMENT_NAME_SIZE];
-        log_free_name(spare->number, name);
+        log_file_name(spare->kind, spare->number, name);
         calls->close(store->files.data, spare->file);
         calls->unlink(store->files.data, name);
         spare->state = SPARE_NONE;
@@ -82,7 +84,7 @@ static int zero(struct log_store *store) {
 static int finish(struct log_store *store) {
     struct log_spare *spare = &store->spare;
     const struct raft_files_calls *calls = store->files.calls;
-    char free_name[LOG_SEGMENT_NAME_SIZE];
+    char name_before[LOG_SEGMENT_NAME_SIZE];
     char name[LOG_SEGMENT_NAME_SIZE];
     uint8_t header[LOG_SEGMENT_HEADER_SIZE];
     spare->segment.generation = ++store->generation_last;
@@ -92,7 +94,7 @@ static int finish(struct log_store *store) {
         return EIO;
     }
     log_segment_encode_header(&spare->segment, header);
-    log_free_name(spare->number, free_name);
+    log_file_name(spare->kind, spare->number, name_before);
     log_segment_name(spare->segment.generation, name);
     struct iovec part = {.iov_base = header, .iov_len = sizeof header};
     int error = calls->write(store->files.data, spare->file, 0, &part, 1);
@@ -100,7 +102,7 @@ static int finish(struct log_store *store) {
         error = calls->sync(store->files.data, spare->file);
     }
     if (error == 0) {
-        error = calls->rename(store->files.data, free_name, name);
+        error = calls->rename(store->files.data, name_before, name);
     }
     if (error == 0) {
         error = calls->sync_directory(store->files.data);
@@ -128,13 +130,13 @@ int log_spare_step(struct log_store *store, uint64_t size) {
 /* It is too small for a record of unusual size. */
 static int discard_spare(struct log_store *store) {
     struct log_spare *spare = &store->spare;
-    bool is_segment = spare->state == SPARE_READY;
-    struct log_file file = {
-        .number = is_segment ? spare->segment.generation : spare->number,
-        .size = spare->state == SPARE_ZEROING ? 0 : spare->segment.size,
-    };
+    struct log_file file = {spare->kind, spare->number, spare->segment.size};
+    if (spare->state == SPARE_READY) {
+        file.kind = LOG_FILE_SEGMENT;
+        file.number = spare->segment.generation;
+    }
     log_spare_clear(store);
-    return log_free_file(store, file, is_segment);
+    return log_free_file(store, file);
 }
 
 int log_spare_take(struct log_store *store, uint64_t size, int *out_file,

@@ -58,8 +58,8 @@ static int drop_segments(struct log_store *store, uint64_t upto) {
     }
     size_t n = 0;
     while (store->chain[n].generation < keep) {
-        struct log_file file = {store->chain[n].generation, store->chain[n].size};
-        int error = log_free_file(store, file, true);
+        struct log_file file = {LOG_FILE_SEGMENT, store->chain[n].generation, store->chain[n].size};
+        int error = log_free_file(store, file);
         if (error != 0) {
             return error;
         }
@@ -321,11 +321,6 @@ int log_store_trim(struct log_store *store, uint64_t upto) {
     return fail(store, drop_segments(store, upto));
 }
 
-static int clear_garbage(struct log_store *store) {
-    struct log_garbage *garbage = &store->garbage[--store->n_garbage];
-    return log_free_file(store, garbage->file, garbage->is_segment);
-}
-
 int log_store_prepare(struct log_store *store, bool is_resting) {
     int error = store->error;
     if (error == 0 && is_resting && !store->is_sealed) {
@@ -335,7 +330,7 @@ int log_store_prepare(struct log_store *store, bool is_resting) {
         return fail(store, error);
     }
     if (store->n_garbage > 0) {
-        return fail(store, clear_garbage(store));
+        return fail(store, log_free_file(store, store->garbage[--store->n_garbage]));
     }
     return fail(store, log_spare_step(store, store->segment_size));
 }
@@ -382,7 +377,7 @@ uint64_t log_store_disk_bytes(const struct log_store *store) {
         bytes += store->free_files[i].size;
     }
     for (size_t i = 0; i < store->n_garbage; i++) {
-        bytes += store->garbage[i].file.size;
+        bytes += store->garbage[i].size;
     }
     if (store->spare.state == SPARE_ZEROING) {
         return bytes + store->spare.progress;

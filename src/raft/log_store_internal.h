@@ -23,20 +23,22 @@ enum {
 
 enum log_spare_state {
     SPARE_NONE,
-    SPARE_ZEROING, /* a new file, free-<number>, grows */
-    SPARE_BLANK,   /* it has its size: free-<number> */
+    SPARE_ZEROING, /* a new file grows */
+    SPARE_BLANK,   /* a new or a free file has its size */
     SPARE_READY    /* log-<generation>: a header and nothing behind it */
 };
 
 struct log_spare {
     enum log_spare_state state;
-    int file;
-    uint64_t number;   /* of its free name */
+    int file;                /* -1: not open */
+    enum log_file_kind kind; /* which name it has */
+    uint64_t number;
     uint64_t progress; /* bytes zeroed */
     struct log_segment segment;
 };
 
 struct log_file {
+    enum log_file_kind kind;
     uint64_t number;
     uint64_t size;
 };
@@ -74,11 +76,8 @@ struct log_store {
     uint64_t generation_last; /* the highest number ever given to a file */
     struct log_file free_files[LOG_FREE_MAX];
     size_t n_free;
-    /* Files that do not count but still have the name of a segment (true) or a wrong size. */
-    struct log_garbage {
-        struct log_file file;
-        bool is_segment;
-    } * garbage;
+    /* Files that do not count and were found when the log was opened. */
+    struct log_file *garbage;
     size_t n_garbage;
 
     int read_file; /* -1: none */
@@ -95,7 +94,7 @@ int log_spare_step(struct log_store *store, uint64_t size);
 int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
                    struct log_segment *out_segment);
 /* The file does not count any more: it is kept for use, or removed. */
-int log_free_file(struct log_store *store, struct log_file file, bool is_segment);
+int log_free_file(struct log_store *store, struct log_file file);
 void log_spare_clear(struct log_store *store);
 
 /* --- log_store.c --- */

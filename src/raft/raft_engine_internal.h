@@ -144,7 +144,8 @@ uint64_t engine_members_deadline_ms(const struct raft_engine *engine, uint64_t n
 void engine_install_begin(struct raft_engine *engine, struct raft_snapshot_metadata *metadata);
 /* A snapshot leaves for a member. */
 void engine_send_snapshot(struct raft_engine *engine, uint64_t to_id, uint64_t term);
-/* Of the snapshot that was sent to it a moment ago; 0: none. */
-uint64_t engine_snapshot_sent_index(const struct raft_engine *engine, uint64_t id);
+/* Of the snapshot that was last sent to it, not longer ago than this; 0: none. */
+uint64_t engine_snapshot_sent_index(const struct raft_engine *engine, uint64_t id,
+                                    uint64_t within_ms);
 
 #endif

@@ -17,14 +17,6 @@ enum { ZEROS_SIZE = 128 * 1024, PARTS_MAX = 1024 };
 
 static const uint8_t zeros[ZEROS_SIZE];
 
-static int retry_sync(int file) {
-    int result;
-    do {
-        result = fdatasync(file);
-    } while (result != 0 && errno == EINTR);
-    return result == 0 ? 0 : errno;
-}
-
 static int real_open(void *data, const char *name, enum raft_files_mode mode, int *out_file) {
     const struct real_files *files = data;
     int flags = O_CLOEXEC | O_NOFOLLOW;
@@ -45,16 +37,6 @@ static int real_open(void *data, const char *name, enum raft_files_mode mode, in
     } while (file < 0 && errno == EINTR);
     if (file < 0) {
         return errno;
-    }
-    if (mode == RAFT_FILES_WRITE) {
-        /* After a write that failed, the kernel keeps pages that are not on disk and calls them
-         * clean. What is read from now on comes from the disk. */
-        int error = retry_sync(file);
-        if (error != 0) {
-            close(file);
-            return error;
-        }
-        (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
     }
     *out_file = file;
     return 0;
@@ -151,7 +133,11 @@ static int real_write(void *data, int file, uint64_t offset, const struct iovec 
 
 static int real_sync(void *data, int file) {
     (void)data;
-    return retry_sync(file);
+    int result;
+    do {
+        result = fdatasync(file);
+    } while (result != 0 && errno == EINTR);
+    return result == 0 ? 0 : errno;
 }
 
 /* posix_fallocate() finds out that the disk is full before anything is written; but the blocks it

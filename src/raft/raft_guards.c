@@ -191,7 +191,7 @@ bool raft_guards_may_change(const struct raft_guards_view *view) {
 /* libraft's leader finds itself due for ever when a voter was made a spare. */
 uint64_t raft_guards_rearm_ms(uint64_t due_ms, uint64_t now_ms, uint32_t heartbeat_ms) {
     if (!raft_guards_is_on(GUARD_REARM) || due_ms > now_ms) {
-        return due_ms;
+        return 0;
     }
     return now_ms + (heartbeat_ms < 2 ? 1 : heartbeat_ms / 2);
 }

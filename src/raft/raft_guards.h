@@ -107,13 +107,13 @@ bool raft_guards_admit_timeout_now(const struct raft_guards_view *view);
 /* 10 */
 bool raft_guards_may_transfer(const struct raft_guards_view *view, uint64_t match_index);
 
-/* 11: a voter must know that it is one before another is made. `match_index` of it; `voter_since`:
- * the entry that made it one. */
+/* 11: a voter must know that it is one before the voters are changed. `match_index` of it;
+ * `voter_since`: the entry that made it one. */
 bool raft_guards_knows_its_role(uint64_t match_index, uint64_t voter_since);
 /* 17: Raft's single-server changes are safe only behind an entry of the leader's own term. */
 bool raft_guards_may_change(const struct raft_guards_view *view);
 
-/* 12: when to look at the time next, although raft says that it is due. */
+/* 12: before when raft need not be told of a timeout, although it says that it is due. 0: no bound. */
 uint64_t raft_guards_rearm_ms(uint64_t due_ms, uint64_t now_ms, uint32_t heartbeat_ms);
 
 /* 13: may these be submitted together? */

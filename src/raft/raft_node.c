@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "raft/convert.h"
 #include "raft/raft_codec.h"
 #include "raft/raft_guards.h"
 #include "raft/raft_sender.h"
@@ -26,6 +27,7 @@ struct raft_node {
     void *data;
     uint64_t self_id;
     struct raft_files files;
+    bool is_converted; /* when this process started */
     struct raft_storage *storage;
     struct raft_engine *engine;
     struct raft_sender *sender;
@@ -583,6 +585,15 @@ enum status raft_node_open(uv_loop_t *loop, const struct raft_node_options *opti
     node->self_id = options->self_id;
     node->files = options->files;
     buffer_init(&node->restore_payload);
+    struct raft_convert_options convert = {.check_snapshot = calls->check_snapshot};
+    status = raft_convert(&node->files, &convert, &node->is_converted, out_error, error_size);
+    if (status != STATUS_OK) {
+        free(node);
+        return status;
+    }
+    if (node->is_converted) {
+        log_info("the data directory was converted from the format of release 0.1");
+    }
     struct raft_storage_loaded loaded;
     status = raft_storage_open(loop, &node->files, &storage_callbacks, node, &node->storage,
                                &loaded, out_error, error_size);

@@ -37,6 +37,9 @@ struct raft_node_calls {
     void (*apply)(void *data, const struct log_item *item);
     /* Whether the state can be replaced now; if not, it is asked again by the next poll. */
     bool (*can_restore)(void *data);
+    /* Whether these are the bytes of a whole snapshot: STATUS_OK, STATUS_CORRUPT,
+     * STATUS_UNSUPPORTED. */
+    enum status (*check_snapshot)(struct bytes payload);
     /* Replaces the state. STATUS_CORRUPT, STATUS_UNSUPPORTED. */
     enum status (*restore)(void *data, struct bytes payload);
     void (*role_changed)(void *data);

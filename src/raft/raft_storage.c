@@ -1,5 +1,6 @@
 #include "raft/raft_storage.h"
 
+#include "raft/convert.h"
 #include "raft/log_store.h"
 #include "raft/raft_lane.h"
 #include "raft/vote_store.h"
@@ -477,6 +478,7 @@ static void take_run(uv_work_t *work) {
         storage->take_size = snapshot_writer_size(writer);
         if (error == 0) {
             error = snapshot_writer_commit(writer);
+            error = error != 0 ? error : raft_convert_discard_old(&storage->files);
         } else {
             snapshot_writer_abort(writer);
         }

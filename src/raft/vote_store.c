@@ -134,31 +134,17 @@ static int slot_put(struct vote_store *store, int i) {
                                     : slot_write(store, store->slots[i].file);
 }
 
-/* Both slots say the same, and are on disk, before anything is done that rests on them: the one
+/* Both slots say the same, and are on disk, before anything is done that rests on them. They are
+ * written even if they do already: a process that was killed, or whose last sync failed, may have
+ * left what is read here and is not on disk, and a sync alone does nothing for the latter. The one
  * that does not count is written first. */
-static int repair(struct vote_store *store, int counts) {
-    bool is_missing = store->slots[0].file < 0 || store->slots[1].file < 0;
+static int confirm(struct vote_store *store, int counts) {
     store->sequence++;
     int error = slot_put(store, 1 - counts);
-    if (error == 0 && is_missing) {
-        error = store->files.calls->sync_directory(store->files.data);
-    }
     if (error == 0) {
         error = slot_put(store, counts);
     }
-    if (error == 0 && is_missing) {
-        error = store->files.calls->sync_directory(store->files.data);
-    }
-    return error;
-}
-
-/* They were read, but a process that was killed may not have synced them. */
-static int confirm(struct vote_store *store) {
-    int error = store->files.calls->sync_directory(store->files.data);
-    for (int i = 0; i < N_SLOTS && error == 0; i++) {
-        error = store->files.calls->sync(store->files.data, store->slots[i].file);
-    }
-    return error;
+    return error != 0 ? error : store->files.calls->sync_directory(store->files.data);
 }
 
 static enum status refuse(enum status status, const char *what, char *out_error,
@@ -200,11 +186,6 @@ static enum status choose(struct vote_store *store, bool must_exist, int *out_co
     return STATUS_OK;
 }
 
-static bool are_slots_equal(const struct vote_store *store) {
-    return store->slots[0].state == SLOT_VALID && store->slots[1].state == SLOT_VALID &&
-           store->slots[0].sequence == store->slots[1].sequence;
-}
-
 static enum status open_slots(struct vote_store *store, bool must_exist, char *out_error,
                               size_t error_size) {
     int error = 0;
@@ -227,7 +208,7 @@ static enum status open_slots(struct vote_store *store, bool must_exist, char *o
         store->term = slot->term;
         store->vote = slot->vote;
     }
-    error = are_slots_equal(store) ? confirm(store) : repair(store, counts);
+    error = confirm(store, counts);
     if (error != 0) {
         snprintf(out_error, error_size, "meta.1 and meta.2 could not be written: %s",
                  strerror(error));

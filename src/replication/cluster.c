@@ -311,7 +311,8 @@ enum status cluster_open_peers(struct service *service, char *out_error, size_t 
                                     &service->peers, out_error, error_size);
     if (status != STATUS_OK) {
         service->peers = NULL;
-        return status;
+        /* STATUS_IO is kept for the disk, which no restart cures. */
+        return status == STATUS_IO ? STATUS_CANNOT_LISTEN : status;
     }
     expiry_has_company(service);
     /* A leader that was alone until now goes on being sure of itself. */

@@ -407,7 +407,7 @@ void members_poll(struct service *service, uint64_t now_ms) {
     if (has_company && cluster_is_alone(service)) {
         char error[256] = "";
         if (cluster_open_peers(service, error, sizeof error) != STATUS_OK) {
-            service_fail(service, STATUS_STOPPED, error);
+            service_fail(service, STATUS_CANNOT_LISTEN, error);
             return;
         }
     }

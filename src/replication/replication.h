@@ -73,8 +73,9 @@ struct replication_options {
     void *data;
 };
 
-/* Loads what the disk holds and starts. On failure (STATUS_CORRUPT, STATUS_IO, STATUS_NO_SPACE)
- * `out_error` says what a person should do. */
+/* Loads what the disk holds and starts. On failure (STATUS_CORRUPT, STATUS_UNSUPPORTED, STATUS_IO,
+ * STATUS_NO_SPACE: the disk; STATUS_CANNOT_LISTEN: the port for peers) `out_error` says what a person
+ * should do. */
 enum status replication_open(uv_loop_t *loop, const struct replication_options *options,
                              struct service **out_service, char *out_error, size_t error_size);
 

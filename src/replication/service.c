@@ -1,5 +1,6 @@
 /* The service's life: open, one iteration of the loop, close; and what it tells about itself. */
 #include "base/clock.h"
+#include "core/snapshot.h"
 #include "replication/service_internal.h"
 
 #include <assert.h>
@@ -93,6 +94,7 @@ static void node_failed(void *data, enum status status, const char *reason) {
 static const struct raft_node_calls node_calls = {.check = apply_check,
                                                   .apply = apply_item,
                                                   .can_restore = snapshots_can_restore,
+                                                  .check_snapshot = snapshot_check,
                                                   .restore = snapshots_restore,
                                                   .role_changed = leadership_role_changed,
                                                   .configuration_changed = configuration_changed,

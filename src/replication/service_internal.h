@@ -279,7 +279,7 @@ void cluster_lead(struct service *service, uint64_t term);
 bool cluster_may_vote(void *data, uint64_t candidate_id);
 /* This node follows nobody, or somebody whom it has not heard for an election timeout. */
 bool cluster_is_leaderless(void *data);
-/* Opens the port for peers, when there are some. STATUS_IO with a reason. */
+/* Opens the port for peers, when there are some. STATUS_CANNOT_LISTEN with a reason. */
 enum status cluster_open_peers(struct service *service, char *out_error, size_t error_size);
 /* False: the link is down or full. */
 bool cluster_send(struct service *service, uint64_t to_id, const struct peer_frame *frame);

@@ -58,7 +58,7 @@ void welcome_print(FILE *stream, const char *client_url, const char *data_path) 
         snprintf(endpoint, sizeof endpoint, " --endpoint=%s", address);
     }
     fprintf(stream,
-            "\nleased %s serves %s\nThe data lies in %s\n\nTry, in another terminal:\n"
+            "\nleased %s serves %s\nData directory: %s\n\nTry, in another terminal:\n"
             "  %s put greeting hello\n"
             "  %s lease grant 10\n"
             "  %s%s status\n\n",

@@ -3,6 +3,8 @@
 Everything here depends on the engine, which cuts raft's configuration down when it opens the log; what
 is checked before that is in tests/server/test_force_new_cluster_flag.py.
 """
+import time
+
 import pytest
 from membership import add_member, join, log_of, members, new_server, remove_member, wait_exit, wait_voting, wipe
 
@@ -148,6 +150,24 @@ def test_a_large_state_that_lies_in_a_snapshot_is_kept():
         cluster.stop(1)
         cluster.restart(1)
         check_filled(cluster.rpc(1), lease)
+
+
+@pytest.mark.parametrize("milliseconds", [0, 5, 20, 60])
+def test_a_crash_at_any_moment_of_it_is_cured_by_doing_it_again(milliseconds):
+    with Cluster() as cluster:
+        lease = fill(cluster.rpc(cluster.leader()))
+        cluster.wait_equal()
+        for node in range(3):
+            cluster.kill(node)
+        cluster[2].extra_flags.append(FLAG)
+        cluster.launch(2)
+        wait_for(lambda: "goes on alone with its data" in log_of(cluster[2]), 10, "the start")
+        time.sleep(milliseconds / 1000)  # a moment, whatever has happened by then
+        cluster.kill(2)
+        cluster[2].extra_flags.remove(FLAG)
+        force(cluster, 2)
+        check_filled(cluster.rpc(2), lease)
+        cluster.rpc(2).put(b"/after", b"x")
 
 
 def test_it_is_refused_while_another_member_runs():

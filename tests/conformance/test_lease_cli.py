@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -70,6 +71,23 @@ def test_status_shows_the_living_and_fails_for_the_dead(server):
     assert done.returncode == 1
     assert server.endpoint in done.stdout
     assert f"{dead} cannot be reached: connection refused" in done.stderr
+
+
+def test_status_is_delayed_once_by_any_number_of_endpoints_that_hang(server):
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(5)]
+    hung = [f"127.0.0.1:{one.getsockname()[1]}" for one in listeners]
+    try:
+        begun = time.monotonic()
+        done = lease("-e", ",".join([*hung, server.endpoint]), "--timeout", "1s", "status")
+        took_seconds = time.monotonic() - begun
+    finally:
+        for one in listeners:
+            one.close()
+    assert took_seconds < 3, "they were asked one after the other"
+    assert done.returncode == 1
+    assert server.endpoint in done.stdout
+    reported = [line for line in done.stderr.splitlines() if line.startswith("lease: ")]
+    assert [endpoint for endpoint in hung if any(endpoint in line for line in reported)] == hung
 
 
 def test_ls_shows_a_granted_lease_with_its_keys(server, prefix):
@@ -233,3 +251,8 @@ def test_help_and_version_are_answers():
     for name in ("status", "grant", "ls", "--endpoint", "LEASED_ENDPOINT"):
         assert name in text
     assert lease("grant", "--help").stdout.startswith("usage: lease grant TTL")
+
+
+def test_a_missing_or_unexpected_argument_is_named():
+    assert "missing argument TTL" in lease("grant").stderr
+    assert "unexpected argument 2" in lease("grant", "1", "2").stderr

@@ -67,8 +67,8 @@ def test_writes_go_on_while_clients_take_every_descriptor_they_can(idle_clients)
             lambda: metrics_at(metrics_url)["leased_connections_refused_total"], 5, "refusals"
         )
         lease = rpc.grant(60).ID
-        for number in range(200):
-            rpc.put(b"/key/%d" % number, b"v" * 20000, lease=lease)
+        for number in range(100):
+            rpc.put(b"/key/%d" % number, b"v" * 4000, lease=lease)
         shown = wait_for(
             lambda: (now := metrics_at(metrics_url))["leased_raft_snapshots_total"] > 0 and now,
             10, "a snapshot while the clients are there",
@@ -97,8 +97,17 @@ def test_there_is_room_again_when_clients_leave(idle_clients):
 
 
 def test_a_refused_client_is_told_why_in_its_protocol(idle_clients):
-    with Server(KIND_LEASED, extra_flags=["--max-connections", "2"]) as server:
+    (port,) = free_ports(1)
+    metrics_url = f"http://127.0.0.1:{port}"
+    flags = ["--max-connections", "2", "--listen-metrics-urls", metrics_url]
+
+    def wait_connections(count):
+        wait_for(lambda: metrics_at(metrics_url)["leased_connections"] == count, 5, f"{count} clients")
+
+    with Server(KIND_LEASED, extra_flags=flags) as server:
+        wait_connections(0)  # whoever asked for /health has left
         idle_clients(server, 2)
+        wait_connections(2)
         with socket.create_connection((server.host, server.client_port), timeout=5) as http1:
             http1.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             head, _, body = received(http1).partition(b"\r\n\r\n")

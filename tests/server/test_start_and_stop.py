@@ -77,7 +77,7 @@ def test_what_cannot_be_done_as_asked_is_refused_with_a_reason(flags, words, tmp
 
 def test_start_tells_where_the_data_lies_and_what_to_try(server):
     text = wait_for(lambda: "Try" in text_of(server) and text_of(server), 5, "the welcome")
-    assert f"The data lies in {server.data_dir}\n" in text
+    assert f"Data directory: {server.data_dir}\n" in text
     assert f"etcdctl --endpoints={server.endpoint} put" in text
     lease = os.path.join(os.path.dirname(binary_of(KIND_LEASED)), "lease")
     assert f"  {lease} --endpoint={server.endpoint} status\n" in text
@@ -115,6 +115,19 @@ def test_a_port_that_is_taken_is_named(server, tmp_path):
     assert done.returncode == EXIT_CODES["FAILED"]
     assert "address already in use" in done.stderr.lower()
     assert str(server.client_port) in done.stderr
+
+
+def test_a_peer_port_that_is_taken_is_named_and_worth_a_restart():
+    server = Server(KIND_LEASED)
+    try:
+        server.initial_cluster = f"{server.name}={server.peer_url},other=http://127.0.0.1:1"
+        with socket.create_server((server.host, server.peer_port)):
+            server.launch()
+            assert server.process.wait(EXIT_SECONDS) == EXIT_CODES["FAILED"], server.log_tail()
+        log = server.log_tail().lower()
+        assert "address already in use" in log and str(server.peer_port) in log
+    finally:
+        server.close()
 
 
 def test_a_file_is_not_a_data_dir(tmp_path):

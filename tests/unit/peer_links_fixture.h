@@ -64,6 +64,7 @@ struct node {
     uint64_t data_dir_id;
     uint16_t port;
     char address[32];
+    const char *listen_host; /* NULL: 127.0.0.1 */
     struct bytes secret;
     const struct tls_options *tls;
     uint64_t n_notes;
@@ -368,7 +369,8 @@ static inline enum status node_try_open(struct node *node) {
                                     .data_dir_id = node->data_dir_id,
                                     .heartbeat_ms = 100 + (uint32_t)node->id,
                                     .election_ms = 1000 + (uint32_t)node->id,
-                                    .listen_host = "127.0.0.1",
+                                    .listen_host =
+                                        node->listen_host != NULL ? node->listen_host : "127.0.0.1",
                                     .listen_port = node->port,
                                     .address = node->address,
                                     .tls = node->tls,

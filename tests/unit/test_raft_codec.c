@@ -41,7 +41,11 @@ static enum status decode_bytes(const uint8_t *data, size_t size,
 
 static bool is_malformed(void) {
     struct raft_message_view message;
-    return decode_bytes(buffer.data, buffer.size, &message) == STATUS_MALFORMED;
+    enum status status = decode_bytes(buffer.data, buffer.size, &message);
+    if (status == STATUS_OK) {
+        raft_codec_clear(&message);
+    }
+    return status == STATUS_MALFORMED;
 }
 
 static bool encodes_to_malformed(struct raft_message_view message) {

@@ -150,6 +150,8 @@ static void a_repeat_of_what_is_on_its_way_is_a_heartbeat(void **state) {
         assert_int_equal(last_sent()->append.prev_index, cursor);
         assert_int_equal(last_sent()->append.prev_term, 4);
     }
+    fake_post_entries(0, 200);
+    assert_int_equal(fake.n_sent, sent + 1);
 }
 
 static void consecutive_posts_extend_the_stream(void **state) {
@@ -163,6 +165,14 @@ static void consecutive_posts_extend_the_stream(void **state) {
     fake_append(5, 100, 4);
     fake_post_entries(20, 15);
     assert_sent_entries(0, 0, 35);
+}
+
+static void a_gap_starts_the_stream_anew(void **state) {
+    fake_append(30, 100, 4);
+    post_accepted(0, 10);
+    fake_post_entries(20, 10);
+    assert_int_equal(last_sent()->append.prev_index, 20);
+    assert_int_equal(last_sent()->append.n_entries, 10);
 }
 
 static void the_newest_commit_goes_with_the_stream(void **state) {
@@ -262,6 +272,8 @@ static void what_waits_in_a_full_link_is_not_sent_again(void **state) {
     fake_append(100, 1000, 4);
     fake.room = 5000;
     post_accepted(0, 100);
+    fake.room = 5000;
+    pump();
     uint64_t cursor = last_sent()->append.prev_index + last_sent()->append.n_entries;
     for (unsigned i = 0; i < 100; i++) {
         wait_ms(100);
@@ -301,6 +313,12 @@ static void acknowledgements_of_what_was_not_sent_change_nothing(void **state) {
     assert_true(fake_admit(0, ((uint64_t)1 << 62) - 1));
     assert_sent_entries(0, 0, last_sent()->append.prev_index + last_sent()->append.n_entries);
     assert_int_equal(fake.sent[sent].append.prev_index, cursor);
+    /* Nor do they count for what is sent later. */
+    cursor = last_sent()->append.prev_index + last_sent()->append.n_entries;
+    fake.now_ms += STREAM_STALL_MS;
+    fake_post_entries(cursor, (uint32_t)(1000 - cursor));
+    assert_int_equal(last_sent()->append.prev_index, cursor);
+    assert_true(last_sent()->append.n_entries > 0);
 }
 
 static void a_lost_link_ends_the_stream(void **state) {
@@ -345,6 +363,10 @@ static void a_new_term_starts_the_stream_anew(void **state) {
     fake_post_entries(60, 10);
     raft_sender_stop_all(fake.sender);
     fake_post_entries(60, 10);
+    assert_int_equal(last_sent()->append.n_entries, 10);
+    message.append.n_entries = 10;
+    raft_sender_post(fake.sender, MEMBER, &message, fake.now_ms);
+    assert_int_equal(last_sent()->append.term, TERM + 1);
     assert_int_equal(last_sent()->append.n_entries, 10);
 }
 
@@ -416,6 +438,13 @@ static void a_read_for_an_ended_stream_is_dropped(void **state) {
     fake_end_log_read();
     assert_int_equal(fake.n_sent, sent);
     fake_post_entries(50, 50);
+    assert_int_equal(fake.n_log_reads, 2);
+    /* Also when the same is wanted again: another leader may have replaced it meanwhile. */
+    raft_sender_stop_all(fake.sender);
+    fake_post_entries(50, 50);
+    fake_end_log_read();
+    assert_int_equal(last_sent()->append.n_entries, 0);
+    assert_int_equal(fake.n_log_reads, 3);
     raft_sender_link_lost(fake.sender, MEMBER);
     fake_end_log_read();
     assert_int_equal(last_sent()->append.n_entries, 0);
@@ -886,6 +915,7 @@ int main(void) {
         SENDER_TEST(a_full_link_still_gets_a_heartbeat),
         SENDER_TEST(a_repeat_of_what_is_on_its_way_is_a_heartbeat),
         SENDER_TEST(consecutive_posts_extend_the_stream),
+        SENDER_TEST(a_gap_starts_the_stream_anew),
         SENDER_TEST(the_newest_commit_goes_with_the_stream),
         SENDER_TEST(a_rejected_start_moves_the_stream_back),
         SENDER_TEST(nothing_follows_before_the_first_message_is_accepted),

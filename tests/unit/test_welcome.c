@@ -38,7 +38,7 @@ static void the_default_address_need_not_be_typed(void **state) {
     FILE *stream = open_memstream(&text, &size);
     welcome_print(stream, "http://127.0.0.1:2379", "/data");
     fclose(stream);
-    assert_non_null(strstr(text, "The data lies in /data\n"));
+    assert_non_null(strstr(text, "Data directory: /data\n"));
     assert_non_null(strstr(text, "  etcdctl put greeting hello\n"));
     assert_non_null(strstr(text, "lease status\n"));
     free(text);

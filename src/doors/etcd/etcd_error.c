@@ -70,10 +70,11 @@ static const struct etcd_error errors[STATUS_COUNT] = {
         {GRPC_FAILED_PRECONDITION,
          "etcdserver: re-configuration failed due to not enough started members"},
     [STATUS_UNHEALTHY] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
-    [STATUS_DATA_DIR_IN_USE] = {GRPC_INTERNAL, "leased: data directory is in use"},
-    [STATUS_DATA_DIR_REPLACED] = {GRPC_INTERNAL, "leased: data directory was replaced"},
-    [STATUS_MEMBER_NOT_ADDED] = {GRPC_NOT_FOUND, "leased: member was not added to the cluster"},
-    [STATUS_MEMBER_REMOVED] = {GRPC_NOT_FOUND, "leased: member was removed from the cluster"},
+    [STATUS_CANNOT_LISTEN] = {GRPC_UNAVAILABLE, "leased: cannot listen on the address"},
+    [STATUS_DATA_DIR_IN_USE] = {GRPC_UNAVAILABLE, "leased: data directory is in use"},
+    [STATUS_DATA_DIR_REPLACED] = {GRPC_UNAVAILABLE, "leased: data directory was replaced"},
+    [STATUS_MEMBER_NOT_ADDED] = {GRPC_UNAVAILABLE, "leased: member was not added to the cluster"},
+    [STATUS_MEMBER_REMOVED] = {GRPC_UNAVAILABLE, "leased: member was removed from the cluster"},
 };
 
 const struct etcd_error *etcd_error_of(enum status status) {
