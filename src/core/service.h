@@ -144,6 +144,17 @@ struct service_info {
     uint64_t lateness_sum_ms;
 };
 extern const uint32_t service_lateness_bounds_ms[11];
+
+/* A member that was heard of with other timers than ours. */
+struct service_timers {
+    uint64_t member_id;
+    uint32_t heartbeat_ms;
+    uint32_t election_ms;
+};
+/* Those members; at most `capacity`. Returns how many were written. */
+size_t service_differing_timers(struct service *service, struct service_timers *out_timers,
+                                size_t capacity);
+
 void service_info(struct service *service, struct service_info *out_info);
 /* The members; at most `capacity`. Returns how many there are. */
 size_t service_members(struct service *service, struct service_member *out_members,

@@ -11,6 +11,28 @@ enum { SNAPSHOT_VERSION_FIRST = 1, SNAPSHOT_VERSION = 2, SNAPSHOT_CHECKSUM_SIZE 
 enum { LEASE_HAS_PARENT = 1, LEASE_HAS_CHECKPOINT = 2, LEASE_HAS_CLASS = 4 };
 enum { RECORD_SAME_KEY = 1, RECORD_TOMBSTONE = 2, RECORD_HAS_LEASE = 4, RECORD_END = 8 };
 
+/* --- Output. --- */
+
+/* What is gathered for the sink, and the checksum of what it got. */
+struct output {
+    const struct snapshot_sink *sink;
+    struct buffer buffer;
+    uint32_t crc;
+};
+
+static void flush(struct output *output) {
+    struct buffer *buffer = &output->buffer;
+    output->crc = crc32c(output->crc, buffer->data, buffer->size);
+    output->sink->write(output->sink->data, bytes_of(buffer->data, buffer->size));
+    buffer->size = 0;
+}
+
+static void flush_if_full(struct output *output) {
+    if (output->buffer.size >= SNAPSHOT_SINK_SIZE) {
+        flush(output);
+    }
+}
+
 /* --- Leases. --- */
 
 struct facts_list {
@@ -36,7 +58,8 @@ static uint8_t lease_flags(const struct lease_facts *facts) {
                      (facts->class != 0 ? LEASE_HAS_CLASS : 0));
 }
 
-static void encode_leases(struct buffer *buffer, const struct lease_view *leases) {
+static void encode_leases(struct output *output, const struct lease_view *leases) {
+    struct buffer *buffer = &output->buffer;
     size_t count = lease_view_count(leases);
     struct facts_list list = {.facts = malloc((count > 0 ? count : 1) * sizeof *list.facts)};
     if (list.facts == NULL) {
@@ -65,6 +88,7 @@ static void encode_leases(struct buffer *buffer, const struct lease_view *leases
         if (facts->class != 0) {
             buffer_put_u8(buffer, facts->class);
         }
+        flush_if_full(output);
     }
     free(list.facts);
 }
@@ -134,7 +158,7 @@ static void decode_ended(struct reader *reader, struct lease_table *leases) {
 /* --- Keys. --- */
 
 struct record_writer {
-    struct buffer *buffer;
+    struct output *output;
     struct bytes key_before;
 };
 
@@ -146,7 +170,7 @@ static uint8_t record_flags(const struct record *record, bool same_key) {
 
 static bool write_record(void *context, const struct record *record) {
     struct record_writer *writer = context;
-    struct buffer *buffer = writer->buffer;
+    struct buffer *buffer = &writer->output->buffer;
     struct bytes key = record_key(record);
     bool same_key = bytes_equal(key, writer->key_before);
     buffer_put_u8(buffer, record_flags(record, same_key));
@@ -164,6 +188,7 @@ static bool write_record(void *context, const struct record *record) {
         buffer_put_zigzag(buffer, record->lease_id);
     }
     writer->key_before = key;
+    flush_if_full(writer->output);
     return true;
 }
 
@@ -225,15 +250,17 @@ static enum status decode_keys(struct reader *reader, struct key_store *keys,
 
 /* --- The whole. --- */
 
-void snapshot_encode(struct buffer *buffer, const struct snapshot_parts *parts) {
+void snapshot_encode(const struct snapshot_sink *sink, const struct snapshot_parts *parts) {
     const struct key_view *keys = parts->keys;
     const struct lease_view *leases = parts->leases;
-    size_t start = buffer->size;
+    struct output output = {.sink = sink};
+    struct buffer *buffer = &output.buffer;
+    buffer_init(buffer);
     buffer_append(buffer, SNAPSHOT_MAGIC, sizeof SNAPSHOT_MAGIC);
     buffer_put_u32(buffer, SNAPSHOT_VERSION);
     buffer_put_varint(buffer, (uint64_t)key_view_revision(keys));
     buffer_put_varint(buffer, (uint64_t)key_view_compacted_revision(keys));
-    encode_leases(buffer, leases);
+    encode_leases(&output, leases);
     encode_ended(buffer, leases);
     buffer_put_varint(buffer, parts->n_alarms);
     for (size_t i = 0; i < parts->n_alarms; i++) {
@@ -241,10 +268,12 @@ void snapshot_encode(struct buffer *buffer, const struct snapshot_parts *parts) 
         buffer_put_u8(buffer, (uint8_t)parts->alarms[i].alarm);
     }
     buffer_append(buffer, parts->members.data, parts->members.size);
-    struct record_writer writer = {.buffer = buffer};
+    struct record_writer writer = {.output = &output};
     key_view_visit(keys, write_record, &writer);
     buffer_put_u8(buffer, RECORD_END);
-    buffer_put_u32(buffer, crc32c(0, buffer->data + start, buffer->size - start));
+    buffer_put_u32(buffer, crc32c(output.crc, buffer->data, buffer->size));
+    flush(&output);
+    buffer_clear(buffer);
 }
 
 static void decode_alarms(struct reader *reader, struct alarm_entry *alarms, size_t *out_n) {

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "core/key_store.h"
 #include "core/lease_table.h"
+#include "core/snapshot_sink.h"
 #include "core/state_machine.h"
 
 struct snapshot_parts {
@@ -20,7 +21,8 @@ struct snapshot_parts {
     struct bytes members; /* as member_table_encode() wrote them */
 };
 
-void snapshot_encode(struct buffer *buffer, const struct snapshot_parts *parts);
+/* In pieces of about SNAPSHOT_SINK_SIZE. */
+void snapshot_encode(const struct snapshot_sink *sink, const struct snapshot_parts *parts);
 
 /* Whether these can be the bytes of a snapshot: magic word, checksum, then the version.
  * STATUS_CORRUPT, STATUS_UNSUPPORTED. */

@@ -290,14 +290,23 @@ struct snapshot_view *snapshot_view_open(struct state_machine *machine) {
     return view;
 }
 
-void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer) {
+void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink) {
     const struct snapshot_parts parts = {.keys = view->keys,
                                          .leases = view->leases,
                                          .alarms = view->alarms,
                                          .n_alarms = view->n_alarms,
                                          .members =
                                              bytes_of(view->members.data, view->members.size)};
-    snapshot_encode(buffer, &parts);
+    snapshot_encode(sink, &parts);
+}
+
+static void append_to_buffer(void *data, struct bytes bytes) {
+    buffer_append(data, bytes.data, bytes.size);
+}
+
+void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer) {
+    const struct snapshot_sink sink = {.write = append_to_buffer, .data = buffer};
+    snapshot_view_stream(view, &sink);
 }
 
 void snapshot_view_close(struct snapshot_view *view) {

@@ -13,6 +13,7 @@
 #include "core/key_store.h"
 #include "core/lease_table.h"
 #include "core/member_table.h"
+#include "core/snapshot_sink.h"
 #include "core/watch_hub.h"
 
 struct state_machine;
@@ -53,7 +54,9 @@ struct snapshot_view;
 
 /* Cheap, on the loop. */
 struct snapshot_view *snapshot_view_open(struct state_machine *machine);
-/* Slow, from any one thread: the whole state, versioned and checksummed. */
+/* Slow, from any one thread: the whole state, versioned and checksummed, piece by piece. */
+void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink);
+/* The same, appended to a buffer that holds all of it. */
 void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer);
 /* On the loop. */
 void snapshot_view_close(struct snapshot_view *view);

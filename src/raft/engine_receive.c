@@ -1,7 +1,9 @@
-/* Messages of other members, through the guards into raft; and votes, which may have to wait. */
+/* Messages of other members, through the guards into raft. */
 #include "raft/raft_engine_internal.h"
 
 #include <stdlib.h>
+
+enum { INSTALL_PATIENCE_MS = 30 * 1000 };
 
 /* libraft keeps a leader's address; nobody asks for it. */
 static const char *address_of(const struct raft_engine *engine, uint64_t id) {
@@ -9,13 +11,13 @@ static const char *address_of(const struct raft_engine *engine, uint64_t id) {
     return server != NULL ? server->address : "-";
 }
 
-static struct raft_message message_from(const struct raft_engine *engine, uint64_t from_id,
+struct raft_message engine_message_from(const struct raft_engine *engine, uint64_t from_id,
                                         enum raft_message_type type) {
     return (struct raft_message){
         .type = type, .server_id = from_id, .server_address = address_of(engine, from_id)};
 }
 
-static void feed(struct raft_engine *engine, struct raft_message *message) {
+void engine_feed(struct raft_engine *engine, struct raft_message *message) {
     struct raft_event event = {.type = RAFT_RECEIVE};
     event.receive.message = message;
     (void)engine_step(engine, &event);
@@ -43,7 +45,7 @@ static void feed_append(struct raft_engine *engine, uint64_t from_id,
             entries[i].batch = batch;
         }
     }
-    struct raft_message message = message_from(engine, from_id, RAFT_APPEND_ENTRIES);
+    struct raft_message message = engine_message_from(engine, from_id, RAFT_APPEND_ENTRIES);
     message.append_entries = (struct raft_append_entries){
         .term = append->term,
         .prev_log_index = append->prev_index,
@@ -151,13 +153,35 @@ static void receive_append(struct raft_engine *engine, uint64_t from_id,
 
 static void feed_append_result(struct raft_engine *engine, uint64_t from_id,
                                const struct message_append_result *result) {
-    struct raft_message message = message_from(engine, from_id, RAFT_APPEND_ENTRIES_RESULT);
+    struct raft_message message = engine_message_from(engine, from_id, RAFT_APPEND_ENTRIES_RESULT);
     message.append_entries_result =
         (struct raft_append_entries_result){.version = 2,
                                             .term = result->term,
                                             .rejected = result->rejected,
                                             .last_log_index = result->last_index};
-    feed(engine, &message);
+    engine_feed(engine, &message);
+}
+
+/* Heartbeats to a member that waits for a snapshot name the newest one. libraft looks for
+ * rejections of that which it sent, and would not see that it is lost: it is given one. Not while
+ * the member, by what it says it has, may be installing it. */
+static void reject_older_snapshot(struct raft_engine *engine, uint64_t from_id,
+                                  const struct message_append_result *received) {
+    uint64_t sent_index = engine_snapshot_sent_index(engine, from_id, UINT64_MAX);
+    if (engine->has_failed || !engine_is_leader(engine) || received->rejected == 0 ||
+        received->rejected != engine->snapshot.index || sent_index >= received->rejected ||
+        sent_index <= raft_engine_match_index(engine, from_id)) {
+        return;
+    }
+    struct message_append_result result = *received;
+    if (result.last_index >= sent_index) {
+        if (engine_snapshot_sent_index(engine, from_id, INSTALL_PATIENCE_MS) == sent_index) {
+            return;
+        }
+        result.last_index = sent_index - 1;
+    }
+    result.rejected = sent_index;
+    feed_append_result(engine, from_id, &result);
 }
 
 static void receive_append_result(struct raft_engine *engine, uint64_t from_id,
@@ -170,18 +194,7 @@ static void receive_append_result(struct raft_engine *engine, uint64_t from_id,
         return;
     }
     feed_append_result(engine, from_id, &result);
-    /* Heartbeats of a member that waits for a snapshot name the newest one. libraft looks for that
-     * which it sent, and would not see that it is lost. What it does not look for it ignores. */
-    uint64_t sent_index = engine_snapshot_sent_index(engine, from_id, UINT64_MAX);
-    if (!engine->has_failed && engine_is_leader(engine) && result.rejected != 0 &&
-        result.rejected == engine->snapshot.index && sent_index < result.rejected &&
-        sent_index > raft_engine_match_index(engine, from_id)) {
-        result.rejected = sent_index;
-        if (result.last_index >= sent_index) {
-            result.last_index = sent_index - 1;
-        }
-        feed_append_result(engine, from_id, &result);
-    }
+    reject_older_snapshot(engine, from_id, &result);
 }
 
 /* --- Snapshots. --- */
@@ -223,7 +236,7 @@ static bool receive_snapshot(struct raft_engine *engine, uint64_t from_id,
     }
     struct raft_config config;
     (void)raft_config_decode(bytes_of(meta->configuration, meta->configuration_size), &config);
-    struct raft_message message = message_from(engine, from_id, RAFT_INSTALL_SNAPSHOT);
+    struct raft_message message = engine_message_from(engine, from_id, RAFT_INSTALL_SNAPSHOT);
     message.install_snapshot =
         (struct raft_install_snapshot){.term = snapshot->term,
                                        .last_index = meta->index,
@@ -232,116 +245,8 @@ static bool receive_snapshot(struct raft_engine *engine, uint64_t from_id,
                                        .conf_index = meta->configuration_index};
     engine->leader_term = snapshot->term;
     engine->heard_ms = engine->now_ms;
-    feed(engine, &message);
+    engine_feed(engine, &message);
     return engine->is_installing;
-}
-
-/* --- Votes. --- */
-
-static void feed_vote(struct raft_engine *engine, uint64_t from_id,
-                      const struct message_vote *vote) {
-    struct raft_message message = message_from(engine, from_id, RAFT_REQUEST_VOTE);
-    message.request_vote = (struct raft_request_vote){
-        .version = 2,
-        .term = vote->term,
-        .candidate_id = from_id,
-        .last_log_index = vote->last_index,
-        .last_log_term = vote->last_term,
-        /* A leader that is silent for so long is none, whatever libraft still thinks. */
-        .disrupt_leader = vote->disrupt_leader || engine->calls.is_leaderless(engine->data),
-        .pre_vote = vote->is_pre_vote};
-    feed(engine, &message);
-}
-
-static void receive_vote(struct raft_engine *engine, uint64_t from_id,
-                         const struct message_vote *vote) {
-    if (engine->calls.may_vote(engine->data, from_id)) {
-        feed_vote(engine, from_id, vote);
-        return;
-    }
-    struct held_vote held = {.peer_id = from_id, .since_ms = engine->now_ms, .vote = *vote};
-    (void)held_votes_add(&engine->held, &held);
-}
-
-static void pass_on_vote(struct raft_engine *engine, uint64_t to_id,
-                         const struct message_vote *vote) {
-    struct raft_message_view view = {.kind = MESSAGE_VOTE, .vote = *vote};
-    engine->calls.send(engine->data, to_id, &view);
-}
-
-void engine_send_vote(struct raft_engine *engine, uint64_t to_id, struct message_vote vote) {
-    raft_guards_correct_vote(engine->transfer_term, &vote);
-    if (engine->calls.may_vote(engine->data, engine->options.self_id)) {
-        pass_on_vote(engine, to_id, &vote);
-        return;
-    }
-    struct held_vote held = {
-        .peer_id = to_id, .is_outgoing = true, .since_ms = engine->now_ms, .vote = vote};
-    (void)held_votes_add(&engine->held, &held);
-}
-
-void engine_release_votes(struct raft_engine *engine) {
-    held_votes_expire(&engine->held, engine->now_ms, engine->options.election_ms);
-    /* What is passed on may bring new ones, at the end. */
-    size_t at = 0;
-    for (size_t left = engine->held.n; left > 0 && !engine->has_failed; left--) {
-        if (at >= engine->held.n) {
-            break;
-        }
-        const struct held_vote *next = &engine->held.votes[at];
-        uint64_t candidate_id = next->is_outgoing ? engine->options.self_id : next->peer_id;
-        if (!engine->calls.may_vote(engine->data, candidate_id)) {
-            at++;
-            continue;
-        }
-        struct held_vote held;
-        (void)held_votes_take(&engine->held, at, &held);
-        if (!held.is_outgoing) {
-            feed_vote(engine, held.peer_id, &held.vote);
-        } else if (raft_engine_role(engine) == ENGINE_CANDIDATE) {
-            pass_on_vote(engine, held.peer_id, &held.vote);
-        }
-    }
-}
-
-void engine_begin_term(struct raft_engine *engine) {
-    struct raft_message message = message_from(engine, ENGINE_NOBODY_ID, RAFT_REQUEST_VOTE);
-    message.request_vote = (struct raft_request_vote){.version = 2,
-                                                      .term = raft_current_term(&engine->raft) + 1,
-                                                      .candidate_id = ENGINE_NOBODY_ID,
-                                                      .disrupt_leader = true};
-    feed(engine, &message);
-}
-
-static void receive_vote_result(struct raft_engine *engine, uint64_t from_id,
-                                const struct message_vote_result *result) {
-    struct raft_guards_view view = engine_view(engine);
-    if (!raft_guards_admit_vote_result(&view, from_id, result)) {
-        return;
-    }
-    struct raft_message message = message_from(engine, from_id, RAFT_REQUEST_VOTE_RESULT);
-    message.request_vote_result =
-        (struct raft_request_vote_result){.version = 2,
-                                          .term = result->term,
-                                          .vote_granted = result->is_granted,
-                                          .pre_vote = result->is_pre_vote};
-    feed(engine, &message);
-}
-
-static void receive_timeout_now(struct raft_engine *engine, uint64_t from_id,
-                                const struct message_timeout_now *timeout_now) {
-    struct raft_guards_view view = engine_view(engine);
-    if (!raft_guards_admit_timeout_now(&view)) {
-        return;
-    }
-    if (from_id == raft_engine_leader_id(engine) && timeout_now->term == view.term) {
-        engine->transfer_term = timeout_now->term + 1;
-    }
-    struct raft_message message = message_from(engine, from_id, RAFT_TIMEOUT_NOW);
-    message.timeout_now = (struct raft_timeout_now){.term = timeout_now->term,
-                                                    .last_log_index = timeout_now->last_index,
-                                                    .last_log_term = timeout_now->last_term};
-    feed(engine, &message);
 }
 
 /* --- All of them. --- */
@@ -384,13 +289,13 @@ bool raft_engine_receive(struct raft_engine *engine, uint64_t from_id,
         receive_append_result(engine, from_id, &message->append_result);
         break;
     case MESSAGE_VOTE:
-        receive_vote(engine, from_id, &message->vote);
+        engine_receive_vote(engine, from_id, &message->vote);
         break;
     case MESSAGE_VOTE_RESULT:
-        receive_vote_result(engine, from_id, &message->vote_result);
+        engine_receive_vote_result(engine, from_id, &message->vote_result);
         break;
     case MESSAGE_TIMEOUT_NOW:
-        receive_timeout_now(engine, from_id, &message->timeout_now);
+        engine_receive_timeout_now(engine, from_id, &message->timeout_now);
         break;
     case MESSAGE_SNAPSHOT:
         is_wanted = receive_snapshot(engine, from_id, &message->snapshot);

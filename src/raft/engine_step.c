@@ -112,13 +112,10 @@ static void send_vote(struct raft_engine *engine, uint64_t to_id,
 
 static void send_vote_result(struct raft_engine *engine, uint64_t to_id,
                              const struct raft_request_vote_result *result) {
-    struct raft_message_view message = {.kind = MESSAGE_VOTE_RESULT,
-                                        .vote_result = {.term = result->term,
-                                                        .is_granted = result->vote_granted,
-                                                        .is_pre_vote = result->pre_vote}};
-    struct raft_guards_view view = engine_view(engine);
-    raft_guards_correct_vote_result(&view, &message.vote_result);
-    engine->calls.send(engine->data, to_id, &message);
+    engine_send_vote_result(engine, to_id,
+                            (struct message_vote_result){.term = result->term,
+                                                         .is_granted = result->vote_granted,
+                                                         .is_pre_vote = result->pre_vote});
 }
 
 static void send_timeout_now(struct raft_engine *engine, uint64_t to_id,

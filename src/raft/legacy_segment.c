@@ -34,8 +34,7 @@ struct walk {
     void *data;
     struct legacy_segment_end *end;
     bool has_last;
-    struct command_head last; /* that could be read, also in the batch that is not whole */
-    uint64_t n_seen;          /* entries, likewise */
+    struct command_head last; /* of the whole batches */
 };
 
 static bool decode_command(struct bytes entry, struct command_head *out_head) {
@@ -108,10 +107,23 @@ static bool read_entry(struct walk *walk, const struct batch *batch, uint64_t po
     return true;
 }
 
-/* Notes what an entry says; false when it does not match its own checksum. */
-static bool note_entry(struct walk *walk, const struct legacy_entry *entry) {
+/* False: it is not whole. */
+static bool is_batch_whole(struct walk *walk, const struct batch *batch) {
+    const struct reader *reader = &walk->reader;
+    for (uint64_t i = 0; i < batch->n; i++) {
+        struct legacy_entry entry;
+        if (!read_entry(walk, batch, i, &entry)) {
+            return false;
+        }
+    }
+    return crc32_msb(0, reader->data + batch->data, reader->position - batch->data) ==
+           batch->data_checksum;
+}
+
+/* What an entry of a whole batch says; false when it does not match its own checksum. */
+static bool note_entry(struct walk *walk, struct legacy_entry *entry) {
     struct command_head head;
-    walk->n_seen++;
+    walk->end->n_entries++;
     if (entry->type != LOG_COMMAND) {
         return entry->type == LOG_BARRIER || entry->type == LOG_CHANGE; /* libraft's own */
     }
@@ -119,72 +131,83 @@ static bool note_entry(struct walk *walk, const struct legacy_entry *entry) {
         return false;
     }
     if (!walk->has_last) {
-        walk->end->first_index = head.index - (walk->n_seen - 1);
+        walk->end->first_index = head.index - (walk->end->n_entries - 1);
     }
     walk->has_last = true;
     walk->last = head;
+    entry->own_index = head.index;
     return true;
 }
 
-/* False: it is not whole. What stands behind the first entry that is wrong does not count. */
-static bool look_through(struct walk *walk, const struct batch *batch, bool *out_is_entry_wrong) {
-    for (uint64_t i = 0; i < batch->n; i++) {
-        struct legacy_entry entry;
-        if (!read_entry(walk, batch, i, &entry)) {
-            return false;
-        }
-        if (!*out_is_entry_wrong) {
-            *out_is_entry_wrong = !note_entry(walk, &entry);
-        }
-    }
-    const struct reader *reader = &walk->reader;
-    return crc32_msb(0, reader->data + batch->data, reader->position - batch->data) ==
-           batch->data_checksum;
-}
-
-static bool tell_entries(struct walk *walk, const struct batch *batch) {
+static enum status tell_entries(struct walk *walk, const struct batch *batch) {
     walk->reader.position = batch->data;
     for (uint64_t i = 0; i < batch->n; i++) {
         struct legacy_entry entry;
-        struct command_head head;
         (void)read_entry(walk, batch, i, &entry);
-        if (entry.type == LOG_COMMAND && decode_command(entry.bytes, &head)) {
-            entry.own_index = head.index;
+        if (!note_entry(walk, &entry)) {
+            return STATUS_CORRUPT;
         }
         if (walk->found != NULL && !walk->found(walk->data, &entry)) {
-            return false;
+            return STATUS_INVALID;
         }
     }
-    return true;
+    walk->end->offset = walk->reader.position;
+    return STATUS_OK;
 }
 
 /* STATUS_OK: and there may be another. STATUS_PENDING: it is not whole. */
 static enum status walk_batch(struct walk *walk) {
     struct batch batch;
-    bool is_entry_wrong = false;
-    struct legacy_segment_end before = *walk->end;
-    if (!read_head(walk, &batch)) {
+    if (!read_head(walk, &batch) || !is_batch_whole(walk, &batch)) {
         return STATUS_PENDING;
     }
-    if (!look_through(walk, &batch, &is_entry_wrong)) {
-        walk->end->first_index = before.n_entries == 0 ? 0 : walk->end->first_index;
-        return STATUS_PENDING;
+    return tell_entries(walk, &batch);
+}
+
+/* Where a batch that is not whole ends, if its head is; else where it begins. What stands in it was
+ * written with it, and proves nothing. */
+static size_t end_of_torn(const struct walk *walk, struct bytes segment) {
+    struct walk torn = {.end = walk->end};
+    struct batch batch;
+    struct legacy_entry entry;
+    reader_init(&torn.reader, segment);
+    torn.reader.position = walk->end->offset;
+    if (!read_head(&torn, &batch)) {
+        return walk->end->offset;
     }
-    if (is_entry_wrong) {
-        return STATUS_CORRUPT;
+    for (uint64_t i = 0; i < batch.n; i++) {
+        if (!read_entry(&torn, &batch, i, &entry)) {
+            return segment.size;
+        }
     }
-    if (!tell_entries(walk, &batch)) {
-        return STATUS_INVALID;
+    return torn.reader.position;
+}
+
+/* The first sequence of a process that is missing, as far as it is known. */
+struct missing {
+    uint64_t incarnation;
+    uint64_t sequence; /* 0: not known */
+};
+
+static void note_missing(const struct walk *walk, const struct command_head *head, bool is_in_torn,
+                         struct missing *missing) {
+    if (missing->sequence > 0 && missing->incarnation == head->incarnation) {
+        return;
     }
-    walk->end->offset = walk->reader.position;
-    walk->end->n_entries += batch.n;
-    return STATUS_OK;
+    bool is_of_last = walk->has_last && walk->last.incarnation == head->incarnation;
+    missing->incarnation = head->incarnation;
+    /* Of another process, the one before the first that can be read again is taken to be missing.
+     */
+    missing->sequence = is_of_last   ? walk->last.sequence + 1
+                        : is_in_torn ? head->sequence
+                                     : head->sequence - 1;
 }
 
 /* Whether an entry behind the end was proposed when one that is missing had been applied. Entries
  * begin at multiples of eight bytes, so they can be found again. */
 static bool was_missing_acknowledged(const struct walk *walk, struct bytes segment) {
-    uint64_t first_missing = 0;
+    size_t torn_end = end_of_torn(walk, segment);
+    struct missing missing = {0};
     for (size_t at = walk->end->offset; at + COMMAND_ALIGNMENT < segment.size;
          at += COMMAND_ALIGNMENT) {
         struct command_head head;
@@ -192,11 +215,8 @@ static bool was_missing_acknowledged(const struct walk *walk, struct bytes segme
             !decode_command(bytes_of(segment.data + at, segment.size - at), &head)) {
             continue;
         }
-        if (first_missing == 0) {
-            bool is_same_process = walk->has_last && walk->last.incarnation == head.incarnation;
-            first_missing = is_same_process ? walk->last.sequence + 1 : head.sequence - 1;
-        }
-        if (first_missing > 0 && head.acknowledged >= first_missing) {
+        note_missing(walk, &head, at < torn_end, &missing);
+        if (at >= torn_end && missing.sequence > 0 && head.acknowledged >= missing.sequence) {
             return true;
         }
     }

@@ -203,6 +203,10 @@ static enum status load(struct legacy_store *store, legacy_store_check check,
     if (status != STATUS_OK) {
         return status;
     }
+    if (store->snapshot.term > store->term && store->version > 0) {
+        return legacy_report_damage(report, "metadata1",
+                                    "the newest snapshot is of a later term than it knows");
+    }
     struct legacy_log_bounds bounds = {.snapshot_index = store->snapshot.index,
                                        .snapshot_term = store->snapshot.term,
                                        .term = store->term};

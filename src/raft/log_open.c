@@ -1,249 +1,48 @@
 #include "raft/log_recovery.h"
 #include "raft/log_store_internal.h"
+#include "raft/log_survey.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-static const char advice[] = "Nothing was changed. Restore the data directory from a backup; on a "
-                             "member of a cluster, remove "
-                             "the member, delete its data directory and add it again.";
-
-/* A file of the log, as it was found. */
-struct found {
-    enum log_file_kind kind;
-    uint64_t number;
-    uint64_t size;
-    bool has_start;
-    bool has_records; /* that do not count: of a batch that was being written in a crash */
-    struct log_segment segment;
-    struct log_start start;
-};
 
 struct opening {
-    struct raft_files files;
     const struct log_store_options *options;
-    struct found *found; /* by number */
-    size_t n_found;
-    size_t found_capacity;
-    size_t *chain; /* positions in `found` */
-    size_t n_chain;
-    uint8_t *bytes; /* of the segment that is looked at */
+    struct log_survey survey;
     struct log_recovery recovery;
     char *error;
     size_t error_size;
 };
 
-/* --- errors --- */
-
-__attribute__((format(printf, 3, 4))) static enum status
-refuse(struct opening *opening, enum status status, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(opening->error, opening->error_size, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-static enum status refuse_file(struct opening *opening, const char *name, int error) {
-    return refuse(opening, error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO,
-                  "%s: %s. The log was not opened.", name, strerror(error));
-}
-
 static enum status refuse_damage(struct opening *opening) {
     char name[LOG_SEGMENT_NAME_SIZE];
     log_segment_name(opening->recovery.problem_generation, name);
-    return refuse(opening, STATUS_CORRUPT, "%s is damaged at offset %" PRIu64 ": %s. %s", name,
-                  opening->recovery.problem_offset, opening->recovery.problem, advice);
-}
-
-/* --- which files there are --- */
-
-static void add_found(void *data, const char *name) {
-    struct opening *opening = data;
-    struct found found = {.number = 0};
-    if (!log_file_parse_name(name, &found.kind, &found.number)) {
-        return;
-    }
-    if (opening->n_found == opening->found_capacity) {
-        opening->found_capacity = opening->found_capacity == 0 ? 32 : 2 * opening->found_capacity;
-        opening->found = realloc(opening->found, opening->found_capacity * sizeof *opening->found);
-        if (opening->found == NULL) {
-            abort();
-        }
-    }
-    opening->found[opening->n_found++] = found;
-}
-
-static bool is_segment(const struct found *found) {
-    return found->kind == LOG_FILE_SEGMENT;
-}
-
-static int compare_found(const void *a, const void *b) {
-    const struct found *left = a;
-    const struct found *right = b;
-    return (left->number > right->number) - (left->number < right->number);
-}
-
-static enum status check_header(struct opening *opening, struct found *found, const char *name,
-                                const uint8_t *bytes, size_t n) {
-    enum status status = log_segment_decode_header(bytes, n, &found->segment);
-    if (status == STATUS_UNSUPPORTED) {
-        return refuse(
-            opening, status,
-            "%s was written by a newer version of leased. Nothing was changed. Start that "
-            "version, or restore a backup that this one wrote.",
-            name);
-    }
-    if (status != STATUS_OK || found->segment.generation != found->number) {
-        return refuse(opening, STATUS_CORRUPT,
-                      "%s is damaged at offset 0: its header is not valid. %s", name, advice);
-    }
-    if (found->segment.size != found->size || found->size > LOG_SEGMENT_SIZE_MAX) {
-        return refuse(opening, STATUS_CORRUPT,
-                      "%s is damaged: it has %" PRIu64 " bytes instead of %" PRIu64 ". %s", name,
-                      found->size, found->segment.size, advice);
-    }
-    struct log_record record;
-    found->has_start = log_segment_decode_start(&found->segment, bytes, n, &record, &found->start);
-    return STATUS_OK;
-}
-
-static enum status look_at(struct opening *opening, struct found *found) {
-    const struct raft_files_calls *calls = opening->files.calls;
-    void *data = opening->files.data;
-    char name[LOG_SEGMENT_NAME_SIZE];
-    uint8_t bytes[LOG_SEGMENT_HEADER_SIZE + LOG_RECORD_HEAD_SIZE + LOG_START_SIZE];
-    size_t n = 0;
-    int file;
-    log_file_name(found->kind, found->number, name);
-    int error = calls->open(data, name, RAFT_FILES_READ, &file);
-    if (error != 0) {
-        return refuse_file(opening, name, error);
-    }
-    error = calls->size(data, file, &found->size);
-    if (error == 0 && is_segment(found)) {
-        error = calls->read(data, file, 0, bytes, sizeof bytes, &n);
-    }
-    calls->close(data, file);
-    if (error != 0) {
-        return refuse_file(opening, name, error);
-    }
-    return is_segment(found) ? check_header(opening, found, name, bytes, n) : STATUS_OK;
-}
-
-static enum status find_files(struct opening *opening) {
-    const struct raft_files_calls *calls = opening->files.calls;
-    int error = calls->list(opening->files.data, add_found, opening);
-    if (error != 0) {
-        return refuse_file(opening, "the data directory", error);
-    }
-    if (opening->n_found > 0) {
-        qsort(opening->found, opening->n_found, sizeof *opening->found, compare_found);
-    }
-    uint64_t size_max = 0;
-    for (size_t i = 0; i < opening->n_found; i++) {
-        enum status status = look_at(opening, &opening->found[i]);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        if (is_segment(&opening->found[i]) && opening->found[i].size > size_max) {
-            size_max = opening->found[i].size;
-        }
-    }
-    opening->bytes = malloc(size_max + 1);
-    opening->chain = malloc((opening->n_found + 1) * sizeof *opening->chain);
-    if (opening->bytes == NULL || opening->chain == NULL) {
-        abort();
-    }
-    return STATUS_OK;
-}
-
-/* --- which segments count --- */
-
-static size_t find_segment(const struct opening *opening, uint64_t generation) {
-    size_t position = 0;
-    while (position < opening->n_found && (!is_segment(&opening->found[position]) ||
-                                           opening->found[position].number != generation)) {
-        position++;
-    }
-    return position;
-}
-
-/* From the newest one that was begun, back along the links, to where the log was trimmed. */
-static enum status link_segments(struct opening *opening) {
-    size_t position = opening->n_found;
-    while (position > 0 && !opening->found[position - 1].has_start) {
-        position--;
-    }
-    if (position == 0) {
-        return STATUS_OK;
-    }
-    position--;
-    for (;;) {
-        const struct found *found = &opening->found[position];
-        opening->chain[opening->n_chain++] = position;
-        size_t previous = find_segment(opening, found->start.previous_generation);
-        if (previous == opening->n_found) {
-            break;
-        }
-        if (!opening->found[previous].has_start || previous >= position) {
-            char name[LOG_SEGMENT_NAME_SIZE];
-            log_segment_name(opening->found[previous].number, name);
-            return refuse(opening, STATUS_CORRUPT,
-                          "%s is damaged at offset %d: its first record is not valid. %s", name,
-                          LOG_SEGMENT_HEADER_SIZE, advice);
-        }
-        position = previous;
-    }
-    for (size_t i = 0; i < opening->n_chain / 2; i++) { /* oldest first */
-        size_t swap = opening->chain[i];
-        opening->chain[i] = opening->chain[opening->n_chain - 1 - i];
-        opening->chain[opening->n_chain - 1 - i] = swap;
-    }
-    return STATUS_OK;
-}
-
-static enum status load(struct opening *opening, const struct found *found) {
-    const struct raft_files_calls *calls = opening->files.calls;
-    char name[LOG_SEGMENT_NAME_SIZE];
-    size_t n = 0;
-    int file;
-    log_segment_name(found->number, name);
-    int error = calls->open(opening->files.data, name, RAFT_FILES_READ, &file);
-    if (error == 0) {
-        error = calls->read(opening->files.data, file, 0, opening->bytes, found->size, &n);
-        calls->close(opening->files.data, file);
-    }
-    if (error == 0 && n != found->size) {
-        error = EIO;
-    }
-    return error == 0 ? STATUS_OK : refuse_file(opening, name, error);
+    return log_survey_refuse(
+        &opening->survey, STATUS_CORRUPT, "%s is damaged at offset %" PRIu64 ": %s. %s", name,
+        opening->recovery.problem_offset, opening->recovery.problem, log_survey_advice);
 }
 
 static enum status replay(struct opening *opening) {
-    for (size_t i = 0; i < opening->n_chain; i++) {
-        const struct found *found = &opening->found[opening->chain[i]];
+    for (size_t i = 0; i < opening->survey.n_chain; i++) {
+        const struct log_found *found = &opening->survey.found[opening->survey.chain[i]];
         uint64_t end = 0;
-        if (i + 1 < opening->n_chain) {
-            end = opening->found[opening->chain[i + 1]].start.previous_end;
+        if (i + 1 < opening->survey.n_chain) {
+            end = opening->survey.found[opening->survey.chain[i + 1]].start.previous_end;
         }
-        enum status status = load(opening, found);
+        enum status status = log_survey_load(&opening->survey, found);
         if (status != STATUS_OK) {
             return status;
         }
-        if (log_recovery_replay(&opening->recovery, &found->segment, opening->bytes, end) !=
+        if (log_recovery_replay(&opening->recovery, &found->segment, opening->survey.bytes, end) !=
             STATUS_OK) {
             return refuse_damage(opening);
         }
     }
-    if (opening->n_chain > 0 && opening->recovery.whole.generation == 0 &&
+    if (opening->survey.n_chain > 0 && opening->recovery.whole.generation == 0 &&
         opening->recovery.is_base_open) {
-        const struct found *found = &opening->found[opening->chain[0]];
+        const struct log_found *found = &opening->survey.found[opening->survey.chain[0]];
         opening->recovery.problem_generation = found->number;
         opening->recovery.problem_offset = LOG_SEGMENT_HEADER_SIZE;
         snprintf(opening->recovery.problem, sizeof opening->recovery.problem,
@@ -255,19 +54,19 @@ static enum status replay(struct opening *opening) {
 
 static enum status look_behind(struct opening *opening, bool *out_is_torn) {
     const struct log_position *whole = &opening->recovery.whole;
-    for (size_t i = 0; i < opening->n_found; i++) {
-        struct found *found = &opening->found[i];
-        if (!is_segment(found) || found->number < whole->generation) {
+    for (size_t i = 0; i < opening->survey.n_found; i++) {
+        struct log_found *found = &opening->survey.found[i];
+        if (!log_found_is_segment(found) || found->number < whole->generation) {
             continue;
         }
-        enum status status = load(opening, found);
+        enum status status = log_survey_load(&opening->survey, found);
         if (status != STATUS_OK) {
             return status;
         }
         uint64_t offset =
             found->number == whole->generation ? whole->offset : LOG_SEGMENT_HEADER_SIZE;
-        if (log_recovery_look_behind(&opening->recovery, &found->segment, opening->bytes, offset,
-                                     &found->has_records) != STATUS_OK) {
+        if (log_recovery_look_behind(&opening->recovery, &found->segment, opening->survey.bytes,
+                                     offset, &found->has_records) != STATUS_OK) {
             return refuse_damage(opening);
         }
         *out_is_torn = *out_is_torn || found->has_records;
@@ -288,36 +87,33 @@ static bool is_in_chain(const struct log_store *store, uint64_t generation) {
 
 /* The spare, files for use, and files that are in nobody's way until log_store_prepare(). */
 static void sort_files(const struct opening *opening, struct log_store *store) {
-    store->garbage = malloc((opening->n_found + 1) * sizeof *store->garbage);
-    if (store->garbage == NULL) {
-        abort();
-    }
-    for (size_t i = 0; i < opening->n_found; i++) {
-        const struct found *found = &opening->found[i];
+    for (size_t i = 0; i < opening->survey.n_found; i++) {
+        const struct log_found *found = &opening->survey.found[i];
         struct log_file file = {found->kind, found->number, found->size};
-        bool is_newest = i + 1 == opening->n_found;
+        bool is_newest = i + 1 == opening->survey.n_found;
         bool is_usual = found->size == store->segment_size;
         if (found->number > store->generation_last) {
             store->generation_last = found->number;
         }
-        if (is_segment(found) && is_in_chain(store, found->number)) {
+        if (log_found_is_segment(found) && is_in_chain(store, found->number)) {
             continue;
         }
-        if (is_segment(found) && is_newest && is_usual && !found->has_records) {
+        if (log_found_is_segment(found) && is_newest && is_usual && !found->has_records) {
             store->spare =
                 (struct log_spare){.state = SPARE_READY, .file = -1, .segment = found->segment};
         } else if (found->kind == LOG_FILE_FREE && is_usual && store->n_free < LOG_FREE_MAX) {
             store->free_files[store->n_free++] = file;
         } else {
-            store->garbage[store->n_garbage++] = file;
+            log_garbage_add(store, file);
         }
     }
 }
 
 static void build(struct opening *opening, bool is_torn, struct log_store *store) {
     struct log_recovery *recovery = &opening->recovery;
-    for (size_t i = 0; i < opening->n_chain; i++) {
-        const struct log_segment *segment = &opening->found[opening->chain[i]].segment;
+    for (size_t i = 0; i < opening->survey.n_chain; i++) {
+        const struct log_segment *segment =
+            &opening->survey.found[opening->survey.chain[i]].segment;
         if (segment->generation <= recovery->whole.generation) {
             log_store_add_segment(store, segment);
         }
@@ -347,18 +143,18 @@ static enum status confirm(struct opening *opening, struct log_store *store) {
     char name[LOG_SEGMENT_NAME_SIZE] = "the data directory";
     int error = calls->sync_directory(data);
     if (error != 0 || store->n_chain == 0) {
-        return error == 0 ? STATUS_OK : refuse_file(opening, name, error);
+        return error == 0 ? STATUS_OK : log_survey_refuse_file(&opening->survey, name, error);
     }
     uint64_t begin = opening->recovery.last_batch;
     size_t n = 0;
-    struct iovec part = {.iov_base = opening->bytes, .iov_len = store->tail - begin};
+    struct iovec part = {.iov_base = opening->survey.bytes, .iov_len = store->tail - begin};
     log_segment_name(opening->recovery.whole.generation, name);
     error = calls->open(data, name, RAFT_FILES_WRITE, &store->file);
     if (error != 0) {
         store->file = -1;
-        return refuse_file(opening, name, error);
+        return log_survey_refuse_file(&opening->survey, name, error);
     }
-    error = calls->read(data, store->file, begin, opening->bytes, part.iov_len, &n);
+    error = calls->read(data, store->file, begin, opening->survey.bytes, part.iov_len, &n);
     if (error == 0 && n != part.iov_len) {
         error = EIO;
     }
@@ -368,15 +164,15 @@ static enum status confirm(struct opening *opening, struct log_store *store) {
     if (error == 0) {
         error = calls->sync(data, store->file);
     }
-    return error == 0 ? STATUS_OK : refuse_file(opening, name, error);
+    return error == 0 ? STATUS_OK : log_survey_refuse_file(&opening->survey, name, error);
 }
 
 static enum status refuse_gap(struct opening *opening, const struct log_store *store) {
-    return refuse(opening, STATUS_CORRUPT,
-                  "The log begins with entry %" PRIu64
-                  ", but the newest snapshot ends with entry %" PRIu64
-                  ": a snapshot or a segment of the log is missing. %s",
-                  store->index.base + 1, opening->options->snapshot_index, advice);
+    return log_survey_refuse(
+        &opening->survey, STATUS_CORRUPT,
+        "The log begins with entry %" PRIu64 ", but the newest snapshot ends with entry %" PRIu64
+        ": a snapshot or a segment of the log is missing. %s",
+        store->index.base + 1, opening->options->snapshot_index, log_survey_advice);
 }
 
 /* The log holds the snapshot's last entry or begins behind it, or is discarded: the snapshot was
@@ -389,15 +185,13 @@ static enum status meet_snapshot(struct opening *opening, struct log_store *stor
         return STATUS_OK;
     }
     int error = log_store_write_reset(store, options->snapshot_index, options->snapshot_term);
-    return error == 0 ? STATUS_OK : refuse_file(opening, "log", error);
+    return error == 0 ? STATUS_OK : log_survey_refuse_file(&opening->survey, "log", error);
 }
 
 static enum status open_store(struct opening *opening, struct log_store *store) {
     bool is_torn = false;
-    enum status status = find_files(opening);
-    if (status == STATUS_OK) {
-        status = link_segments(opening);
-    }
+    enum status status =
+        log_survey_init(&opening->survey, &store->files, opening->error, opening->error_size);
     if (status == STATUS_OK) {
         status = replay(opening);
     }
@@ -417,8 +211,7 @@ static enum status open_store(struct opening *opening, struct log_store *store) 
 
 enum status log_store_open(const struct raft_files *files, const struct log_store_options *options,
                            struct log_store **out_store, char *out_error, size_t error_size) {
-    struct opening opening = {
-        .files = *files, .options = options, .error = out_error, .error_size = error_size};
+    struct opening opening = {.options = options, .error = out_error, .error_size = error_size};
     struct log_store *store = calloc(1, sizeof *store);
     if (store == NULL) {
         abort();
@@ -434,9 +227,7 @@ enum status log_store_open(const struct raft_files *files, const struct log_stor
     log_recovery_init(&opening.recovery, options->term);
     enum status status = open_store(&opening, store);
     log_recovery_clear(&opening.recovery);
-    free(opening.found);
-    free(opening.chain);
-    free(opening.bytes);
+    log_survey_clear(&opening.survey);
     if (status == STATUS_OK) {
         *out_store = store;
     } else {

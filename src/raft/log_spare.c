@@ -2,23 +2,36 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/random.h>
 
-/* Only what was a segment is used again: the size of any other file may not be on disk. Renames
- * need no sync here: if one is lost, the file is a segment that nothing links to. */
-int log_free_file(struct log_store *store, struct log_file file) {
-    char name[LOG_SEGMENT_NAME_SIZE];
-    char free_name[LOG_SEGMENT_NAME_SIZE];
-    log_file_name(file.kind, file.number, name);
-    log_file_name(LOG_FILE_FREE, file.number, free_name);
+void log_garbage_add(struct log_store *store, struct log_file file) {
+    if (store->n_garbage == store->garbage_capacity) {
+        store->garbage_capacity = store->garbage_capacity == 0 ? 16 : 2 * store->garbage_capacity;
+        store->garbage = realloc(store->garbage, store->garbage_capacity * sizeof *store->garbage);
+        if (store->garbage == NULL) {
+            abort();
+        }
+    }
+    store->garbage[store->n_garbage++] = file;
     if (store->read_file >= 0 && store->read_generation == file.number) {
         store->files.calls->close(store->files.data, store->read_file);
         store->read_file = -1;
     }
+}
+
+/* Only what was a segment is used again: the size of any other file may not be on disk. Renames
+ * need no sync here: if one is lost, the file is a segment that nothing links to. */
+int log_garbage_free(struct log_store *store) {
+    struct log_file file = store->garbage[--store->n_garbage];
+    char name[LOG_SEGMENT_NAME_SIZE];
+    char free_name[LOG_SEGMENT_NAME_SIZE];
+    log_file_name(file.kind, file.number, name);
     if (file.kind != LOG_FILE_SEGMENT || file.size != store->segment_size ||
         store->n_free == LOG_FREE_MAX) {
         return store->files.calls->unlink(store->files.data, name);
     }
+    log_file_name(LOG_FILE_FREE, file.number, free_name);
     int error = store->files.calls->rename(store->files.data, name, free_name);
     if (error == 0) {
         file.kind = LOG_FILE_FREE;
@@ -31,8 +44,14 @@ static int begin(struct log_store *store, uint64_t size) {
     struct log_spare *spare = &store->spare;
     const struct raft_files_calls *calls = store->files.calls;
     char name[LOG_SEGMENT_NAME_SIZE];
-    int error;
+    int error = 0;
     *spare = (struct log_spare){.file = -1, .segment.size = size};
+    while (store->n_free == 0 && store->n_garbage > 0 && error == 0) {
+        error = log_garbage_free(store);
+    }
+    if (error != 0) {
+        return error;
+    }
     if (size == store->segment_size && store->n_free > 0) {
         spare->kind = LOG_FILE_FREE;
         spare->number = store->free_files[--store->n_free].number;
@@ -128,7 +147,7 @@ int log_spare_step(struct log_store *store, uint64_t size) {
 }
 
 /* It is too small for a record of unusual size. */
-static int discard_spare(struct log_store *store) {
+static void discard_spare(struct log_store *store) {
     struct log_spare *spare = &store->spare;
     struct log_file file = {spare->kind, spare->number, spare->segment.size};
     if (spare->state == SPARE_READY) {
@@ -136,7 +155,7 @@ static int discard_spare(struct log_store *store) {
         file.number = spare->segment.generation;
     }
     log_spare_clear(store);
-    return log_free_file(store, file);
+    log_garbage_add(store, file);
 }
 
 int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
@@ -145,7 +164,7 @@ int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
     uint64_t wanted = size > store->segment_size ? size : store->segment_size;
     int error = 0;
     if (spare->state != SPARE_NONE && spare->segment.size < size) {
-        error = discard_spare(store);
+        discard_spare(store);
     }
     while (error == 0 && spare->state != SPARE_READY) {
         error = log_spare_step(store, wanted);

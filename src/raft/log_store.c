@@ -46,10 +46,10 @@ static const struct log_segment *current(const struct log_store *store) {
     return &store->chain[store->n_chain - 1];
 }
 
-/* Frees the segments before the one that holds the first entry behind `upto`. */
-static int drop_segments(struct log_store *store, uint64_t upto) {
+/* The segments before the one that holds the first entry behind `upto` do not count any more. */
+static void drop_segments(struct log_store *store, uint64_t upto) {
     if (store->n_chain == 0) {
-        return 0;
+        return;
     }
     uint64_t keep = current(store)->generation;
     if (upto < log_index_last(&store->index)) {
@@ -58,17 +58,13 @@ static int drop_segments(struct log_store *store, uint64_t upto) {
     }
     size_t n = 0;
     while (store->chain[n].generation < keep) {
-        struct log_file file = {LOG_FILE_SEGMENT, store->chain[n].generation, store->chain[n].size};
-        int error = log_free_file(store, file);
-        if (error != 0) {
-            return error;
-        }
+        log_garbage_add(store, (struct log_file){LOG_FILE_SEGMENT, store->chain[n].generation,
+                                                 store->chain[n].size});
         n++;
     }
     log_index_forget_before(&store->index, (uint32_t)keep);
     memmove(store->chain, store->chain + n, (store->n_chain - n) * sizeof *store->chain);
     store->n_chain -= n;
-    return 0;
 }
 
 /* --- one write --- */
@@ -261,9 +257,15 @@ static int write_record(struct log_store *store, enum log_record_type type, uint
     return error != 0 ? error : end_batch(store, type == RECORD_SEAL);
 }
 
-/* Under a load that leaves no time for log_store_prepare() the spare is made along with the writes:
- * from a quarter of the segment on, to be ready at three quarters. */
+/* Under a load that leaves no time for log_store_prepare() its work is done along with the writes:
+ * the spare from a quarter of the segment on, to be ready at three quarters. */
 static int keep_pace(struct log_store *store) {
+    if (store->n_garbage > 0) {
+        int error = log_garbage_free(store);
+        if (error != 0) {
+            return error;
+        }
+    }
     uint64_t begin = current(store)->size / 4;
     while (store->tail > begin && store->spare.state != SPARE_READY &&
            store->spare.progress < 2 * (store->tail - begin)) {
@@ -308,9 +310,9 @@ int log_store_reset(struct log_store *store, uint64_t snapshot_index, uint64_t s
     }
     int error = log_store_write_reset(store, snapshot_index, snapshot_term);
     if (error == 0) {
-        error = drop_segments(store, snapshot_index);
+        drop_segments(store, snapshot_index);
     }
-    return fail(store, error);
+    return error;
 }
 
 int log_store_trim(struct log_store *store, uint64_t upto) {
@@ -318,7 +320,8 @@ int log_store_trim(struct log_store *store, uint64_t upto) {
         return store->error;
     }
     assert(upto <= log_index_last(&store->index));
-    return fail(store, drop_segments(store, upto));
+    drop_segments(store, upto);
+    return 0;
 }
 
 int log_store_prepare(struct log_store *store, bool is_resting) {
@@ -326,13 +329,13 @@ int log_store_prepare(struct log_store *store, bool is_resting) {
     if (error == 0 && is_resting && !store->is_sealed) {
         error = write_record(store, RECORD_SEAL, 0, 0);
     }
-    if (error != 0 || store->spare.state == SPARE_READY) {
-        return fail(store, error);
+    if (error == 0 && store->n_garbage > 0) {
+        error = log_garbage_free(store);
     }
-    if (store->n_garbage > 0) {
-        return fail(store, log_free_file(store, store->garbage[--store->n_garbage]));
+    if (error == 0) {
+        error = log_spare_step(store, store->segment_size);
     }
-    return fail(store, log_spare_step(store, store->segment_size));
+    return fail(store, error);
 }
 
 /* --- the rest --- */

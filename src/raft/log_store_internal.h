@@ -16,7 +16,7 @@ enum {
     LOG_SEGMENT_SIZE_DEFAULT = 8 * 1024 * 1024,
     LOG_SEGMENT_SIZE_MIN = 512,
     /* Zeros written and synced in one step: no append waits longer than for this. */
-    LOG_SPARE_STEP_SIZE = 512 * 1024,
+    LOG_SPARE_STEP_SIZE = 256 * 1024,
     /* Files kept for use when more than these are trimmed at once are removed. */
     LOG_FREE_MAX = 8,
 };
@@ -76,9 +76,11 @@ struct log_store {
     uint64_t generation_last; /* the highest number ever given to a file */
     struct log_file free_files[LOG_FREE_MAX];
     size_t n_free;
-    /* Files that do not count and were found when the log was opened. */
+    /* Files that do not count and still have their names: many may be trimmed at once, and they
+     * are freed one by one so that no append waits for all of them. */
     struct log_file *garbage;
     size_t n_garbage;
+    size_t garbage_capacity;
 
     int read_file; /* -1: none */
     uint64_t read_generation;
@@ -93,8 +95,10 @@ int log_spare_step(struct log_store *store, uint64_t size);
 /* Takes a segment of at least `size` for writing; makes one if there is none ready. */
 int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
                    struct log_segment *out_segment);
-/* The file does not count any more: it is kept for use, or removed. */
-int log_free_file(struct log_store *store, struct log_file file);
+/* The file does not count any more. */
+void log_garbage_add(struct log_store *store, struct log_file file);
+/* Keeps one of these files for use, or removes it. There is one. */
+int log_garbage_free(struct log_store *store);
 void log_spare_clear(struct log_store *store);
 
 /* --- log_store.c --- */

@@ -114,7 +114,7 @@ static void poll_timeout(struct raft_engine *engine) {
     engine_apply(engine);
 }
 
-static uint64_t last_term(const struct raft_engine *engine) {
+uint64_t engine_last_term(const struct raft_engine *engine) {
     const struct log_item *last = log_cache_get(&engine->log, log_cache_last(&engine->log));
     return last != NULL ? last->term : engine->applied_term;
 }
@@ -123,7 +123,8 @@ static uint64_t last_term(const struct raft_engine *engine) {
  * libraft adds one only when there are entries of which it does not know. */
 static void poll_barrier(struct raft_engine *engine) {
     uint64_t term = raft_current_term(&engine->raft);
-    if (!engine_is_leader(engine) || last_term(engine) == term || engine->transfer_to_id != 0) {
+    if (!engine_is_leader(engine) || engine_last_term(engine) == term ||
+        engine->transfer_to_id != 0) {
         return;
     }
     struct log_item *item =

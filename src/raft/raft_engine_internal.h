@@ -1,7 +1,7 @@
 /*
  * The engine's inside, for its own files: raft_engine.c (life, events, state), engine_step.c (a
- * step, and carrying out what it says), engine_receive.c (messages), engine_members.c (the
- * configuration, changes, transfer), engine_snapshot.c.
+ * step, and carrying out what it says), engine_receive.c (messages), engine_votes.c,
+ * engine_members.c (the configuration, changes, transfer), engine_snapshot.c, engine_start.c.
  */
 #ifndef LEASED_RAFT_RAFT_ENGINE_INTERNAL_H
 #define LEASED_RAFT_RAFT_ENGINE_INTERNAL_H
@@ -66,6 +66,10 @@ struct raft_engine {
     struct election_stagger stagger;
     uint64_t transfer_term; /* the one for which a leader told this node to stand */
     bool is_pre_voting;
+    const struct message_vote *asked; /* the request that raft is being given; NULL: none */
+    /* The vote that this node gave without raft's knowing. */
+    uint64_t ballot_term;
+    uint64_t ballot_id;
 
     uint64_t transfer_to_id; /* 0: none */
     uint64_t transfer_since_ms;
@@ -94,6 +98,8 @@ static inline bool engine_is_leader(const struct raft_engine *engine) {
 }
 /* What the guards look at. The configuration is borrowed. */
 struct raft_guards_view engine_view(const struct raft_engine *engine);
+/* Of the last entry. */
+uint64_t engine_last_term(const struct raft_engine *engine);
 /* Time does not go back. */
 void engine_set_time(struct raft_engine *engine, uint64_t now_ms);
 /* Says why, once. Nothing more is done from then on. */
@@ -111,6 +117,22 @@ int engine_submit(struct raft_engine *engine, struct log_item *const *items, siz
 
 /* --- engine_receive.c --- */
 
+struct raft_message engine_message_from(const struct raft_engine *engine, uint64_t from_id,
+                                        enum raft_message_type type);
+/* Gives raft a message, and applies what it commits. */
+void engine_feed(struct raft_engine *engine, struct raft_message *message);
+
+/* --- engine_votes.c --- */
+
+void engine_receive_vote(struct raft_engine *engine, uint64_t from_id,
+                         const struct message_vote *vote);
+void engine_receive_vote_result(struct raft_engine *engine, uint64_t from_id,
+                                const struct message_vote_result *result);
+void engine_receive_timeout_now(struct raft_engine *engine, uint64_t from_id,
+                                const struct message_timeout_now *timeout_now);
+/* raft's answer to a candidate, corrected. */
+void engine_send_vote_result(struct raft_engine *engine, uint64_t to_id,
+                             struct message_vote_result result);
 /* A request for votes of our own: sent, or held. */
 void engine_send_vote(struct raft_engine *engine, uint64_t to_id, struct message_vote vote);
 /* Held votes whose time has come. */

@@ -108,18 +108,19 @@ bool raft_guards_admit_append_result(const struct raft_guards_view *view, uint64
     if (result->rejected == 0 || result->term != view->term) {
         return true;
     }
-    if (raft_guards_is_on(GUARD_LATE_REJECTION)) {
-        /* It comes late: libraft would go back behind what the member is known to have. */
-        if (result->rejected <= match_index) {
-            return false;
-        }
-        if (result->last_index < match_index) {
-            result->last_index = match_index;
-        }
-    }
+    /* It comes late: libraft would go back behind what the member is known to have. */
+    bool is_late = raft_guards_is_on(GUARD_LATE_REJECTION) && result->rejected <= match_index;
     /* libraft takes it for the loss of the snapshot that is on its way. */
-    return !raft_guards_is_on(GUARD_SNAPSHOT_REPEAT) || snapshot_index == 0 ||
-           result->rejected != snapshot_index;
+    bool is_of_snapshot = raft_guards_is_on(GUARD_SNAPSHOT_REPEAT) && snapshot_index != 0 &&
+                          result->rejected == snapshot_index;
+    if (is_late || is_of_snapshot) {
+        /* Says nothing of the member's log, but that it is there. */
+        result->rejected = 0;
+        result->last_index = 0;
+    } else if (raft_guards_is_on(GUARD_LATE_REJECTION) && result->last_index < match_index) {
+        result->last_index = match_index;
+    }
+    return true;
 }
 
 bool raft_guards_admit_vote_result(const struct raft_guards_view *view, uint64_t from_id,
@@ -156,6 +157,13 @@ void raft_guards_correct_vote(uint64_t transfer_term, struct message_vote *vote)
     if (raft_guards_is_on(GUARD_TRANSFER_MARK) && vote->term != transfer_term) {
         vote->disrupt_leader = false;
     }
+}
+
+/* Not one that is not in its own configuration: it may have lost what it knew with its disk. */
+bool raft_guards_may_be_voter(const struct raft_guards_view *view) {
+    const struct raft_config_server *self = raft_config_find(view->config, view->self_id);
+    return raft_guards_is_on(GUARD_STANDBY_VOTE) && self != NULL && self->role == CONFIG_STANDBY &&
+           !view->is_installing;
 }
 
 static bool is_sole_voter(const struct raft_guards_view *view) {

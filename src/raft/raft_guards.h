@@ -32,7 +32,8 @@ enum raft_guard {
     GUARD_TERM_LEAP = 1 << 14,       /* 15 */
     GUARD_TWO_LEADERS = 1 << 15,     /* 16 */
     GUARD_OWN_TERM = 1 << 16,        /* 17 */
-    GUARD_TRANSFER_MARK = 1 << 17    /* 18 */
+    GUARD_TRANSFER_MARK = 1 << 17,   /* 18 */
+    GUARD_STANDBY_VOTE = 1 << 18     /* 19 */
 };
 
 /* Guards that are switched off: 0 but in tests, which show what happens without one. */
@@ -85,7 +86,7 @@ uint64_t raft_guards_clamp_commit(uint64_t commit, uint64_t prev_index, size_t n
 bool raft_guards_admit_snapshot(const struct raft_guards_view *view, uint64_t term);
 
 /* 5 and 14. `match_index` of the sender; `snapshot_index`: sent to it a moment ago, 0 for none.
- * Corrects the hint. False: drop it. */
+ * Corrects the hint, or takes the rejection out of it. False: drop it. */
 bool raft_guards_admit_append_result(const struct raft_guards_view *view, uint64_t from_id,
                                      uint64_t match_index, uint64_t snapshot_index,
                                      struct message_append_result *result);
@@ -98,6 +99,9 @@ void raft_guards_correct_vote_result(const struct raft_guards_view *view,
                                      struct message_vote_result *result);
 /* 18: the permission to disrupt a leader holds for the term for which it was given. */
 void raft_guards_correct_vote(uint64_t transfer_term, struct message_vote *vote);
+
+/* 19: may a newer configuration, of which raft does not know, have made this standby a voter? */
+bool raft_guards_may_be_voter(const struct raft_guards_view *view);
 
 /* 8: a new term must begin before raft is told of a timeout. */
 bool raft_guards_needs_new_term(const struct raft_guards_view *view);
@@ -113,7 +117,8 @@ bool raft_guards_knows_its_role(uint64_t match_index, uint64_t voter_since);
 /* 17: Raft's single-server changes are safe only behind an entry of the leader's own term. */
 bool raft_guards_may_change(const struct raft_guards_view *view);
 
-/* 12: before when raft need not be told of a timeout, although it says that it is due. 0: no bound. */
+/* 12: before when raft need not be told of a timeout, although it says that it is due. 0: no bound.
+ */
 uint64_t raft_guards_rearm_ms(uint64_t due_ms, uint64_t now_ms, uint32_t heartbeat_ms);
 
 /* 13: may these be submitted together? */

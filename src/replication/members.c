@@ -123,11 +123,16 @@ static void remember(struct service *service, uint64_t id) {
 
 static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_t data_dir_id);
 
+static bool differs(const struct service *service, const struct service_timers *timers) {
+    return timers->heartbeat_ms != service->options.heartbeat_ms ||
+           timers->election_ms != service->options.election_ms;
+}
+
 /* Members may run with different timers; that is safe (safety rule 4), and told. */
 static void note_timers(struct service *service, const struct peer_hello *hello) {
     struct cluster *cluster = &service->cluster;
     size_t i = 0;
-    while (i < cluster->n_timers && cluster->timers[i].id != hello->from_id) {
+    while (i < cluster->n_timers && cluster->timers[i].member_id != hello->from_id) {
         i++;
     }
     if (i == LINKS_MAX) {
@@ -137,10 +142,9 @@ static void note_timers(struct service *service, const struct peer_hello *hello)
                   cluster->timers[i].heartbeat_ms != hello->heartbeat_ms ||
                   cluster->timers[i].election_ms != hello->election_ms;
     cluster->n_timers += i == cluster->n_timers;
-    cluster->timers[i] = (struct member_timers){
-        hello->from_id, hello->heartbeat_ms, hello->election_ms};
-    if (is_new && (hello->heartbeat_ms != service->options.heartbeat_ms ||
-                   hello->election_ms != service->options.election_ms)) {
+    cluster->timers[i] =
+        (struct service_timers){hello->from_id, hello->heartbeat_ms, hello->election_ms};
+    if (is_new && differs(service, &cluster->timers[i])) {
         log_warning("a member runs with other timers than this one",
                     LOG_TEXT("address", hello->address),
                     LOG_NUMBER("heartbeat_ms", hello->heartbeat_ms),
@@ -430,6 +434,19 @@ void members_poll(struct service *service, uint64_t now_ms) {
 bool members_is_learner(const struct service *service) {
     const struct raft_config_server *self = members_server(service, service->options.member_id);
     return self == NULL ? service->options.is_joining : self->role != CONFIG_VOTER;
+}
+
+size_t service_differing_timers(struct service *service, struct service_timers *out_timers,
+                                size_t capacity) {
+    size_t n = 0;
+    for (size_t i = 0; i < service->cluster.n_timers && n < capacity; i++) {
+        const struct service_timers *timers = &service->cluster.timers[i];
+        if (differs(service, timers) &&
+            member_table_find(table_of(service), timers->member_id) != NULL) {
+            out_timers[n++] = *timers;
+        }
+    }
+    return n;
 }
 
 size_t service_members(struct service *service, struct service_member *out_members,

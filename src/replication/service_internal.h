@@ -91,13 +91,6 @@ struct announced {
     uint64_t index;
 };
 
-/* A member whose timers differ from ours. */
-struct member_timers {
-    uint64_t id;
-    uint32_t heartbeat_ms;
-    uint32_t election_ms;
-};
-
 /* cluster.c */
 struct cluster {
     uint64_t ping_ms;                            /* when the last round went out */
@@ -109,7 +102,7 @@ struct cluster {
     uv_timer_t raft_timer;
     uint64_t raft_timer_ms; /* what it is armed for; UINT64_MAX: it is not */
     size_t n_timers;
-    struct member_timers timers[LINKS_MAX]; /* as the members said in their hello */
+    struct service_timers timers[LINKS_MAX]; /* as the members said in their hello */
 };
 
 /* transfer.c */

@@ -71,12 +71,12 @@ static void change_members(struct node *node) {
 }
 
 static void run_leader(struct node *node) {
-    if (random_one_in(10)) {
+    if (random_one_in(world.propose_every)) {
         for (uint64_t n = 1 + random_below(20); n > 0; n--) {
             propose(node);
         }
     }
-    if (random_one_in(300)) {
+    if (random_one_in(world.change_every)) {
         change_members(node);
     }
     if (random_one_in(2500)) {
@@ -138,7 +138,12 @@ static void cut(void) {
 static void make_world(uint64_t seed) {
     random_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 12345;
     world.seed = seed;
-    world.is_chaotic = seed % 2 == 1;
+    world.is_chaotic = random_one_in(2);
+    world.has_promises = !random_one_in(3);
+    world.crash_every = 300 + random_below(2000);
+    world.cut_every = 200 + random_below(2000);
+    world.propose_every = 3 + random_below(60);
+    world.change_every = 50 + random_below(500);
     struct raft_config config = {0};
     for (uint64_t id = 1; id <= FIRST_VOTERS; id++) {
         char address[16];
@@ -231,12 +236,12 @@ static void run(uint64_t seed) {
     }
     while (world.now_ms < CHAOS_MS) {
         struct node *node = &world.nodes[random_below(NODES)];
-        if (random_one_in(700) && node->engine != NULL) {
+        if (random_one_in(world.crash_every) && node->engine != NULL) {
             crash_node(node);
         } else if (random_one_in(80) && node->engine == NULL) {
             start_node(node);
         }
-        if (random_one_in(700)) {
+        if (random_one_in(world.cut_every)) {
             cut();
         }
         tick();

@@ -69,8 +69,11 @@ struct packet {
 static struct {
     uint64_t seed;
     uint64_t now_ms;
-    bool is_chaotic; /* packets overtake each other and come twice */
-    bool is_quiet;   /* the end of a run: nothing is proposed or changed */
+    bool is_chaotic;   /* packets overtake each other and come twice */
+    bool is_quiet;     /* the end of a run: nothing is proposed or changed */
+    bool has_promises; /* members promise their leader not to vote */
+    /* About how many milliseconds lie between two of each. */
+    uint64_t crash_every, cut_every, propose_every, change_every;
     unsigned drop_percent;
     bool is_cut[NODES][NODES];
     struct node nodes[NODES];
@@ -445,7 +448,7 @@ static void deliver(struct packet *packet) {
     if (node->engine != NULL && !world.is_cut[packet->from_id - 1][packet->to_id - 1]) {
         uint64_t heard_ms = raft_engine_heard_ms(node->engine);
         (void)raft_engine_receive(node->engine, packet->from_id, &packet->view, world.now_ms);
-        if (raft_engine_heard_ms(node->engine) != heard_ms) {
+        if (world.has_promises && raft_engine_heard_ms(node->engine) != heard_ms) {
             node->promised_id = packet->from_id;
             node->promised_until_ms = world.now_ms + ELECTION_MS * 9 / 10;
         }
@@ -490,7 +493,7 @@ static void start_node(struct node *node) {
     node->hash = node->snapshot.index != 0 ? node->snapshot.size : 0;
     /* It may have promised just before it went down. */
     node->promised_id = 0;
-    node->promised_until_ms = totals.restarts == 0 ? 0 : world.now_ms + ELECTION_MS;
+    node->promised_until_ms = world.has_promises ? world.now_ms + ELECTION_MS : 0;
     node->engine = raft_engine_create(&options, &node_calls, node);
     struct raft_engine_loaded loaded = {.term = node->term,
                                         .vote = node->vote,

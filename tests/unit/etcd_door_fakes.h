@@ -295,6 +295,14 @@ void service_info(struct service *service, struct service_info *out_info) {
         .cluster_id = 7, .member_id = 9, .leader_id = service->leader_id, .term = 1};
 }
 
+size_t service_differing_timers(struct service *service, struct service_timers *out_timers,
+                                size_t capacity) {
+    (void)service;
+    (void)out_timers;
+    (void)capacity;
+    return 0;
+}
+
 size_t service_members(struct service *service, struct service_member *out_members,
                        size_t capacity) {
     return 0;

@@ -1,7 +1,9 @@
 #include "raft/log_store.h"
 
+#include "base/crc32.h"
 #include "raft_files_fixture.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -197,7 +199,7 @@ static void trimmed_segments_are_used_again(void **state) {
     check(store, first, 2000, 1, 100);
     log_store_close(store);
     store = open_log(*state, 1941, 1);
-    assert_int_equal(log_store_first_index(store), first);
+    assert_true(log_store_first_index(store) <= first); /* files that were not freed yet */
     check(store, first, 2000, 1, 100);
     log_store_close(store);
 }
@@ -210,10 +212,13 @@ static void everything_can_be_trimmed(void **state) {
     assert_true(first > 90);
     log_store_close(store);
     store = open_log(*state, 100, 1);
-    assert_int_equal(log_store_first_index(store), first);
+    assert_true(log_store_first_index(store) <= first);
     append(store, 101, 1, 1, 4000);
     assert_int_equal(log_store_trim(store, 100), 0);
     assert_int_equal(log_store_first_index(store), 101);
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(log_store_prepare(store, false), 0);
+    }
     log_store_close(store);
     store = open_log(*state, 100, 1);
     assert_int_equal(log_store_first_index(store), 101);
@@ -262,6 +267,9 @@ static void a_gap_behind_the_snapshot_is_refused(void **state) {
     struct log_store *store = open_log(*state, 0, 0);
     append(store, 1, 100, 1, 100);
     assert_int_equal(log_store_trim(store, 100), 0);
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(log_store_prepare(store, false), 0);
+    }
     log_store_close(store);
     assert_int_equal(
         try_open(*state, (struct log_store_options){.snapshot_index = 10, .snapshot_term = 1}),
@@ -377,14 +385,26 @@ static void a_missing_segment_is_refused(void **state) {
 }
 
 static void a_newer_version_is_refused(void **state) {
+    static const char name[] = "log-00000000000000000002";
     struct files_fixture *fixture = *state;
     struct log_store *store = open_log(fixture, 0, 0);
     append(store, 1, 3, 1, 100);
     log_store_close(store);
-    /* Version 2 with a sum that is right would say "newer"; a flipped bit must not. */
-    change_file(fixture, "log-00000000000000000002", 8, "\2", 1);
+    change_file(fixture, name, 8, "\2", 1);
     assert_int_equal(try_open(fixture, (struct log_store_options){.snapshot_index = 0}),
-                     STATUS_CORRUPT);
+                     STATUS_CORRUPT); /* so far it is a flipped bit */
+    uint8_t header[48];
+    size_t n;
+    int file;
+    const struct raft_files_calls *calls = fixture->files.calls;
+    assert_int_equal(calls->open(fixture->files.data, name, RAFT_FILES_READ, &file), 0);
+    assert_int_equal(calls->read(fixture->files.data, file, 0, header, sizeof header, &n), 0);
+    calls->close(fixture->files.data, file);
+    uint32_t sum = htole32(crc32c(0, header, 44));
+    change_file(fixture, name, 44, &sum, sizeof sum);
+    assert_int_equal(try_open(fixture, (struct log_store_options){.snapshot_index = 0}),
+                     STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error_text, "newer version"));
 }
 
 static void a_spare_is_prepared_and_found_again(void **state) {

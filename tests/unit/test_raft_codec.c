@@ -131,7 +131,7 @@ static struct bytes configuration_of(size_t n, uint64_t repeated_id) {
     struct raft_config config = {0};
     for (size_t i = 0; i < n; i++) {
         char address[32];
-        snprintf(address, sizeof address, "127.0.0.1:%zu", 2000 + i);
+        snprintf(address, sizeof address, "127.0.0.1:%zu", 2380 + i);
         assert_true(raft_config_add(&config, 10 + i, address, CONFIG_VOTER));
     }
     if (repeated_id != 0) {

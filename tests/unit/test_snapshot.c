@@ -3,6 +3,7 @@
 #include "base/crc32.h"
 #include "state_machine_fixture.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { VERSION_POSITION = 8, CHECKSUM_SIZE = 4 };
@@ -228,6 +229,80 @@ static void a_snapshot_is_appended_to_what_the_buffer_holds(void **state) {
     assert_int_equal(restore(&b, buffer.data + 6, buffer.size - 6), STATUS_OK);
     assert_same_snapshots(&a, &b);
     buffer_clear(&buffer);
+    fixture_clear(&a);
+    fixture_clear(&b);
+}
+
+struct pieces {
+    struct buffer bytes;
+    size_t n;
+    size_t size_max;
+};
+
+static void gather_piece(void *data, struct bytes bytes) {
+    struct pieces *pieces = data;
+    assert_true(bytes.size > 0);
+    buffer_append(&pieces->bytes, bytes.data, bytes.size);
+    pieces->n++;
+    pieces->size_max = bytes.size > pieces->size_max ? bytes.size : pieces->size_max;
+}
+
+/* Streams it, and holds it against the bytes of one buffer. */
+static struct pieces stream(struct fixture *fixture) {
+    struct pieces pieces = {.n = 0};
+    const struct snapshot_sink sink = {.write = gather_piece, .data = &pieces};
+    buffer_init(&pieces.bytes);
+    struct snapshot_view *view = snapshot_view_open(fixture->machine);
+    snapshot_view_stream(view, &sink);
+    snapshot_view_close(view);
+    struct buffer whole;
+    buffer_init(&whole);
+    take(fixture, &whole);
+    assert_true(bytes_equal(bytes_of(pieces.bytes.data, pieces.bytes.size),
+                            bytes_of(whole.data, whole.size)));
+    uint32_t crc = crc32c(0, whole.data, whole.size - CHECKSUM_SIZE);
+    assert_memory_equal(whole.data + whole.size - CHECKSUM_SIZE, &crc, CHECKSUM_SIZE);
+    buffer_clear(&whole);
+    return pieces;
+}
+
+/* Without what the fixture validates after each command. */
+static void grant_quickly(struct fixture *fixture, int64_t id) {
+    struct command command = {.type = COMMAND_LEASE_GRANT, .grant = {.id = id, .ttl_ms = 5000}};
+    struct outcome outcome;
+    state_machine_apply(fixture->machine, &command, &fixture->context, &fixture->arena, &outcome);
+    assert_int_equal(outcome.status, STATUS_OK);
+}
+
+static void a_snapshot_is_streamed_in_bounded_pieces(void **state) {
+    enum { VALUE_SIZE = 10000, N_KEYS = 500, N_LEASES = 100000 };
+    struct fixture a;
+    struct fixture b;
+    fixture_init(&a);
+    fixture_init(&b);
+    live_first_half(&a);
+    struct pieces pieces = stream(&a);
+    assert_int_equal(pieces.n, 1);
+    buffer_clear(&pieces.bytes);
+    alarm_change(&a, false, 77, ALARM_NO_SPACE);
+    char value[VALUE_SIZE + 1];
+    memset(value, 'v', VALUE_SIZE);
+    value[VALUE_SIZE] = '\0';
+    for (unsigned i = 0; i < N_KEYS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "key-%u", i);
+        assert_int_equal(put(&a, key, value, 0).status, STATUS_OK);
+    }
+    for (int64_t i = 0; i < N_LEASES; i++) {
+        grant_quickly(&a, 1000 + i);
+    }
+    pieces = stream(&a);
+    assert_true(pieces.bytes.size > N_KEYS * (size_t)VALUE_SIZE);
+    assert_true(pieces.n >= pieces.bytes.size / (SNAPSHOT_SINK_SIZE + VALUE_SIZE + 100));
+    assert_true(pieces.size_max <= SNAPSHOT_SINK_SIZE + VALUE_SIZE + 100);
+    assert_int_equal(restore(&b, pieces.bytes.data, pieces.bytes.size), STATUS_OK);
+    assert_same_snapshots(&a, &b);
+    buffer_clear(&pieces.bytes);
     fixture_clear(&a);
     fixture_clear(&b);
 }
@@ -541,6 +616,7 @@ int main(void) {
         cmocka_unit_test(memory_reclaimed_or_not_does_not_show),
         cmocka_unit_test(a_view_shows_the_moment_it_was_opened),
         cmocka_unit_test(a_snapshot_is_appended_to_what_the_buffer_holds),
+        cmocka_unit_test(a_snapshot_is_streamed_in_bounded_pieces),
         cmocka_unit_test(parents_come_back_whatever_their_ids),
         cmocka_unit_test(watchers_survive_a_restore_and_miss_nothing),
         cmocka_unit_test(every_flipped_byte_is_corrupt_and_changes_nothing),

@@ -6,12 +6,12 @@
 
 /* --- Status. --- */
 
-enum { STATUS_ERROR_SIZE_MAX = 64 };
+enum { STATUS_ERROR_SIZE_MAX = 128, STATUS_TIMERS_MAX = MEMBERS_MAX };
 
-/* What is wrong, in etcd's own words. */
+/* What is wrong, in etcd's own words where it has some. */
 struct status_errors {
     size_t n;
-    char texts[STATE_MACHINE_ALARMS_MAX + 1][STATUS_ERROR_SIZE_MAX];
+    char texts[STATE_MACHINE_ALARMS_MAX + 1 + STATUS_TIMERS_MAX][STATUS_ERROR_SIZE_MAX];
 };
 
 static const char *alarm_name(enum alarm_type alarm) {
@@ -38,6 +38,14 @@ static void collect_errors(struct etcd_door *door, const struct service_info *in
         /* The space at the end is etcd's. */
         snprintf(errors->texts[errors->n++], STATUS_ERROR_SIZE_MAX, "memberID:%llu alarm:%s ",
                  (unsigned long long)alarms[i].member_id, alarm_name(alarms[i].alarm));
+    }
+    struct service_timers timers[STATUS_TIMERS_MAX];
+    size_t n_timers = service_differing_timers(door->service, timers, STATUS_TIMERS_MAX);
+    for (size_t i = 0; i < n_timers; i++) {
+        snprintf(errors->texts[errors->n++], STATUS_ERROR_SIZE_MAX,
+                 "leased: member %llx runs with --heartbeat-interval=%u --election-timeout=%u",
+                 (unsigned long long)timers[i].member_id, timers[i].heartbeat_ms,
+                 timers[i].election_ms);
     }
 }
 
