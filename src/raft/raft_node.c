@@ -355,6 +355,15 @@ static void receive_chunk(struct raft_node *node, uint64_t from_id,
     }
 }
 
+static bool are_items_good(struct raft_node *node, const struct message_append *append) {
+    for (uint32_t i = 0; i < append->n_entries; i++) {
+        if (!node->calls->check(node->data, append->items[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool raft_node_receive(struct raft_node *node, uint64_t from_id, struct bytes body) {
     struct raft_message_view message;
     uint64_t now_ms = clock_boottime_ms();
@@ -362,6 +371,10 @@ bool raft_node_receive(struct raft_node *node, uint64_t from_id, struct bytes bo
         return true;
     }
     if (raft_codec_decode(body, &message) != STATUS_OK) {
+        return false;
+    }
+    if (message.kind == MESSAGE_APPEND && !are_items_good(node, &message.append)) {
+        raft_codec_clear(&message);
         return false;
     }
     switch (message.kind) {

@@ -31,6 +31,9 @@ struct raft_node_options {
 };
 
 struct raft_node_calls {
+    /* An entry that another member sent and that is not in the log yet. False: nobody could apply
+     * it, and the message counts as malformed. */
+    bool (*check)(void *data, const struct log_item *item);
     void (*apply)(void *data, const struct log_item *item);
     /* Whether the state can be replaced now; if not, it is asked again by the next poll. */
     bool (*can_restore)(void *data);

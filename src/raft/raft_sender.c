@@ -19,7 +19,7 @@ struct raft_sender {
     struct member **members;
     size_t n_members;
     size_t capacity;
-    uint64_t now_ms; /* as it was told last */
+    uint64_t now_ms; /* the latest that was told */
 };
 
 struct raft_sender *raft_sender_create(const struct raft_sender_calls *calls, void *data) {
@@ -100,9 +100,17 @@ static void forget_if_idle(struct raft_sender *sender, struct member *member) {
 
 /* --- Events. --- */
 
+/* Callers read the clock at different moments of an iteration; time does not go back here. */
+static uint64_t advance_time(struct raft_sender *sender, uint64_t now_ms) {
+    if (now_ms > sender->now_ms) {
+        sender->now_ms = now_ms;
+    }
+    return sender->now_ms;
+}
+
 void raft_sender_post(struct raft_sender *sender, uint64_t to_id,
                       const struct raft_message_view *message, uint64_t now_ms) {
-    sender->now_ms = now_ms;
+    now_ms = advance_time(sender, now_ms);
     if (message->kind == MESSAGE_SNAPSHOT) {
         snapshot_transfer_post(&find_or_add(sender, to_id)->transfer, &message->snapshot, now_ms);
         return;
@@ -119,7 +127,7 @@ void raft_sender_post(struct raft_sender *sender, uint64_t to_id,
 }
 
 void raft_sender_pump(struct raft_sender *sender, uint64_t now_ms) {
-    sender->now_ms = now_ms;
+    now_ms = advance_time(sender, now_ms);
     for (size_t i = 0; i < sender->n_members; i++) {
         entry_stream_pump(&sender->members[i]->stream, now_ms);
         snapshot_transfer_pump(&sender->members[i]->transfer, now_ms);
@@ -143,7 +151,7 @@ void raft_sender_snapshot_read(struct raft_sender *sender, uint64_t to_id,
 
 void raft_sender_on_result(struct raft_sender *sender, uint64_t from_id,
                            const struct message_snapshot_result *result, uint64_t now_ms) {
-    sender->now_ms = now_ms;
+    now_ms = advance_time(sender, now_ms);
     struct member *member = find(sender, from_id);
     if (member != NULL) {
         snapshot_transfer_on_result(&member->transfer, result, now_ms);
@@ -152,7 +160,7 @@ void raft_sender_on_result(struct raft_sender *sender, uint64_t from_id,
 
 bool raft_sender_admit_rejection(struct raft_sender *sender, uint64_t from_id,
                                  const struct message_append_result *result, uint64_t now_ms) {
-    sender->now_ms = now_ms;
+    now_ms = advance_time(sender, now_ms);
     struct member *member = find(sender, from_id);
     if (member == NULL) {
         return true;

@@ -114,6 +114,11 @@ static bool is_of_transfer(const struct snapshot_receiver *receiver, uint64_t fr
            receiver->meta.size == meta->size;
 }
 
+/* Callers read the clock at different moments of an iteration. */
+static bool is_silent_for(const struct snapshot_receiver *receiver, uint64_t now_ms, uint64_t ms) {
+    return now_ms >= receiver->heard_ms && now_ms - receiver->heard_ms >= ms;
+}
+
 static bool may_replace(const struct snapshot_receiver *receiver,
                         const struct message_snapshot *message, uint64_t now_ms) {
     if (receiver->state == RECEIVER_IDLE) {
@@ -122,7 +127,7 @@ static bool may_replace(const struct snapshot_receiver *receiver,
     if (receiver->state != RECEIVER_RECEIVING) {
         return false;
     }
-    if (now_ms - receiver->heard_ms >= RECEIVER_SILENT_MS) {
+    if (is_silent_for(receiver, now_ms, RECEIVER_SILENT_MS)) {
         return true;
     }
     if (message->term != receiver->term) {
@@ -280,7 +285,7 @@ void snapshot_receiver_cancel(struct snapshot_receiver *receiver) {
 
 void snapshot_receiver_poll(struct snapshot_receiver *receiver, uint64_t now_ms) {
     if (receiver->state == RECEIVER_RECEIVING &&
-        now_ms - receiver->heard_ms >= RECEIVER_ABANDON_MS) {
+        is_silent_for(receiver, now_ms, RECEIVER_ABANDON_MS)) {
         drop_transfer(receiver);
     }
 }

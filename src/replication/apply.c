@@ -1,6 +1,7 @@
 /* Committed entries come back here, on every replica in the same order. The requests of our own
  * entries are answered from this very place, so an answer always follows its write to disk. */
 #include "base/clock.h"
+#include "replication/entry_check.h"
 #include "replication/log_entry.h"
 #include "replication/service_internal.h"
 
@@ -44,6 +45,11 @@ static void apply_commands(struct service *service, const struct log_entry_heade
         }
         arena_reset(&service->arena);
     }
+}
+
+bool apply_check(void *data, const struct log_item *item) {
+    struct service *service = data;
+    return entry_check_item(item, &service->arena);
 }
 
 void apply_item(void *data, const struct log_item *item) {

@@ -143,8 +143,8 @@ static void send_result(struct service *service, const struct peer_change *chang
     frame.change_result.request_id = change->request_id;
     frame.change_result.status = status;
     frame.change_result.id = change->id;
-    /* The entry that is being applied is not counted as applied yet. */
-    frame.change_result.index = raft_engine_applied_index(service->engine) + 1;
+    /* The entry that is being applied counts as applied. */
+    frame.change_result.index = raft_engine_applied_index(service->engine);
     (void)cluster_send(service, change->from_id, &frame);
 }
 

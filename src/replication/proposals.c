@@ -1,6 +1,7 @@
 /* Group commit: what one iteration of the loop submits becomes one entry, and what arrives while
  * entries are on their way becomes the next. */
 #include "base/clock.h"
+#include "replication/entry_check.h"
 #include "replication/log_entry.h"
 #include "replication/service_internal.h"
 
@@ -165,20 +166,6 @@ static bool may_be_forwarded(const struct command *command) {
     }
 }
 
-/* What cannot be read must not reach the log. */
-static bool commands_are_good(struct service *service, const struct peer_frame *frame) {
-    struct reader reader;
-    bool is_good = true;
-    reader_init(&reader, frame->propose.commands);
-    for (uint64_t i = 0; i < frame->propose.n_commands && is_good; i++) {
-        struct command command;
-        is_good = command_decode(&reader, &service->arena, &command) == STATUS_OK &&
-                  may_be_forwarded(&command) && command_check(&command) == STATUS_OK;
-        arena_reset(&service->arena);
-    }
-    return is_good && reader_left(&reader) == 0;
-}
-
 void proposals_of_peer(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
     bool can_propose = service->leadership.term != 0 &&
                        raft_engine_role(service->engine) == ENGINE_LEADER &&
@@ -187,7 +174,9 @@ void proposals_of_peer(struct service *service, uint64_t from_id, const struct p
                                       .sequence = frame->propose.sequence,
                                       .acknowledged = frame->propose.acknowledged,
                                       .n_commands = frame->propose.n_commands};
-    if (!can_propose || !commands_are_good(service, frame) ||
+    if (!can_propose ||
+        !entry_check_commands(frame->propose.commands, frame->propose.n_commands, may_be_forwarded,
+                              &service->arena) ||
         propose(service, header, frame->propose.commands) != STATUS_OK) {
         struct peer_frame refused = {.type = PEER_PROPOSE_REFUSED};
         refused.propose_refused.sequence = frame->propose.sequence;

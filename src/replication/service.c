@@ -91,7 +91,8 @@ static void node_failed(void *data, enum status status, const char *reason) {
     service_fail(data, status, reason);
 }
 
-static const struct raft_node_calls node_calls = {.apply = apply_item,
+static const struct raft_node_calls node_calls = {.check = apply_check,
+                                                  .apply = apply_item,
                                                   .can_restore = snapshots_can_restore,
                                                   .check_snapshot = snapshot_check,
                                                   .restore = snapshots_restore,

@@ -381,6 +381,8 @@ void checkpoints_flush(struct service *service);
 
 /* apply.c */
 void apply_init(struct service *service);
+/* Whether an entry of another member's could be applied: entry_check.h. */
+bool apply_check(void *data, const struct log_item *item);
 /* A committed entry. */
 void apply_item(void *data, const struct log_item *item);
 /* Starts the background work when there is some. */

@@ -1,20 +1,16 @@
 /* Snapshots of the state: when one is due, what it is made from, what replaces the state when one
  * arrives, and those that clients ask for. The log is bounded by bytes. */
-#include "base/clock.h"
+#include "core/snapshot_sink.h"
 #include "raft/snapshot_store.h"
 #include "replication/service_internal.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
-
-#define LARGE_PAGE_SIZE ((uintptr_t)2 * 1024 * 1024)
 
 enum {
     LOG_BYTES_MAX_DEFAULT = 64 * 1024 * 1024,
     LOG_BYTES_MAX_CEILING = 256 * 1024 * 1024,
     /* What an entry costs on disk beside its bytes. */
     ENTRY_OVERHEAD = 48,
-    SNAPSHOT_CAPACITY_MIN = 64 * 1024,
     /* Entries kept behind a snapshot. Alone, nobody needs them; in company they spare a follower
      * that was away for a moment the whole snapshot. */
     TRAILING_ENTRIES_ALONE = 16,
@@ -65,26 +61,24 @@ static void take(struct service *service) {
     snapshots->log_entries_at_view = snapshots->log_entries;
 }
 
-/* Room for a snapshot that is a half larger than the last one. Large pages where there are any: a
- * snapshot is written once from one end to the other, and most of its cost would be page faults. */
-static void reserve(struct buffer *bytes, size_t last_size) {
-    (void)buffer_reserve(bytes, SNAPSHOT_CAPACITY_MIN + last_size + last_size / 2);
-    uintptr_t start = ((uintptr_t)bytes->data + LARGE_PAGE_SIZE - 1) & ~(LARGE_PAGE_SIZE - 1);
-    uintptr_t end = ((uintptr_t)bytes->data + bytes->capacity) & ~(LARGE_PAGE_SIZE - 1);
-    if (end > start) {
-        (void)madvise((void *)start, end - start, MADV_HUGEPAGE);
+struct serialisation {
+    struct snapshot_writer *writer;
+    int error;
+};
+
+static void write_piece(void *data, struct bytes piece) {
+    struct serialisation *serialisation = data;
+    if (serialisation->error == 0) {
+        serialisation->error = snapshot_writer_append(serialisation->writer, piece);
     }
 }
 
 int snapshots_serialise(void *data, struct snapshot_writer *writer) {
     struct service *service = data;
-    struct buffer bytes;
-    buffer_init(&bytes);
-    reserve(&bytes, service->snapshots.last_size);
-    snapshot_view_write(service->snapshots.view, &bytes);
-    int error = snapshot_writer_append(writer, bytes_of(bytes.data, bytes.size));
-    buffer_clear(&bytes);
-    return error;
+    struct serialisation serialisation = {.writer = writer};
+    struct snapshot_sink sink = {.write = write_piece, .data = &serialisation};
+    snapshot_view_stream(service->snapshots.view, &sink);
+    return serialisation.error;
 }
 
 void snapshots_ended(void *data, uint64_t size) {

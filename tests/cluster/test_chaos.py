@@ -21,7 +21,7 @@ TTL_SECONDS = 60
 def newest_snapshot(server):
     """The index of the newest snapshot on disk, 0 without one."""
     names = os.listdir(os.path.join(server.data_dir, "raft"))
-    return max((int(name.split("-")[2]) for name in names if name.startswith("snapshot-")), default=0)
+    return max((int(name.split("-")[1]) for name in names if name.startswith("snap-")), default=0)
 
 
 @pytest.mark.parametrize("size", either([3], [3, 5]))

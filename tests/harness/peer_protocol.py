@@ -1,25 +1,36 @@
-"""What a stranger needs to speak on the peer port: encoders of hellos, frames and raft's messages.
+"""What somebody needs to speak on the peer port: hellos, proofs, frames and raft's messages as bytes.
 
-The bytes are those of `src/replication/peer_wire.h` and of raft's messages behind a hello, in one place, so that
-tests of hostile peers change with the protocol here alone. Nothing here checks what it is told to encode.
+The bytes are those of `src/peers/peer_hello.h`, `peer_handshake.h` and `peer_frame.h`, of
+`src/replication/peer_frames.h` and of `src/raft/raft_codec.h`, in one place, so that tests of hostile peers change
+with the protocol here alone. Nothing here checks what it is told to encode.
 """
+import hashlib
+import hmac
+import os
 import socket
 import struct
 
+from harness.wait import wait_for
+
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 5.0
+# Until a connection that was closed is known to be closed.
+BUSY_SECONDS = 5.0
 
 MAGIC = b"leasedpr"
-VERSION = 2
-FOR_RAFT, FOR_LINK, TO_ASK = 1, 2, 3
-WELCOME = 0
+VERSION = 3
+NONCE_SIZE, PROOF_SIZE = 32, 32
+FOR_LINK, TO_ASK = 2, 3
+WELCOME, OTHER_VERSION, OTHER_CLUSTER, OTHER_MEMBER, MALFORMED = range(5)
+NOT_A_MEMBER, REMOVED, DISK_REPLACED, NOT_PROVEN, BUSY, CHALLENGE = range(5, 11)
 
-PING, PONG, PROPOSE, PROPOSE_REFUSED = 1, 2, 3, 4
-READ, RENEW, RELEASE = 5, 7, 10
+KEEPALIVE, PING, PONG, PROPOSE, PROPOSE_REFUSED = range(5)
+READ, RENEW, RELEASE, RAFT = 5, 7, 10, 14
 COMMAND_PUT, COMMAND_LEASE_GRANT = 1, 5
 
-APPEND_ENTRIES, APPEND_ENTRIES_RESULT, REQUEST_VOTE, REQUEST_VOTE_RESULT, INSTALL_SNAPSHOT, TIMEOUT_NOW = range(1, 7)
-VOTE_DISRUPTS = 1
+APPEND, APPEND_RESULT, VOTE, VOTE_RESULT, TIMEOUT_NOW, SNAPSHOT, SNAPSHOT_RESULT = range(1, 8)
+VOTE_DISRUPTS, VOTE_IS_PRE = 1, 2
+ENTRY_COMMAND, ENTRY_BARRIER, ENTRY_CHANGE = 1, 2, 3
 
 
 class Refused(Exception):
@@ -65,14 +76,32 @@ def length_and(data):
 # Hellos
 
 
-def hello(cluster_id, from_id, to_id, purpose, data_dir_id=0, address=b"127.0.0.1:1", version=VERSION):
-    body = struct.pack("<QQQQBI", cluster_id, from_id, to_id, data_dir_id, purpose, len(address)) + address
+def hello(
+    cluster_id, from_id, to_id, purpose, data_dir_id=0, address=b"127.0.0.1:1", version=VERSION, nonce=None,
+    heartbeat_ms=50, election_ms=300,
+):  # fmt: skip
+    nonce = os.urandom(NONCE_SIZE) if nonce is None else nonce
+    body = struct.pack("<QQQQIIB", cluster_id, from_id, to_id, data_dir_id, heartbeat_ms, election_ms, purpose)
+    body += nonce + struct.pack("<I", len(address)) + address
     whole = MAGIC + struct.pack("<II", version, len(body) + 4) + body
     return whole + struct.pack("<I", crc32c(whole))
 
 
+def proof_of_caller(secret, said, challenge):
+    """What shows that we know the secret; `said` is our hello."""
+    label = b"leased peer proof 3, of the caller"
+    text = length_and(label) + length_and(said) + length_and(challenge) + length_and(b"")
+    return hmac.new(secret, text, hashlib.sha256).digest()
+
+
+def proof_of_answerer(secret, said, challenge, answer):
+    label = b"leased peer proof 3, of the answerer"
+    text = length_and(label) + length_and(said) + length_and(challenge) + length_and(answer)
+    return hmac.new(secret, text, hashlib.sha256).digest()
+
+
 class Member:
-    """What anybody is told of a member."""
+    """What one who may ask is told of a member."""
 
     def __init__(self, member_id, data_dir_id):
         self.id = member_id
@@ -80,7 +109,7 @@ class Member:
 
 
 class Cluster:
-    """What anybody is told of the cluster who asks on the peer port."""
+    """What one who may ask on the peer port is told of the cluster."""
 
     def __init__(self, cluster_id, members):
         self.id = cluster_id
@@ -133,14 +162,32 @@ class _Reader:
         return self.data[self.position - size : self.position]
 
 
-def ask(server):
-    """The cluster, as one member tells anybody who asks. Refused: it does not tell."""
+def shake_hands(connection, said, secret=b""):
+    """Says this hello, proves the secret where that is asked for; answers the payload. Refused: it was not welcome."""
+    connection.sendall(said)
+    try:
+        answer = _receive(connection, 1)
+        challenge = b""
+        if answer[0] == CHALLENGE and secret:
+            challenge = _receive(connection, NONCE_SIZE)
+            connection.sendall(proof_of_caller(secret, said, challenge))
+            answer = _receive(connection, 1)
+        if answer[0] != WELCOME:
+            raise Refused(answer[0])
+        size = _receive(connection, 4)
+        payload = _receive(connection, struct.unpack("<I", size)[0])
+        proof = _receive(connection, PROOF_SIZE) if challenge else b""
+    except OSError:
+        raise Refused(None) from None
+    if challenge:
+        assert proof == proof_of_answerer(secret, said, challenge, answer + size + payload), "a false proof"
+    return payload
+
+
+def ask(server, secret=b""):
+    """The cluster, as one member tells who may ask. Refused: it does not tell."""
     with connect(server) as connection:
-        connection.sendall(hello(0, 0, 0, TO_ASK))
-        _check_welcome(connection)
-        (size,) = struct.unpack("<I", _receive(connection, 4))
-        reader = _Reader(_receive(connection, size))
-    reader.take("<B")
+        reader = _Reader(shake_hands(connection, hello(0, 0, 0, TO_ASK), secret))
     cluster_id = reader.take("<Q")
     reader.take("<QB")
     members = []
@@ -151,39 +198,44 @@ def ask(server):
             for _ in range(reader.varint()):
                 reader.bytes()
         members.append(Member(member_id, data_dir_id))
+    assert reader.position == len(reader.data), "more than was asked for"
     return Cluster(cluster_id, members)
 
 
-def _check_welcome(connection):
-    try:
-        answer = connection.recv(1)
-    except OSError:
-        answer = b""
-    if answer != bytes([WELCOME]):
-        raise Refused(answer[0] if answer else None)
-
-
-def greet(server, cluster, from_id, to_id, purpose):
-    """A connection on which this member was believed to be another. Refused: it was not."""
+def greet(server, cluster, from_id, to_id, secret=b""):
+    """A link on which we were believed to be another member. Refused: we were not."""
     connection = connect(server)
     try:
-        connection.sendall(cluster.hello(from_id, to_id, purpose))
-        _check_welcome(connection)
+        shake_hands(connection, cluster.hello(from_id, to_id, FOR_LINK), secret)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
+def greet_soon(server, cluster, from_id, to_id, secret=b""):
+    """The same, after the end of an earlier link of that member's was noticed."""
+
+    def greeted():
+        try:
+            return greet(server, cluster, from_id, to_id, secret)
+        except Refused as refused:
+            if refused.args[0] != BUSY:
+                raise
+            return None
+
+    return wait_for(greeted, BUSY_SECONDS, "a link of our own")
+
+
 # Frames of a link
 
 
 def frame(kind, body):
-    return struct.pack("<IB", len(body) + 1, kind) + body
+    return struct.pack("<IB", len(body), kind) + body
 
 
-def ping(term, sent_ms, kind=PING):
-    return frame(kind, varint(term) + varint(sent_ms))
+def ping(term, sent_ms, kind=PING, lease_ms=300):
+    return frame(kind, varint(term) + varint(sent_ms) + varint(lease_ms))
 
 
 def propose(commands, incarnation=1, sequence=1, acknowledged=0):
@@ -194,6 +246,10 @@ def propose(commands, incarnation=1, sequence=1, acknowledged=0):
     )  # fmt: skip
 
 
+def renew(lease, request_id=1):
+    return frame(RENEW, varint(1) + varint(request_id) + zigzag(lease) + b"\0")
+
+
 def put_command(key, value, lease=0):
     return bytes([COMMAND_PUT, 0]) + length_and(key) + length_and(value) + zigzag(lease)
 
@@ -202,26 +258,59 @@ def grant_command(lease, ttl_ms, parent=0):
     return bytes([COMMAND_LEASE_GRANT]) + zigzag(lease) + varint(ttl_ms) + zigzag(parent) + b"\0"
 
 
-# Messages of raft
+def log_entry(commands, term, index, incarnation=1, n_commands=None):
+    """What is in an entry of the log, with the checksum of its own (src/replication/log_entry.h)."""
+    n_commands = len(commands) if n_commands is None else n_commands
+    body = struct.pack("<Q", incarnation) + varint(1) + varint(0) + varint(term) + varint(index) + zigzag(0)
+    body += varint(n_commands) + b"".join(commands)
+    whole = b"LSE1" + struct.pack("<I", len(body)) + body
+    whole += struct.pack("<I", crc32c(whole))
+    return whole + bytes(-len(whole) % 8)
 
 
-def raft_message(kind, header, payload=b""):
-    return struct.pack("<QQ", kind, len(header)) + header + payload
+# Messages of raft, each a frame
 
 
-def request_vote(term, candidate_id, last_index=2**40, last_term=None, flags=VOTE_DISRUPTS):
+def raft_message(kind, *numbers, rest=b""):
+    return frame(RAFT, bytes([kind]) + b"".join(varint(number) for number in numbers) + rest)
+
+
+def vote(term, last_index=2**40, last_term=None, flags=VOTE_DISRUPTS):
     last_term = term - 1 if last_term is None else last_term
-    return raft_message(REQUEST_VOTE, struct.pack("<QQQQQ", term, candidate_id, last_index, last_term, flags))
+    return raft_message(VOTE, term, last_index, last_term, rest=bytes([flags]))
 
 
-def append_entries(term, prev_index=0, prev_term=0, commit=0, n_entries=0):
-    header = struct.pack("<QQQQQ", term, prev_index, prev_term, commit, n_entries)
-    return raft_message(APPEND_ENTRIES, header)
+def vote_result(term, flags=1):
+    return raft_message(VOTE_RESULT, term, rest=bytes([flags]))
 
 
-def append_entries_result(term, rejected=0, last_index=0):
-    return raft_message(APPEND_ENTRIES_RESULT, struct.pack("<QQQ", term, rejected, last_index))
+def append(term, prev_index=0, prev_term=0, commit=0, entries=()):
+    """Entries are (type, term, bytes)."""
+    rest = b"".join(bytes([kind]) + varint(of_term) + length_and(data) for kind, of_term, data in entries)
+    return raft_message(APPEND, term, prev_index, prev_term, commit, len(entries), rest=rest)
+
+
+def append_result(term, rejected=0, last_index=0):
+    return raft_message(APPEND_RESULT, term, rejected, last_index)
 
 
 def timeout_now(term, last_index, last_term):
-    return raft_message(TIMEOUT_NOW, struct.pack("<QQQ", term, last_index, last_term))
+    return raft_message(TIMEOUT_NOW, term, last_index, last_term)
+
+
+def configuration(servers):
+    """Of (id, address, role), as the log has it."""
+    data = b"\x01" + struct.pack("<Q", len(servers))
+    for server_id, address, role in servers:
+        data += struct.pack("<Q", server_id) + address + b"\0" + bytes([role])
+    return data + bytes(-len(data) % 8)
+
+
+def snapshot(term, index, of_term, size, offset=0, configured=None, chunk=b""):
+    """One chunk; `configured` is (index, configuration) of the first."""
+    rest = varint(configured[0]) + length_and(configured[1]) if configured is not None else b""
+    return raft_message(SNAPSHOT, term, index, of_term, size, offset, rest=rest + length_and(chunk))
+
+
+def snapshot_result(term, index, received):
+    return raft_message(SNAPSHOT_RESULT, term, index, received)

@@ -1,7 +1,6 @@
 #include "checks.h"
 
 #include "node.h"
-#include "replication/log_entry.h"
 #include "replication/service_internal.h"
 #include "world.h"
 
@@ -334,17 +333,10 @@ static uint64_t hash_bytes(struct bytes bytes) {
     return hash | 1;
 }
 
-enum status __real_log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
-                                    struct reader *out_reader);
-enum status __wrap_log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
-                                    struct reader *out_reader);
-enum status __wrap_log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
-                                    struct reader *out_reader) {
-    enum status status = __real_log_entry_decode(entry, out_header, out_reader);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    while (history.n <= out_header->index) {
+void __real_apply_item(void *data, const struct log_item *item);
+void __wrap_apply_item(void *data, const struct log_item *item);
+void __wrap_apply_item(void *data, const struct log_item *item) {
+    while (history.n <= item->index) {
         size_t n = history.n == 0 ? 4096 : history.n * 2;
         history.hashes = realloc(history.hashes, n * sizeof *history.hashes);
         if (history.hashes == NULL) {
@@ -353,14 +345,14 @@ enum status __wrap_log_entry_decode(struct bytes entry, struct log_entry_header 
         memset(history.hashes + history.n, 0, (n - history.n) * sizeof *history.hashes);
         history.n = n;
     }
-    uint64_t hash = hash_bytes(entry);
-    uint64_t *known = &history.hashes[out_header->index];
+    uint64_t hash = hash_bytes(bytes_of(item->bytes, item->size));
+    uint64_t *known = &history.hashes[item->index];
     if (*known != 0 && *known != hash) {
         check_failed("agreement", "%s applies another entry at %llu than others did",
-                     node_current()->name, (unsigned long long)out_header->index);
+                     node_current()->name, (unsigned long long)item->index);
     }
     *known = hash;
-    return status;
+    __real_apply_item(data, item);
 }
 
 /* --- Equal replicas. --- */

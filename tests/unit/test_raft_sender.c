@@ -689,6 +689,21 @@ static void another_snapshot_waits_for_one_that_makes_progress(void **state) {
     assert_true(fake.is_reading_snapshot);
 }
 
+static void a_clock_read_earlier_in_the_iteration_ends_nothing(void **state) {
+    start_transfer(100 * (uint64_t)CHUNK, 0);
+    read_while_possible();
+    fake_append(10, 100, 4);
+    fake_post_entries(0, 10);
+    size_t sent = fake.n_sent;
+    fake.now_ms -= 3;
+    pump();
+    assert_int_equal(fake.n_sent, sent);
+    assert_true(raft_sender_is_transferring(fake.sender));
+    assert_false(fake_admit(5, 0));
+    fake_post_entries(0, 10);
+    assert_int_equal(last_sent()->append.n_entries, 0);
+}
+
 static void a_chunk_for_a_stopped_transfer_is_dropped(void **state) {
     start_transfer(100 * (uint64_t)CHUNK, 0);
     raft_sender_stop_all(fake.sender);
@@ -949,6 +964,7 @@ int main(void) {
         SENDER_TEST(a_result_without_a_transfer_changes_nothing),
         SENDER_TEST(a_member_that_lost_what_it_had_is_probed),
         SENDER_TEST(another_snapshot_waits_for_one_that_makes_progress),
+        SENDER_TEST(a_clock_read_earlier_in_the_iteration_ends_nothing),
         SENDER_TEST(a_chunk_for_a_stopped_transfer_is_dropped),
         SENDER_TEST(a_member_catches_up_whatever_is_lost),
     };

@@ -403,7 +403,9 @@ static void a_silent_transfer_may_be_replaced_by_any_other(void **state) {
     probe();
     end_all_calls();
     fake.meta.index = 69;
-    node.now_ms += RECEIVER_SILENT_MS - 1;
+    node.now_ms -= 1;
+    receive_chunk(LEADER + 1, TERM, 0, 0);
+    node.now_ms += RECEIVER_SILENT_MS;
     receive_chunk(LEADER + 1, TERM, 0, 0);
     assert_int_equal(node.n_queued, 0);
     node.now_ms += 1;
@@ -416,6 +418,7 @@ static void a_transfer_that_is_abandoned_gives_back_its_room(void **state) {
     fake_make_snapshot(70, 10 * CHUNK);
     probe();
     end_all_calls();
+    snapshot_receiver_poll(node.receiver, node.now_ms - 1);
     snapshot_receiver_poll(node.receiver, node.now_ms + RECEIVER_ABANDON_MS - 1);
     assert_int_equal(node.n_queued, 0);
     snapshot_receiver_poll(node.receiver, node.now_ms + RECEIVER_ABANDON_MS);

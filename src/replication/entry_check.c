@@ -1,0 +1,38 @@
+#include "replication/entry_check.h"
+
+#include "base/buffer.h"
+#include "replication/log_entry.h"
+
+/* What a request's encoding as a command may add to it. */
+enum { COMMAND_ENCODING_SIZE_MAX = 64 * 1024 };
+
+bool entry_check_commands(struct bytes commands, uint64_t n,
+                          bool (*is_allowed)(const struct command *command), struct arena *arena) {
+    struct reader reader;
+    bool is_good = true;
+    reader_init(&reader, commands);
+    for (uint64_t i = 0; i < n && is_good; i++) {
+        struct command command;
+        size_t start = reader.position;
+        is_good = command_decode(&reader, arena, &command) == STATUS_OK &&
+                  reader.position - start <= COMMAND_SIZE_MAX + COMMAND_ENCODING_SIZE_MAX &&
+                  (is_allowed == NULL || is_allowed(&command)) &&
+                  command_check(&command) == STATUS_OK;
+        arena_reset(arena);
+    }
+    return is_good && reader_left(&reader) == 0;
+}
+
+bool entry_check_item(const struct log_item *item, struct arena *arena) {
+    struct log_entry_header header;
+    struct reader reader;
+    if (item->type != LOG_COMMAND) {
+        return true; /* the codec has looked at it */
+    }
+    if (log_entry_decode(bytes_of(item->bytes, item->size), &header, &reader) != STATUS_OK ||
+        header.index != item->index) {
+        return false;
+    }
+    struct bytes commands = bytes_of(reader.data + reader.position, reader_left(&reader));
+    return entry_check_commands(commands, header.n_commands, NULL, arena);
+}

@@ -1,0 +1,26 @@
+/*
+ * What another member sends for the log, checked before it gets there: an entry that cannot be read
+ * would stop every node that applies it, and one that no client could have caused would be state
+ * that nobody can explain. Every byte is untrusted.
+ */
+#ifndef LEASED_REPLICATION_ENTRY_CHECK_H
+#define LEASED_REPLICATION_ENTRY_CHECK_H
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "core/command.h"
+#include "raft/log_item.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Exactly `n` commands, each readable, within the bounds of a request, allowed by command_check()
+ * and by `is_allowed` (NULL: all are). The arena is reset. */
+bool entry_check_commands(struct bytes commands, uint64_t n,
+                          bool (*is_allowed)(const struct command *command), struct arena *arena);
+
+/* An entry as a leader sends it: readable to the last command, and in its place. The arena is
+ * reset. */
+bool entry_check_item(const struct log_item *item, struct arena *arena);
+
+#endif
