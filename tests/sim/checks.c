@@ -45,6 +45,15 @@ void checks_leases_stretch(void) {
     are_stretched = true;
 }
 
+unsigned checks_drift_allowance_permille(void) {
+    return 2 * nodes_drift_permille() + 1;
+}
+
+/* What is left of a TTL, in microseconds, by the fastest clock, and a little less. */
+static uint64_t shortest_us(int64_t ttl_ms) {
+    return (uint64_t)ttl_ms * (990 - nodes_drift_permille());
+}
+
 static void look_whether_early(const struct lease *lease) {
     if (!are_stretched && lease->ended_us != 0 && !lease->is_given_up && lease->until_us > lease->ended_us) {
         check_failed("early",
@@ -79,8 +88,8 @@ void checks_lease_not_found(int64_t id) {
 void checks_renewal_refused(int64_t id, uint64_t arrived_us) {
     const struct lease *lease = lease_of(id);
     if (!are_stretched && !lease->is_given_up && lease->ended_us != 0 && lease->given_us != 0 &&
-        arrived_us < lease->given_us + (uint64_t)lease->ttl_ms * 980 &&
-        lease->ended_us < arrived_us + (uint64_t)lease->ttl_ms * 980) {
+        arrived_us < lease->given_us + shortest_us(lease->ttl_ms) &&
+        lease->ended_us < arrived_us + shortest_us(lease->ttl_ms)) {
         check_failed(
             "unread",
             "a renewal of lease %llx of %lld ms reached the leader at %.3f s, in time, and "
@@ -146,13 +155,13 @@ static uint64_t unled_us(uint64_t from_us, uint64_t to_us, uint64_t patience_us)
  * count; of an outage three election timeouts may, and as many again for a node that was stopped
  * and reads late what the last leader said. */
 static void look_whether_led(const struct lease *lease) {
-    uint64_t patience_us = (uint64_t)nodes_election_ms() * 6 * 1020 + 100 * WORLD_MS;
+    uint64_t patience_us = (uint64_t)nodes_election_ms() * 6 * (1000 + 2 * nodes_drift_permille()) + 100 * WORLD_MS;
     if (are_stretched || lease->given_us == 0) {
         return;
     }
     uint64_t passed_us = lease->ended_us - lease->given_us;
     uint64_t unable_us = unled_us(lease->given_us, lease->ended_us, patience_us);
-    if (passed_us < unable_us + (uint64_t)lease->ttl_ms * 980) {
+    if (passed_us < unable_us + shortest_us(lease->ttl_ms)) {
         check_failed(unable_us == 0 ? "short" : "no quorum",
                      "lease %llx of %lld ms, counted since %.3f s, expired at %.3f s, though there "
                      "was no leader for %.3f s",

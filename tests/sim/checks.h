@@ -13,8 +13,8 @@
 struct node;
 
 /* Holders of locks give up this much of a TTL, in parts of a thousand, for clocks that run at
- * different rates: theirs may be slow by a hundredth and the server's fast by one. */
-enum { DRIFT_ALLOWANCE_PERMILLE = 21 };
+ * different rates: theirs may be as slow as the seed lets them be, and the server's as fast. */
+unsigned checks_drift_allowance_permille(void);
 
 /* --- Leases, by what their holder knows. --- */
 

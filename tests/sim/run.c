@@ -14,6 +14,8 @@
 #include <stdlib.h>
 
 enum {
+    /* The leader's lease allows for twice as much between two clocks: a tenth. */
+    DRIFT_PERMILLE_MAX = 45,
     FAULTS_US = 35 * WORLD_SECOND,
     /* From the end of all faults until every node must serve again. */
     RECOVERY_US = 15 * WORLD_SECOND,
@@ -100,6 +102,7 @@ static void set_up(const struct run_options *options, enum plan plan) {
     size_t n_first = options->n_nodes != 0 ? options->n_nodes : random_chance(600) ? 3 : 5;
     struct node_options nodes = {.n_nodes = n_first + (plan_changes_members(plan) ? 3 : 0),
                                  .n_first = n_first,
+                                 .drift_permille = random_chance(300) ? DRIFT_PERMILLE_MAX : 10,
                                  .has_mixed_timers = random_chance(150) && !plan_is_slow(plan),
                                  .heartbeat_ms = timeouts[pace].heartbeat_ms,
                                  .election_ms = timeouts[pace].election_ms,
@@ -116,6 +119,7 @@ static void set_up(const struct run_options *options, enum plan plan) {
                                       .is_hostile =
                                           random_chance(300) && !plan_is_gentle(plan)};
     bounds_sim_init();
+    machine_disks_skip_sync(options->skipped_sync);
     if (plan_stretches_leases(plan)) {
         checks_leases_stretch();
     }
