@@ -182,9 +182,9 @@ enum peer_answer members_admit(void *data, const struct peer_hello *hello) {
         }
         /* A leader knows all members. Any other node may be behind, and must not keep out the one
          * who could tell it. */
-        bool may_be_new =
-            !service->leadership.serving && (member_table_count(table) > 0 || service->options.is_joining ||
-                                  first_member(service, id) != NULL);
+        bool may_be_new = !service->leadership.serving &&
+                          (member_table_count(table) > 0 || service->options.is_joining ||
+                           first_member(service, id) != NULL);
         if (!may_be_new) {
             return PEER_NOT_A_MEMBER;
         }
@@ -410,8 +410,9 @@ static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_
 
 void members_poll(struct service *service, uint64_t now_ms) {
     uint64_t version = member_table_version(table_of(service));
-    bool is_due = version != service->members.version ||
-                  clock_elapsed_ms(now_ms, service->members.checked_ms) >= service->options.heartbeat_ms;
+    bool is_due =
+        version != service->members.version ||
+        clock_elapsed_ms(now_ms, service->members.checked_ms) >= service->options.heartbeat_ms;
     if (!is_due || service->closing || service->failed) {
         return;
     }

@@ -129,7 +129,7 @@ struct members {
     uint64_t linked[LINKS_MAX]; /* whom peers keeps a link to */
     size_t n_seen;
     struct seen_member seen[LINKS_MAX]; /* who opened a connection to us */
-    struct service_request request; /* that publishes this member */
+    struct service_request request;     /* that publishes this member */
     bool is_publishing;
     uint64_t published_ms;
     bool is_turned_away;

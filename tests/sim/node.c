@@ -128,7 +128,7 @@ struct node *node_current(void) {
 }
 
 bool node_is_leader(struct node *node) {
-    return node->is_up && node->service != NULL && 
+    return node->is_up && node->service != NULL &&
            raft_engine_role(node->service->engine) == ENGINE_LEADER;
 }
 
