@@ -592,6 +592,9 @@ static enum status open_stores(struct raft_storage *storage, struct raft_storage
     if (status == STATUS_OK) {
         status = load_log(storage, loaded, out_error, error_size);
     }
+    if (status == STATUS_OK) {
+        status = vote_store_confirm(storage->votes, out_error, error_size);
+    }
     return status;
 }
 
