@@ -37,9 +37,9 @@ struct service_read {
     void (*ready)(struct service_read *read, enum status status);
     struct list link; /* this and what follows belongs to the service */
     uint64_t asked_ms;
-    uint64_t sent_ms; /* when the leader was last asked */
+    uint64_t sent_ms;    /* when the leader was last asked */
     uint64_t request_id; /* 0: the leader has not been asked yet */
-    uint64_t index;   /* what must be applied first; 0: not known yet */
+    uint64_t index;      /* what must be applied first; 0: not known yet */
 };
 /* STATUS_OK: read now, ready() will not be called. STATUS_PENDING: ready() is called later.
  * Anything else: refused. */

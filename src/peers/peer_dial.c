@@ -17,6 +17,7 @@ struct peer_dial {
     struct peer_hello hello;
     struct peer_addresses *told_addresses;
     struct peer_addresses addresses;
+    unsigned n_attempts;
     size_t next; /* address to be tried when this one fails */
     struct peer_lookup *lookup;
     struct peer_connection *connection;
@@ -143,6 +144,11 @@ static void ended(void *owner, const char *reason) {
 static const struct peer_connection_events dial_events = {
     .ready = ready, .received = received, .ended = ended};
 
+static const struct sockaddr_storage *next_address(struct peer_dial *dial) {
+    size_t at = (dial->n_attempts + dial->next++) % dial->addresses.n;
+    return &dial->addresses.at[at];
+}
+
 static void connect_to_next(struct peer_dial *dial) {
     const char *reason = "the address cannot be used";
     while (dial->connection == NULL && dial->next < dial->addresses.n) {
@@ -154,8 +160,8 @@ static void connect_to_next(struct peer_dial *dial) {
                 break;
             }
         }
-        dial->connection = peer_connection_connect(dial->pool, &dial->addresses.at[dial->next++],
-                                                   tls, &dial_events, dial, &reason);
+        dial->connection = peer_connection_connect(dial->pool, next_address(dial), tls,
+                                                   &dial_events, dial, &reason);
     }
     if (dial->connection == NULL) {
         fail_soon(dial, reason);
@@ -200,6 +206,7 @@ struct peer_dial *peer_dial_start(const struct peer_dial_options *options,
                                .secret = options->secret,
                                .hello = *options->hello,
                                .told_addresses = options->addresses,
+                               .n_attempts = options->n_attempts,
                                .done = done,
                                .data = data};
     uv_timer_init(dial->pool->loop, &dial->timer);

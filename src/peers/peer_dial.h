@@ -21,6 +21,9 @@ struct peer_dial_options {
     const char *address;              /* host:port */
     const struct peer_hello *hello;   /* its nonce is filled in here */
     struct peer_addresses *addresses; /* what the name stands for, once known; may be NULL */
+    /* Attempts so far: each begins with another address, so that one that swallows everything does
+     * not hide those behind it. */
+    unsigned n_attempts;
 };
 
 struct peer_dial_result {

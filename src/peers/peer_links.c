@@ -22,7 +22,8 @@ struct peer_link {
     struct peer_connection *connection; /* open */
     size_t frame_start;                 /* of the frame that is being put together */
     uint64_t sent_ms;
-    uint64_t retry_ms; /* not before this */
+    uint64_t retry_ms;   /* not before this */
+    unsigned n_attempts; /* that failed */
     const char *last_reason;
 };
 
@@ -38,13 +39,20 @@ static struct peer_link *link_find(const struct peers *peers, uint64_t id) {
 
 /* --- Opening and losing. --- */
 
+/* Always the last that is done: anything may be called inside. */
+static void tell_lost(struct peers *peers, uint64_t id) {
+    if (peers->callbacks.link_lost != NULL) {
+        peers->callbacks.link_lost(peers->data, id);
+    }
+}
+
 static void link_broke(void *owner, const char *reason) {
     struct peer_link *link = owner;
     struct peers *peers = link->peers;
     link->connection = NULL;
     link->retry_ms = uv_now(peers->pool.loop) + PEER_RETRY_MS;
     log_info("peer link lost", LOG_TEXT("address", link->address), LOG_TEXT("reason", reason));
-    peers->callbacks.link_lost(peers->data, link->id);
+    tell_lost(peers, link->id);
 }
 
 /* The other side never speaks on our link. */
@@ -64,6 +72,7 @@ static const struct peer_connection_events link_events = {
 
 static void link_not_reached(struct peer_link *link, const char *reason) {
     link->retry_ms = uv_now(link->peers->pool.loop) + PEER_RETRY_MS;
+    link->n_attempts++;
     if (link->last_reason == NULL || strcmp(link->last_reason, reason) != 0) {
         log_warning("peer not reached", LOG_TEXT("address", link->address),
                     LOG_TEXT("reason", reason));
@@ -112,7 +121,8 @@ static void link_dial(struct peer_link *link) {
                                               .secret = peers->options.secret,
                                               .address = link->address,
                                               .hello = &hello,
-                                              .addresses = &link->addresses};
+                                              .addresses = &link->addresses,
+                                              .n_attempts = link->n_attempts};
     link->dial = peer_dial_start(&options, link_dialled, link);
 }
 
@@ -170,7 +180,7 @@ static bool link_remove(struct peer_link *link) {
 void peers_set_member(struct peers *peers, uint64_t id, const char *address) {
     struct peer_link *link = link_find(peers, id);
     bool was_open = false;
-    if (link != NULL && strcmp(link->address, address) == 0) {
+    if (peers->is_closing || (link != NULL && strcmp(link->address, address) == 0)) {
         return;
     }
     if (link != NULL) {
@@ -185,14 +195,14 @@ void peers_set_member(struct peers *peers, uint64_t id, const char *address) {
     list_append(&peers->links, &link->in_links);
     link_dial(link);
     if (was_open) {
-        peers->callbacks.link_lost(peers->data, id);
+        tell_lost(peers, id);
     }
 }
 
 void peers_remove_member(struct peers *peers, uint64_t id) {
     struct peer_link *link = link_find(peers, id);
     if (link != NULL && link_remove(link)) {
-        peers->callbacks.link_lost(peers->data, id);
+        tell_lost(peers, id);
     }
 }
 

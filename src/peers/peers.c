@@ -4,6 +4,7 @@
 #include "peers/peer_address.h"
 #include "peers/peers_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,6 +153,7 @@ enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
 /* --- Closing. --- */
 
 void peers_close(struct peers *peers, void (*closed)(void *data), void *data) {
+    assert(!peers->is_closing);
     peers->is_closing = true;
     peers->closed = closed;
     peers->closed_data = data;

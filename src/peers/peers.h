@@ -43,7 +43,8 @@ struct peers_options {
     struct bytes secret;           /* empty: none. Borrowed for the life of the peers */
 };
 
-/* Functions of this header may be called inside them, but for admit and asked. */
+/* Functions of this header may be called inside them, but for admit and asked. turned_away,
+ * link_opened and link_lost may be NULL. */
 struct peers_callbacks {
     /* May this (proven, or with neither secret nor certificate merely claimed) member be let in?
      * Also called again by peers_check_inbound(). */

@@ -140,12 +140,18 @@ static void receive_append(struct raft_engine *engine, uint64_t from_id,
         return;
     }
     if (engine->is_installing) {
+        if (append.prev_index == engine->installing.index &&
+            append.prev_term != engine->installing.term) {
+            return;
+        }
         /* raft would drop the entries; the leader must go on hearing from us. */
         feed_append(engine, from_id, &append, 0);
         return;
     }
     raft_guards_move_prefix(&view, &append);
-    if (append.n_entries > 0 && append.items[0]->term < append.prev_term) {
+    /* libraft gives up at a message that contradicts what is committed. */
+    if ((append.prev_index == view.applied_index && append.prev_term != view.applied_term) ||
+        (append.n_entries > 0 && append.items[0]->term < append.prev_term)) {
         return;
     }
     feed_portions(engine, from_id, append);

@@ -74,11 +74,11 @@ static int begin(struct log_store *store, uint64_t size) {
     return error;
 }
 
-static int zero(struct log_store *store) {
+static int zero(struct log_store *store, uint64_t step) {
     struct log_spare *spare = &store->spare;
     const struct raft_files_calls *calls = store->files.calls;
     uint64_t left = spare->segment.size - spare->progress;
-    spare->progress += left < LOG_SPARE_STEP_SIZE ? left : LOG_SPARE_STEP_SIZE;
+    spare->progress += left < step ? left : step;
     int error = calls->allocate(store->files.data, spare->file, spare->progress);
     if (error == 0) {
         error = calls->sync(store->files.data, spare->file);
@@ -132,18 +132,22 @@ static int finish(struct log_store *store) {
     return error;
 }
 
-int log_spare_step(struct log_store *store, uint64_t size) {
+static int advance(struct log_store *store, uint64_t size, uint64_t step) {
     switch (store->spare.state) {
     case SPARE_NONE:
         return begin(store, size);
     case SPARE_ZEROING:
-        return zero(store);
+        return zero(store, step);
     case SPARE_BLANK:
         return finish(store);
     case SPARE_READY:
         break;
     }
     return 0;
+}
+
+int log_spare_step(struct log_store *store, uint64_t size) {
+    return advance(store, size, LOG_SPARE_STEP_SIZE);
 }
 
 /* It is too small for a record of unusual size. */
@@ -167,7 +171,7 @@ int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
         discard_spare(store);
     }
     while (error == 0 && spare->state != SPARE_READY) {
-        error = log_spare_step(store, wanted);
+        error = advance(store, wanted, wanted); /* somebody waits: at once */
     }
     if (error != 0) {
         return error;

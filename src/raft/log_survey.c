@@ -23,8 +23,17 @@ enum status log_survey_refuse(struct log_survey *survey, enum status status, con
 }
 
 enum status log_survey_refuse_file(struct log_survey *survey, const char *name, int error) {
-    return log_survey_refuse(survey, error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO,
-                             "%s: %s. The log was not opened.", name, strerror(error));
+    if (error == ENOSPC) {
+        return log_survey_refuse(survey, STATUS_NO_SPACE,
+                                 "%s: %s. Make room on the disk and start again.", name,
+                                 strerror(error));
+    }
+    return log_survey_refuse(
+        survey, STATUS_IO,
+        "%s: %s. Check the disk; if the file cannot be read any more, restore "
+        "the data directory from a backup or, on a member of a cluster, remove "
+        "the member, delete its data directory and add it again.",
+        name, strerror(error));
 }
 
 /* --- which files there are --- */

@@ -121,9 +121,12 @@ uint64_t raft_engine_deadline_ms(const struct raft_engine *engine, uint64_t now_
 enum status raft_engine_propose(struct raft_engine *engine, uint8_t *bytes, size_t size,
                                 uint64_t now_ms);
 
-/* One change of the configuration; refused (STATUS_TOO_MANY_REQUESTS) while another is not committed or not on every
- * voter, STATUS_NO_LEADER, STATUS_INVALID (duplicates, unknown, itself). ADD makes a standby at once.
- * PROMOTE waits until it has caught up, bounded; progress by raft_engine_is_changing(). */
+/* One change of the configuration. STATUS_TOO_MANY_REQUESTS: not now, because another is not
+ * committed, no entry of this leader's own term is committed yet, or (PROMOTE, and REMOVE of a
+ * voter) another voter does not have the entry that made it one: the member to remove may be dead,
+ * the others must be heard of. STATUS_NO_LEADER; STATUS_INVALID (duplicates, unknown, itself). ADD
+ * makes a standby at once. PROMOTE waits until it has caught up, bounded; progress by
+ * raft_engine_is_changing(). */
 enum raft_engine_change { ENGINE_ADD, ENGINE_PROMOTE, ENGINE_REMOVE };
 enum status raft_engine_change(struct raft_engine *engine, enum raft_engine_change change,
                                uint64_t id, const char *address, uint64_t now_ms);

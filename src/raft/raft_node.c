@@ -5,9 +5,7 @@
 #include "raft/convert.h"
 #include "raft/raft_codec.h"
 #include "raft/raft_guards.h"
-#include "raft/raft_sender.h"
-#include "raft/raft_storage.h"
-#include "raft/snapshot_receiver.h"
+#include "raft/raft_node_internal.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -21,32 +19,6 @@ enum {
 
 /* What a leader may make a follower store. */
 #define SNAPSHOT_SIZE_MAX ((uint64_t)64 * 1024 * 1024 * 1024)
-
-struct raft_node {
-    const struct raft_node_calls *calls;
-    void *data;
-    uint64_t self_id;
-    struct raft_files files;
-    bool is_converted; /* when this process started */
-    struct raft_storage *storage;
-    struct raft_engine *engine;
-    struct raft_sender *sender;
-    struct snapshot_receiver *receiver;
-    bool is_closing;
-    bool has_failed;
-    void (*closed)(void *data);
-    void *closed_data;
-
-    /* The snapshot being taken. */
-    bool is_taking;
-    uint64_t trailing;
-
-    /* One that came from the leader, until the state can be replaced. */
-    bool is_install_begun;
-    bool is_restore_due;
-    struct snapshot_meta restore_meta;
-    struct buffer restore_payload;
-};
 
 static void fail(struct raft_node *node, enum status status, const char *reason) {
     if (!node->has_failed && !node->is_closing) {
@@ -142,19 +114,19 @@ static void engine_failed(void *data, const char *reason) {
     fail(data, STATUS_CORRUPT, reason);
 }
 
-static const struct raft_engine_calls engine_calls = {
-    .store_vote = engine_store_vote,
-    .append = engine_append,
-    .install = engine_install,
-    .trim = engine_trim,
-    .send = engine_send,
-    .apply = engine_apply,
-    .restore = engine_restore,
-    .role_changed = engine_role_changed,
-    .configuration_changed = engine_configuration_changed,
-    .may_vote = engine_may_vote,
-    .is_leaderless = engine_is_leaderless,
-    .failed = engine_failed};
+static const struct raft_engine_calls engine_calls = {.store_vote = engine_store_vote,
+                                                      .append = engine_append,
+                                                      .install = engine_install,
+                                                      .trim = engine_trim,
+                                                      .send = engine_send,
+                                                      .apply = engine_apply,
+                                                      .restore = engine_restore,
+                                                      .role_changed = engine_role_changed,
+                                                      .configuration_changed =
+                                                          engine_configuration_changed,
+                                                      .may_vote = engine_may_vote,
+                                                      .is_leaderless = engine_is_leaderless,
+                                                      .failed = engine_failed};
 
 /* --- What the sender asks for. --- */
 
@@ -266,14 +238,14 @@ static void storage_received(void *data) {
     snapshot_receiver_written(node->receiver, STATUS_OK);
 }
 
-static const struct raft_storage_callbacks storage_callbacks = {
-    .written = storage_written,
-    .log_read = storage_log_read,
-    .snapshot_read = storage_snapshot_read,
-    .received = storage_received,
-    .installed = storage_installed,
-    .taken = storage_taken,
-    .failed = storage_failed};
+static const struct raft_storage_callbacks storage_callbacks = {.written = storage_written,
+                                                                .log_read = storage_log_read,
+                                                                .snapshot_read =
+                                                                    storage_snapshot_read,
+                                                                .received = storage_received,
+                                                                .installed = storage_installed,
+                                                                .taken = storage_taken,
+                                                                .failed = storage_failed};
 
 /* --- What the receiver of snapshots asks for. --- */
 
@@ -448,103 +420,6 @@ bool raft_node_is_taking_snapshot(const struct raft_node *node) {
 
 /* --- Opening. --- */
 
-static enum status explain_io(const char *what, int error, char *out_error, size_t error_size) {
-    snprintf(out_error, error_size, "%s failed: %s. Check the disk, then start again.", what,
-             strerror(error));
-    return raft_storage_status(error);
-}
-
-static void loaded_add(struct raft_storage_loaded *loaded, struct log_item *item) {
-    struct log_item **items =
-        realloc(loaded->items, (loaded->n_items + 1) * sizeof *loaded->items);
-    if (items == NULL) {
-        abort();
-    }
-    loaded->items = items;
-    loaded->items[loaded->n_items++] = item;
-}
-
-/* Appends a configuration to the log, in this term. */
-static int append_configuration(struct raft_node *node, struct raft_storage_loaded *loaded,
-                                const struct raft_config *config, uint64_t term) {
-    struct buffer buffer;
-    buffer_init(&buffer);
-    raft_config_encode(&buffer, config);
-    struct log_item *item = log_item_create(LOG_CHANGE, loaded->first_index + loaded->n_items, term,
-                                            buffer.data, buffer.size);
-    int error = raft_storage_append_now(node->storage, &item, 1);
-    loaded_add(loaded, item);
-    return error;
-}
-
-/* An empty directory: the first entry is the configuration, the same on every member. */
-static int bootstrap(struct raft_node *node, struct raft_storage_loaded *loaded,
-                     const struct raft_config *config) {
-    enum { FIRST_TERM = 1 };
-    if (loaded->snapshot.index != 0 || loaded->n_items > 0 || config->n == 0) {
-        return 0;
-    }
-    int error = 0;
-    if (loaded->term < FIRST_TERM) {
-        error = raft_storage_store_vote(node->storage, FIRST_TERM, 0);
-        loaded->term = FIRST_TERM;
-        loaded->vote = 0;
-    }
-    return error != 0 ? error : append_configuration(node, loaded, config, FIRST_TERM);
-}
-
-static bool newest_configuration(const struct raft_storage_loaded *loaded,
-                                 struct raft_config *out_config) {
-    for (size_t i = loaded->n_items; i > 0; i--) {
-        const struct log_item *item = loaded->items[i - 1];
-        if (item->type == LOG_CHANGE) {
-            return raft_config_decode(bytes_of(item->bytes, item->size), out_config) == STATUS_OK;
-        }
-    }
-    return loaded->snapshot.index != 0 &&
-           raft_config_decode(
-               bytes_of(loaded->snapshot.configuration, loaded->snapshot.configuration_size),
-               out_config) == STATUS_OK;
-}
-
-/* A configuration of this member alone ends the log: as the only voter it commits all of it. */
-static int force_configuration(struct raft_node *node, struct raft_storage_loaded *loaded,
-                               const struct raft_node_options *options) {
-    struct raft_config config;
-    if (newest_configuration(loaded, &config) && config.n == 1 &&
-        raft_config_is_sole_voter(&config, options->self_id)) {
-        return 0;
-    }
-    config.n = 0;
-    (void)raft_config_add(&config, options->self_id, options->self_address, CONFIG_VOTER);
-    loaded->term++;
-    loaded->vote = options->self_id;
-    int error = raft_storage_store_vote(node->storage, loaded->term, loaded->vote);
-    return error != 0 ? error : append_configuration(node, loaded, &config, loaded->term);
-}
-
-static enum status prepare_log(struct raft_node *node, struct raft_storage_loaded *loaded,
-                               const struct raft_node_options *options, char *out_error,
-                               size_t error_size) {
-    int error = options->force_new_cluster ? force_configuration(node, loaded, options)
-                                           : bootstrap(node, loaded, options->bootstrap);
-    if (error != 0) {
-        return explain_io("writing the first configuration", error, out_error, error_size);
-    }
-    if (loaded->snapshot.index == 0) {
-        return STATUS_OK;
-    }
-    enum status status =
-        node->calls->restore(node->data, bytes_of(loaded->payload.data, loaded->payload.size));
-    if (status != STATUS_OK) {
-        snprintf(out_error, error_size,
-                 "the newest snapshot cannot be read: %s. Nothing was changed. Restore the data "
-                 "directory from a backup, or start the version of leased that wrote it.",
-                 status_text(status));
-    }
-    return status;
-}
-
 static enum status start_engine(struct raft_node *node, const struct raft_storage_loaded *loaded,
                                 const struct raft_node_options *options, char *out_error,
                                 size_t error_size) {
@@ -561,7 +436,7 @@ static enum status start_engine(struct raft_node *node, const struct raft_storag
                                        .n_items = loaded->n_items};
     int error = raft_storage_start(node->storage);
     if (error != 0) {
-        return explain_io("starting the log", error, out_error, error_size);
+        return node_explain_io("starting the log", error, out_error, error_size);
     }
     node->sender = raft_sender_create(&sender_calls, node);
     node->receiver = snapshot_receiver_create(&receiver_calls, node, SNAPSHOT_SIZE_MAX);
@@ -601,7 +476,7 @@ enum status raft_node_open(uv_loop_t *loop, const struct raft_node_options *opti
         free(node);
         return status;
     }
-    status = prepare_log(node, &loaded, options, out_error, error_size);
+    status = node_prepare_log(node, &loaded, options, out_error, error_size);
     buffer_clear(&loaded.payload);
     if (status == STATUS_OK) {
         status = start_engine(node, &loaded, options, out_error, error_size);

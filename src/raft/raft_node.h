@@ -48,8 +48,8 @@ struct raft_node_calls {
     bool (*is_leaderless)(void *data);
     /* In a worker: appends the state, as it was when the snapshot was begun. 0 or an errno. */
     int (*serialise)(void *data, struct snapshot_writer *writer);
-    /* The snapshot is durable, or was called off (size 0): what it was made from may go. Also called while
-     * closing. */
+    /* The snapshot is durable, or was called off (size 0): what it was made from may go. Also
+     * called while closing. */
     void (*snapshot_ended)(void *data, uint64_t size);
     /* Bytes that the link to this member takes; 0: down or full. */
     size_t (*room)(void *data, uint64_t to_id);

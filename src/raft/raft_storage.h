@@ -50,8 +50,8 @@ struct raft_storage_loaded {
 };
 void raft_storage_loaded_clear(struct raft_storage_loaded *loaded);
 
-/* Converts a directory of an earlier release first. On failure nothing was changed, or the conversion can be
- * repeated, and `out_error` says what to do. */
+/* Converts a directory of an earlier release first. On failure nothing was changed, or the
+ * conversion can be repeated, and `out_error` says what to do. */
 enum status raft_storage_open(uv_loop_t *loop, const struct raft_files *files,
                               const struct raft_storage_callbacks *callbacks, void *data,
                               struct raft_storage **out_storage,

@@ -1,5 +1,6 @@
 /* Several nodes as one: pings for the leader's lease, commits announced, members made known, and
- * who gets which frame of a peer. What is asked of the leader is in forwarding.c and proposals.c. */
+ * who gets which frame of a peer. What is asked of the leader is in forwarding.c and proposals.c.
+ */
 #include "base/clock.h"
 #include "replication/service_internal.h"
 
@@ -106,7 +107,8 @@ static void on_release(struct service *service, uint64_t from_id, const struct p
 static void on_pong(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
     /* An answer to what was never sent is none. */
     if (frame->pong.sent_ms <= clock_boottime_ms()) {
-        leader_lease_answered(&service->leader_lease, from_id, frame->pong.term, frame->pong.sent_ms);
+        leader_lease_answered(&service->leader_lease, from_id, frame->pong.term,
+                              frame->pong.sent_ms);
     }
 }
 
@@ -158,9 +160,8 @@ size_t cluster_room(void *data, uint64_t to_id) {
 
 struct buffer *cluster_frame_begin(void *data, uint64_t to_id, bool is_urgent) {
     struct service *service = data;
-    return service->peers == NULL
-               ? NULL
-               : peers_frame_begin(service->peers, to_id, PEER_RAFT, is_urgent);
+    return service->peers == NULL ? NULL
+                                  : peers_frame_begin(service->peers, to_id, PEER_RAFT, is_urgent);
 }
 
 void cluster_frame_end(void *data, uint64_t to_id) {

@@ -37,7 +37,8 @@ bool data_dir_ids_equal(const struct data_dir_ids *a, const struct data_dir_ids 
     return a->n == b->n && memcmp(a->members, b->members, a->n * sizeof a->members[0]) == 0;
 }
 
-size_t data_dir_ids_encode(const struct data_dir_ids *ids, char out_text[DATA_DIR_IDS_TEXT_SIZE_MAX]) {
+size_t data_dir_ids_encode(const struct data_dir_ids *ids,
+                           char out_text[DATA_DIR_IDS_TEXT_SIZE_MAX]) {
     size_t size = sizeof header - 1;
     memcpy(out_text, header, size);
     for (size_t i = 0; i < ids->n; i++) {

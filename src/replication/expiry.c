@@ -291,8 +291,9 @@ void expiry_run(struct service *service) {
         /* The process may have been stopped since the sockets were read, for too short a time to be
          * noticed: only what was due before they were read is over for certain. */
         uint64_t lease_now_ms = expiry_now_ms(service);
-        expiry_propose(service,
-                       lease_now_ms < service->expiry.polled_ms ? lease_now_ms : service->expiry.polled_ms);
+        expiry_propose(service, lease_now_ms < service->expiry.polled_ms
+                                    ? lease_now_ms
+                                    : service->expiry.polled_ms);
     }
 }
 

@@ -35,7 +35,8 @@ static bool read_is_safe(const struct service *service, uint64_t asked_ms, uint6
         return true;
     }
     /* A round that began after the question and was answered by a majority. */
-    return service->leadership.serving && leader_lease_confirmed_ms(&service->leader_lease) > asked_ms;
+    return service->leadership.serving &&
+           leader_lease_confirmed_ms(&service->leader_lease) > asked_ms;
 }
 
 enum status service_read(struct service *service, struct service_read *read) {
@@ -66,16 +67,15 @@ static bool is_answer_overdue(const struct service *service, uint64_t sent_ms, u
 
 static bool ask_to_read(struct service *service, uint64_t leader_id, uint64_t request_id) {
     struct peer_frame frame = {.type = PEER_READ, .read.request_id = request_id};
-    return !cluster_is_alone(service) && leader_id != 0 &&
-           cluster_send(service, leader_id, &frame);
+    return !cluster_is_alone(service) && leader_id != 0 && cluster_send(service, leader_id, &frame);
 }
 
 static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now_ms) {
     bool asks = false;
     bool is_sent = true;
     uint64_t overdue_id = 0; /* shared by reads that stand side by side */
-    for (struct list *node = service->forwarding.waiting_reads.next, *next; node != &service->forwarding.waiting_reads;
-         node = next) {
+    for (struct list *node = service->forwarding.waiting_reads.next, *next;
+         node != &service->forwarding.waiting_reads; node = next) {
         struct service_read *read = list_entry(node, struct service_read, link);
         next = node->next;
         if (service->leadership.serving
@@ -110,8 +110,8 @@ static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now
 }
 
 void forwarding_on_read_result(struct service *service, const struct peer_frame *frame) {
-    for (struct list *node = service->forwarding.waiting_reads.next; node != &service->forwarding.waiting_reads;
-         node = node->next) {
+    for (struct list *node = service->forwarding.waiting_reads.next;
+         node != &service->forwarding.waiting_reads; node = node->next) {
         struct service_read *read = list_entry(node, struct service_read, link);
         if (read->request_id != frame->read_result.request_id) {
             continue;
@@ -135,8 +135,8 @@ void forwarding_on_read(struct service *service, uint64_t from_id, const struct 
 }
 
 static void peer_reads_poll(struct service *service, uint64_t now_ms) {
-    for (struct list *node = service->forwarding.peer_reads.next, *next; node != &service->forwarding.peer_reads;
-         node = next) {
+    for (struct list *node = service->forwarding.peer_reads.next, *next;
+         node != &service->forwarding.peer_reads; node = next) {
         struct peer_read *read = list_entry(node, struct peer_read, link);
         next = node->next;
         enum status status = STATUS_PENDING;
@@ -171,16 +171,18 @@ void forwarding_hold_renewal(struct service *service, struct service_renewal *re
 static void send_renewals(struct service *service, uint64_t leader_id, uint64_t now_ms) {
     struct peer_renewal batch[RENEW_BATCH_MAX];
     size_t n = 0;
-    for (struct list *node = service->forwarding.held_renewals.next; node != &service->forwarding.held_renewals;
-         node = node->next) {
+    for (struct list *node = service->forwarding.held_renewals.next;
+         node != &service->forwarding.held_renewals; node = node->next) {
         struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
         bool is_overdue =
             renewal->request_id != 0 && is_answer_overdue(service, renewal->sent_ms, now_ms);
         if ((renewal->request_id == 0 || is_overdue) && n < RENEW_BATCH_MAX) {
-            renewal->request_id = is_overdue ? renewal->request_id : ++service->forwarding.request_id;
+            renewal->request_id =
+                is_overdue ? renewal->request_id : ++service->forwarding.request_id;
             renewal->sent_ms = now_ms;
-            batch[n++] = (struct peer_renewal){
-                .request_id = renewal->request_id, .id = renewal->id, .only_ask = renewal->only_ask};
+            batch[n++] = (struct peer_renewal){.request_id = renewal->request_id,
+                                               .id = renewal->id,
+                                               .only_ask = renewal->only_ask};
         }
     }
     if (n == 0) {
@@ -235,7 +237,8 @@ static void question_done(struct service_renewal *renewal, enum status status, i
     free(question);
 }
 
-void forwarding_on_renew(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
+void forwarding_on_renew(struct service *service, uint64_t from_id,
+                         const struct peer_frame *frame) {
     for (size_t i = 0; i < frame->renew.n; i++) {
         const struct peer_renewal *asked = &frame->renew.renewals[i];
         struct peer_question *question = calloc(1, sizeof *question);
@@ -262,8 +265,8 @@ void forwarding_on_renew(struct service *service, uint64_t from_id, const struct
 void forwarding_on_renew_result(struct service *service, const struct peer_frame *frame) {
     for (size_t i = 0; i < frame->renew_result.n; i++) {
         const struct peer_renewal_result *result = &frame->renew_result.results[i];
-        for (struct list *node = service->forwarding.held_renewals.next; node != &service->forwarding.held_renewals;
-             node = node->next) {
+        for (struct list *node = service->forwarding.held_renewals.next;
+             node != &service->forwarding.held_renewals; node = node->next) {
             struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
             if (renewal->request_id != result->request_id) {
                 continue;
@@ -290,15 +293,15 @@ void forwarding_poll(struct service *service, uint64_t leader_id, uint64_t now_m
 /* --- Both. --- */
 
 void forwarding_ask_again(struct service *service) {
-    for (struct list *node = service->forwarding.waiting_reads.next; node != &service->forwarding.waiting_reads;
-         node = node->next) {
+    for (struct list *node = service->forwarding.waiting_reads.next;
+         node != &service->forwarding.waiting_reads; node = node->next) {
         struct service_read *read = list_entry(node, struct service_read, link);
         if (read->index == 0) {
             read->request_id = 0;
         }
     }
-    for (struct list *node = service->forwarding.held_renewals.next; node != &service->forwarding.held_renewals;
-         node = node->next) {
+    for (struct list *node = service->forwarding.held_renewals.next;
+         node != &service->forwarding.held_renewals; node = node->next) {
         list_entry(node, struct service_renewal, link)->request_id = 0;
     }
 }

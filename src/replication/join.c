@@ -26,8 +26,7 @@ static void answered(void *data, struct bytes body, const char *reason) {
         return;
     }
     /* Decoded from a copy: the members point into it. */
-    struct bytes copy =
-        bytes_of(arena_copy(question->arena, body.data, body.size), body.size);
+    struct bytes copy = bytes_of(arena_copy(question->arena, body.data, body.size), body.size);
     struct peer_frame frame;
     if (peer_frame_decode(PEER_MEMBERS, copy, question->arena, &frame) != STATUS_OK) {
         question->answer->reason = "the answer cannot be understood";
@@ -50,10 +49,8 @@ void join_ask(uv_loop_t *loop, const struct join_options *options, const char *c
     memset(out_answers, 0, n * sizeof *out_answers);
     for (size_t i = 0; i < n; i++) {
         questions[i] = (struct question){.arena = arena, .answer = &out_answers[i]};
-        struct peer_ask_options ask = {.address = addresses[i],
-                                       .id = id,
-                                       .tls = options->tls,
-                                       .secret = options->secret};
+        struct peer_ask_options ask = {
+            .address = addresses[i], .id = id, .tls = options->tls, .secret = options->secret};
         (void)peer_ask_start(loop, &ask, answered, &questions[i]);
     }
     uv_run(loop, UV_RUN_DEFAULT);

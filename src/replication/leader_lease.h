@@ -3,8 +3,8 @@
  * leader sends pings that carry their send time and the length of its lease; a voter that answers
  * promises neither to vote nor to stand for election for that long, counted on its own clock from
  * the moment it got the ping. The leader counts from the moment it sent it, and less a margin for
- * clocks that drift, so its lease ends before any promise does (safety rules 3 and 4). The length is
- * the leader's, so members whose election timeouts differ are safe.
+ * clocks that drift, so its lease ends before any promise does (safety rules 3 and 4). The length
+ * is the leader's, so members whose election timeouts differ are safe.
  *
  * Pure: time is an argument, nothing is sent from here.
  */

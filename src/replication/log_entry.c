@@ -11,7 +11,7 @@ enum { LOG_ENTRY_PREFIX_SIZE = 8 };
 
 /* magic u32 · size of what follows u32 · header and commands · crc32c u32 of all before · zeros */
 uint8_t *log_entry_encode(const struct log_entry_header *header, struct bytes commands,
-                       size_t *out_size) {
+                          size_t *out_size) {
     struct buffer buffer;
     buffer_init(&buffer);
     buffer_put_u32(&buffer, LOG_ENTRY_MAGIC);

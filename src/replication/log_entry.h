@@ -1,7 +1,7 @@
 /*
- * One raft entry: a header, the commands of one iteration of the loop, a checksum, and zeros up to a
- * multiple of eight bytes. The header tells whose proposal it is, so that
- * the node that proposed it finds the requests that wait for it.
+ * One raft entry: a header, the commands of one iteration of the loop, a checksum, and zeros up to
+ * a multiple of eight bytes. The header tells whose proposal it is, so that the node that proposed
+ * it finds the requests that wait for it.
  */
 #ifndef LEASED_REPLICATION_LOG_ENTRY_H
 #define LEASED_REPLICATION_LOG_ENTRY_H
@@ -32,7 +32,7 @@ struct log_entry_header {
 
 /* The whole entry in memory from malloc(), which the caller owns. */
 uint8_t *log_entry_encode(const struct log_entry_header *header, struct bytes commands,
-                       size_t *out_size);
+                          size_t *out_size);
 
 /* Checks the checksum; the reader then stands at the first command. Bytes behind the entry do not
  * matter. STATUS_CORRUPT, STATUS_UNSUPPORTED (written by another version). */

@@ -85,7 +85,8 @@ static enum status check_promote(const struct service *service, const struct mem
         return STATUS_MEMBER_NOT_LEARNER;
     }
     const struct raft_config_server *server = members_server(service, member->facts.id);
-    bool is_ready = server != NULL && server->role == CONFIG_STANDBY && !cluster_is_alone(service) &&
+    bool is_ready = server != NULL && server->role == CONFIG_STANDBY &&
+                    !cluster_is_alone(service) &&
                     reconfigure_can_promote(service, member->facts.id, now_ms);
     return is_ready ? STATUS_OK : STATUS_MEMBER_NOT_READY;
 }

@@ -48,6 +48,15 @@ static bool address_of_url(const char *url, char out_address[PEER_ADDRESS_SIZE_M
     return true;
 }
 
+static const struct seen_member *find_seen(const struct service *service, uint64_t id) {
+    for (size_t i = 0; i < service->members.n_seen; i++) {
+        if (service->members.seen[i].id == id) {
+            return &service->members.seen[i];
+        }
+    }
+    return NULL;
+}
+
 bool members_address(const struct service *service, uint64_t id,
                      char out_address[PEER_ADDRESS_SIZE_MAX + 1]) {
     const struct member *member = member_table_find(table_of(service), id);
@@ -56,18 +65,24 @@ bool members_address(const struct service *service, uint64_t id,
     }
     const struct replication_member *first = first_member(service, id);
     const struct raft_config_server *server = members_server(service, id);
-    const char *address = first != NULL ? first->address : server != NULL ? server->address : NULL;
+    const struct seen_member *seen = find_seen(service, id);
+    const char *address = first != NULL    ? first->address
+                          : server != NULL ? server->address
+                          : seen != NULL   ? seen->address
+                                           : NULL;
     return address != NULL && address_of_url(address, out_address);
 }
 
 /* --- Links. --- */
 
 static bool is_wanted(const struct service *service, uint64_t id) {
-    if (id == service->options.member_id) {
+    if (id == 0 || id == service->options.member_id) {
         return false;
     }
+    /* A node that is behind applies what was, and may meet there members that did not know its
+     * leader yet: it needs a link to that one all the same, to get on. */
     return member_table_find(table_of(service), id) != NULL ||
-           members_server(service, id) != NULL ||
+           members_server(service, id) != NULL || id == raft_engine_leader_id(service->engine) ||
            (member_table_count(table_of(service)) == 0 && first_member(service, id) != NULL);
 }
 
@@ -106,19 +121,23 @@ static void keep_links(struct service *service) {
     for (size_t i = 0; i < service->options.n_members; i++) {
         link_to(service, service->options.members[i].id);
     }
+    link_to(service, raft_engine_leader_id(service->engine));
 }
 
 /* --- Callers. --- */
 
-static void remember(struct service *service, uint64_t id) {
-    for (size_t i = 0; i < service->members.n_seen; i++) {
-        if (service->members.seen[i] == id) {
-            return;
-        }
+static void remember(struct service *service, const struct peer_hello *hello) {
+    struct members *members = &service->members;
+    size_t i = 0;
+    while (i < members->n_seen && members->seen[i].id != hello->from_id) {
+        i++;
     }
-    if (service->members.n_seen < LINKS_MAX) {
-        service->members.seen[service->members.n_seen++] = id;
+    if (i == LINKS_MAX) {
+        return;
     }
+    members->n_seen += i == members->n_seen;
+    members->seen[i].id = hello->from_id;
+    snprintf(members->seen[i].address, sizeof members->seen[i].address, "%s", hello->address);
 }
 
 static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_t data_dir_id);
@@ -163,9 +182,9 @@ enum peer_answer members_admit(void *data, const struct peer_hello *hello) {
         }
         /* A leader knows all members. Any other node may be behind, and must not keep out the one
          * who could tell it. */
-        bool may_be_new =
-            !service->leadership.serving && (member_table_count(table) > 0 || service->options.is_joining ||
-                                  first_member(service, id) != NULL);
+        bool may_be_new = !service->leadership.serving &&
+                          (member_table_count(table) > 0 || service->options.is_joining ||
+                           first_member(service, id) != NULL);
         if (!may_be_new) {
             return PEER_NOT_A_MEMBER;
         }
@@ -173,18 +192,13 @@ enum peer_answer members_admit(void *data, const struct peer_hello *hello) {
     if (is_disk_replaced(service, id, hello->data_dir_id)) {
         return PEER_DISK_REPLACED;
     }
-    remember(service, id);
+    remember(service, hello);
     note_timers(service, hello);
     return PEER_WELCOME;
 }
 
 static bool has_been_here(const struct service *service, uint64_t id) {
-    for (size_t i = 0; i < service->members.n_seen; i++) {
-        if (service->members.seen[i] == id) {
-            return true;
-        }
-    }
-    return id == service->options.member_id;
+    return id == service->options.member_id || find_seen(service, id) != NULL;
 }
 
 void members_asked(void *data, uint64_t id, struct buffer *out_body) {
@@ -396,8 +410,9 @@ static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_
 
 void members_poll(struct service *service, uint64_t now_ms) {
     uint64_t version = member_table_version(table_of(service));
-    bool is_due = version != service->members.version ||
-                  clock_elapsed_ms(now_ms, service->members.checked_ms) >= service->options.heartbeat_ms;
+    bool is_due =
+        version != service->members.version ||
+        clock_elapsed_ms(now_ms, service->members.checked_ms) >= service->options.heartbeat_ms;
     if (!is_due || service->closing || service->failed) {
         return;
     }

@@ -1,7 +1,7 @@
 /*
  * What members say to each other beside raft's own messages, as bodies of frames (peers/peers.h):
- * pings for the leader's lease, commands, reads and renewals for the leader, changes of the members.
- * Every byte is untrusted.
+ * pings for the leader's lease, commands, reads and renewals for the leader, changes of the
+ * members. Every byte is untrusted.
  */
 #ifndef LEASED_REPLICATION_PEER_FRAMES_H
 #define LEASED_REPLICATION_PEER_FRAMES_H

@@ -47,7 +47,8 @@ static struct proposal *proposal_create(void) {
 }
 
 static void give_back_commands(struct service *service, struct buffer *commands) {
-    if (service->proposals.free_commands.data != NULL || commands->capacity > FREE_COMMANDS_CAPACITY_MAX) {
+    if (service->proposals.free_commands.data != NULL ||
+        commands->capacity > FREE_COMMANDS_CAPACITY_MAX) {
         buffer_clear(commands);
         return;
     }
@@ -193,8 +194,8 @@ void proposals_refused_by_peer(struct service *service, uint64_t sequence) {
 }
 
 void proposals_link_lost(struct service *service, uint64_t id) {
-    for (struct list *node = service->proposals.in_flight.next, *next; node != &service->proposals.in_flight;
-         node = next) {
+    for (struct list *node = service->proposals.in_flight.next, *next;
+         node != &service->proposals.in_flight; node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         next = node->next;
         if (proposal->forwarded_to == id) {
@@ -204,8 +205,8 @@ void proposals_link_lost(struct service *service, uint64_t id) {
 }
 
 void proposals_poll(struct service *service, uint64_t leader_id, uint64_t now_ms) {
-    for (struct list *node = service->proposals.in_flight.next, *next; node != &service->proposals.in_flight;
-         node = next) {
+    for (struct list *node = service->proposals.in_flight.next, *next;
+         node != &service->proposals.in_flight; node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         next = node->next;
         if (proposal->forwarded_to != 0 &&
@@ -250,8 +251,8 @@ static void proposals_tell_refused(struct service *service) {
  * no room in flight, not even for the first entry of our own term. */
 static void fail_forwarded_elsewhere(struct service *service, uint64_t leader_id,
                                      enum status status) {
-    for (struct list *node = service->proposals.in_flight.next, *next; node != &service->proposals.in_flight;
-         node = next) {
+    for (struct list *node = service->proposals.in_flight.next, *next;
+         node != &service->proposals.in_flight; node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         next = node->next;
         if (proposal->forwarded_to != 0 && proposal->forwarded_to != leader_id) {
@@ -295,8 +296,8 @@ void proposals_flush(struct service *service) {
 }
 
 struct proposal *proposals_match(struct service *service, uint64_t sequence) {
-    for (struct list *node = service->proposals.in_flight.next; node != &service->proposals.in_flight;
-         node = node->next) {
+    for (struct list *node = service->proposals.in_flight.next;
+         node != &service->proposals.in_flight; node = node->next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         if (proposal->sequence == sequence) {
             return proposal;
@@ -321,8 +322,8 @@ void proposals_leadership_lost(struct service *service) {
 void proposals_fail_all(struct service *service, enum status status) {
     if (service->closing) {
         /* Nobody will tell any more what became of them. */
-        for (struct list *node; (node = service->proposals.in_flight.next) !=
-                                &service->proposals.in_flight;) {
+        for (struct list *node;
+             (node = service->proposals.in_flight.next) != &service->proposals.in_flight;) {
             fail_in_flight(service, list_entry(node, struct proposal, link), status);
         }
     }
@@ -369,9 +370,11 @@ static int64_t choose_lease_id(struct service *service) {
     do {
         service->proposals.lease_id_counter++;
         if (service->proposals.lease_id_counter == 0) {
-            service->proposals.lease_id_prefix = ((service->proposals.lease_id_prefix + 1) & 0x7fffffff) | 0x40000000;
+            service->proposals.lease_id_prefix =
+                ((service->proposals.lease_id_prefix + 1) & 0x7fffffff) | 0x40000000;
         }
-        id = (int64_t)(((uint64_t)service->proposals.lease_id_prefix << 32) | service->proposals.lease_id_counter);
+        id = (int64_t)(((uint64_t)service->proposals.lease_id_prefix << 32) |
+                       service->proposals.lease_id_counter);
     } while (lease_table_find(leases, id, &ignored));
     /* With many leases each look would wait for memory; the next ones are known already. */
     lease_table_expect(leases, id + LEASE_IDS_NEAR, true);

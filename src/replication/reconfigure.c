@@ -76,8 +76,12 @@ static void begun(struct service *service, const char *what, uint64_t id, enum s
     members_count_voters(service);
 }
 
+/* A removal may have to wait until every other voter knows that it is one. Where one of those that
+ * are to go is dead, it can go first. */
 static bool remove_one(struct service *service, uint64_t now_ms) {
     const struct raft_config *configuration = raft_engine_configuration(service->engine);
+    uint64_t refused_id = 0;
+    enum status status = STATUS_OK;
     for (size_t i = 0; i < configuration->n; i++) {
         const struct raft_config_server *server = &configuration->servers[i];
         if (member_table_find(table_of(service), server->id) != NULL ||
@@ -89,11 +93,17 @@ static bool remove_one(struct service *service, uint64_t now_ms) {
             return true;
         }
         uint64_t id = server->id;
-        begun(service, "remove", id,
-              raft_engine_change(service->engine, ENGINE_REMOVE, id, NULL, now_ms));
-        return true;
+        status = raft_engine_change(service->engine, ENGINE_REMOVE, id, NULL, now_ms);
+        if (status == STATUS_OK) {
+            begun(service, "remove", id, status);
+            return true;
+        }
+        refused_id = id;
     }
-    return false;
+    if (refused_id != 0) {
+        begun(service, "remove", refused_id, status);
+    }
+    return refused_id != 0;
 }
 
 static enum status add(struct service *service, uint64_t id, uint64_t now_ms) {

@@ -1,7 +1,7 @@
 /*
- * The replicated state under the service. It opens the data directory, starts raft, batches what one
- * iteration of the loop submits into one entry, applies what is committed, takes snapshots in the
- * background, and runs the leader's expiry.
+ * The replicated state under the service. It opens the data directory, starts raft, batches what
+ * one iteration of the loop submits into one entry, applies what is committed, takes snapshots in
+ * the background, and runs the leader's expiry.
  */
 #ifndef LEASED_REPLICATION_REPLICATION_H
 #define LEASED_REPLICATION_REPLICATION_H
@@ -38,8 +38,8 @@ struct replication_options {
     size_t n_members;
     /* This node joins a cluster, or once did: it waits for what the others tell it. */
     bool is_joining;
-    /* The data in the directory is to go on as a cluster of this member alone, because a majority of
-     * the others is lost for good: raft's configuration is cut down when the log is opened, the
+    /* The data in the directory is to go on as a cluster of this member alone, because a majority
+     * of the others is lost for good: raft's configuration is cut down when the log is opened, the
      * table of members after that (force_new_cluster.c). `members` is empty then. */
     bool force_new_cluster;
     /* Of the token that the cluster was given, see join.h; 0: none. */
@@ -74,8 +74,8 @@ struct replication_options {
 };
 
 /* Loads what the disk holds and starts. On failure (STATUS_CORRUPT, STATUS_UNSUPPORTED, STATUS_IO,
- * STATUS_NO_SPACE: the disk; STATUS_CANNOT_LISTEN: the port for peers) `out_error` says what a person
- * should do. */
+ * STATUS_NO_SPACE: the disk; STATUS_CANNOT_LISTEN: the port for peers) `out_error` says what a
+ * person should do. */
 enum status replication_open(uv_loop_t *loop, const struct replication_options *options,
                              struct service **out_service, char *out_error, size_t error_size);
 

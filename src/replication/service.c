@@ -260,7 +260,8 @@ void replication_close(struct service *service, void (*closed)(void *data), void
 /* Asked for by every answer that tells the term, so the directory is not read each time. */
 static uint64_t disk_bytes(struct service *service) {
     uint64_t now_ms = clock_boottime_ms();
-    if (service->snapshots.disk_bytes_ms == 0 || now_ms - service->snapshots.disk_bytes_ms >= DISK_BYTES_MS) {
+    if (service->snapshots.disk_bytes_ms == 0 ||
+        now_ms - service->snapshots.disk_bytes_ms >= DISK_BYTES_MS) {
         service->snapshots.disk_bytes = raft_node_disk_bytes(service->node);
         service->snapshots.disk_bytes_ms = now_ms;
     }

@@ -115,6 +115,12 @@ struct transfer {
     bool is_over; /* while closing: somebody else leads now, or nobody would */
 };
 
+/* A member that opened a connection to us, and where it said that it listens. */
+struct seen_member {
+    uint64_t id;
+    char address[PEER_ADDRESS_SIZE_MAX + 1];
+};
+
 /* members.c */
 struct members {
     uint64_t version;    /* of the table, when it was last looked at */
@@ -122,8 +128,8 @@ struct members {
     size_t n_linked;
     uint64_t linked[LINKS_MAX]; /* whom peers keeps a link to */
     size_t n_seen;
-    uint64_t seen[LINKS_MAX]; /* who opened a connection to us */
-    struct service_request request; /* that publishes this member */
+    struct seen_member seen[LINKS_MAX]; /* who opened a connection to us */
+    struct service_request request;     /* that publishes this member */
     bool is_publishing;
     uint64_t published_ms;
     bool is_turned_away;

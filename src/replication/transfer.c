@@ -45,12 +45,11 @@ static void transfer(struct service *service, uint64_t to_id) {
     peers_flush(service->peers);
 }
 
-/* Raft is done with it: another leads, or this node still does. Between the two there is a moment in
- * which nobody does. */
+/* Raft is done with it: another leads, or this node still does. Between the two there is a moment
+ * in which nobody does. */
 static bool is_decided(struct service *service, uint64_t now_ms) {
-    return cluster_leader(service) != 0 ||
-           clock_elapsed_ms(now_ms, service->transfer.since_ms) >
-               2 * (uint64_t)service->options.election_ms;
+    return cluster_leader(service) != 0 || clock_elapsed_ms(now_ms, service->transfer.since_ms) >
+                                               2 * (uint64_t)service->options.election_ms;
 }
 
 /* Raft is asked once the voters have had time to hear that they are free. */
@@ -135,5 +134,5 @@ bool transfer_on_stop(struct service *service) {
 
 bool transfer_is_late(const struct service *service) {
     return service->transfer.is_under_way && clock_boottime_ms() - service->transfer.since_ms >
-                                           (uint64_t)service->options.election_ms * 2;
+                                                 (uint64_t)service->options.election_ms * 2;
 }

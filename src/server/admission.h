@@ -24,7 +24,8 @@ struct admission {
 
 /* Asks until a member knows this node by its peer URLs, for a while. STATUS_MEMBER_NOT_ADDED
  * (nobody knows it), STATUS_DATA_DIR_REPLACED (its id has been in use), STATUS_INVALID (wrong
- * flags), STATUS_TIMED_OUT, with a reason a person can act on. Texts lie in the arena. Nothing else may be on the loop. */
+ * flags), STATUS_TIMED_OUT, with a reason a person can act on. Texts lie in the arena. Nothing else
+ * may be on the loop. */
 enum status admission_join(uv_loop_t *loop, const struct join_options *proof,
                            const struct options *options, struct arena *arena,
                            struct identity *out_identity, struct admission *out_admission,

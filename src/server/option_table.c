@@ -122,9 +122,10 @@ const struct option option_table[] = {
           watch_progress_notify_interval_ms, "10m",
           "How often idle watches that asked for it are told the revision.")},
 
-    {USED("peer-secret-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_secret_file, "",
-          "A file with a secret that all members share, of 16 bytes at least, readable by its owner "
-          "alone. Members prove to each other that they know it; it does not encrypt."),
+    {USED(
+         "peer-secret-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_secret_file, "",
+         "A file with a secret that all members share, of 16 bytes at least, readable by its owner "
+         "alone. Members prove to each other that they know it; it does not encrypt."),
      .shown = "none"},
     {USED("peer-cert-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_cert_file, "",
           "This member's certificate towards the others, PEM, with the chain. Peer URLs are "

@@ -83,11 +83,12 @@ static struct tls_context *load_peer_tls(struct server *server) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
     struct tls_context *context = NULL;
-    server->peer_tls = (struct tls_options){.cert_file = options->peer_cert_file,
-                                            .key_file = options->peer_key_file,
-                                            .ca_file = options->peer_trusted_ca_file,
-                                            .allowed_cn = options->peer_cert_allowed_cn,
-                                            .allowed_hostname = options->peer_cert_allowed_hostname};
+    server->peer_tls =
+        (struct tls_options){.cert_file = options->peer_cert_file,
+                             .key_file = options->peer_key_file,
+                             .ca_file = options->peer_trusted_ca_file,
+                             .allowed_cn = options->peer_cert_allowed_cn,
+                             .allowed_hostname = options->peer_cert_allowed_hostname};
     if (options->has_peer_tls &&
         tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
         die(EXIT_CODE_USAGE, "cannot start", error);
@@ -138,8 +139,8 @@ static enum status check_force_new_cluster(struct server *server, const struct j
     }
     log_warning("--force-new-cluster: this member goes on alone with its data; every other member "
                 "leaves the cluster");
-    return admission_check_forced(&server->loop, proof, server->options, &server->identity, out_error,
-                                  error_size);
+    return admission_check_forced(&server->loop, proof, server->options, &server->identity,
+                                  out_error, error_size);
 }
 
 static void open_data_dir(struct server *server) {

@@ -8,7 +8,8 @@
 #include "server/options.h"
 
 /* Runs until SIGTERM or SIGINT, or until the member is removed, and returns the exit code
- * (exit_code.h). Where it cannot start or go on, it says why in the log and ends the process itself.
+ * (exit_code.h). Where it cannot start or go on, it says why in the log and ends the process
+ * itself.
  */
 int server_run(const struct options *options);
 

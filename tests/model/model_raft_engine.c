@@ -61,7 +61,7 @@ static void change_members(struct node *node) {
         totals.promotions += status == STATUS_OK;
     } else {
         /* Down to a single voter in some runs. */
-        size_t n_min = world.seed % 4 == 0 ? 1 : 2;
+        size_t n_min = world.has_sole_voters ? 1 : 2;
         if (server->role == CONFIG_VOTER && raft_config_count_voters(config) <= n_min) {
             return;
         }
@@ -140,12 +140,14 @@ static void make_world(uint64_t seed) {
     world.seed = seed;
     world.is_chaotic = random_one_in(2);
     world.has_promises = !random_one_in(3);
+    world.has_sole_voters = random_one_in(3);
     world.crash_every = 300 + random_below(2000);
     world.cut_every = 200 + random_below(2000);
     world.propose_every = 3 + random_below(60);
     world.change_every = 50 + random_below(500);
     struct raft_config config = {0};
-    for (uint64_t id = 1; id <= FIRST_VOTERS; id++) {
+    uint64_t n_voters = random_one_in(3) ? 1 + random_below(2) : 3;
+    for (uint64_t id = 1; id <= n_voters; id++) {
         char address[16];
         snprintf(address, sizeof address, "n%" PRIu64, id);
         raft_config_add(&config, id, address, CONFIG_VOTER);
@@ -161,7 +163,7 @@ static void make_world(uint64_t seed) {
         struct node *node = &world.nodes[i];
         node->id = i + 1;
         node->log.first = 1;
-        if (i < FIRST_VOTERS) {
+        if (i < n_voters) {
             node->term = 1;
             disk_append(node, first);
         }

@@ -13,7 +13,6 @@
 
 enum {
     NODES = 6,
-    FIRST_VOTERS = 3,
     HEARTBEAT_MS = 100,
     ELECTION_MS = 1000,
     SLOTS = 8192, /* of milliseconds in which packets arrive */
@@ -69,9 +68,10 @@ struct packet {
 static struct {
     uint64_t seed;
     uint64_t now_ms;
-    bool is_chaotic;   /* packets overtake each other and come twice */
-    bool is_quiet;     /* the end of a run: nothing is proposed or changed */
-    bool has_promises; /* members promise their leader not to vote */
+    bool is_chaotic;      /* packets overtake each other and come twice */
+    bool is_quiet;        /* the end of a run: nothing is proposed or changed */
+    bool has_promises;    /* members promise their leader not to vote */
+    bool has_sole_voters; /* voters are removed down to one */
     /* About how many milliseconds lie between two of each. */
     uint64_t crash_every, cut_every, propose_every, change_every;
     unsigned drop_percent;

@@ -4,9 +4,12 @@
 #include "node.h"
 #include "world.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { PADDING_MAX = 256 * 1024 };
 
 static uint64_t typical_delay_us = WORLD_MS;
 static uint64_t worst_delay_us = 50 * WORLD_MS;
@@ -80,7 +83,10 @@ static void applied(struct service_request *request, const struct outcome *outco
 static void submit(struct call *call) {
     struct command command = {0};
     struct bytes key = bytes_from_text(call->key);
-    struct bytes value = bytes_of(&call->value, sizeof call->value);
+    static uint8_t bytes[sizeof call->value + PADDING_MAX];
+    memcpy(bytes, &call->value, sizeof call->value);
+    assert(call->padding <= PADDING_MAX);
+    struct bytes value = bytes_of(bytes, sizeof call->value + call->padding);
     struct compare compare = {
         .key = key, .result = COMPARE_EQUAL, .target = COMPARE_CREATE, .number = 0};
     struct operation put = {.type = OPERATION_PUT,
@@ -101,6 +107,10 @@ static void submit(struct call *call) {
         command.txn.compares = &compare;
         command.txn.n_success = 1;
         command.txn.success = &put;
+        break;
+    case CALL_COMPACT:
+        command.type = COMMAND_COMPACT;
+        command.compact.revision = call->revision;
         break;
     case CALL_UNLOCK:
         compare.number = call->revision;
@@ -154,6 +164,29 @@ static void moved(struct service_transfer *transfer, enum status status) {
     answer(call, node_now_us(call->node), status);
 }
 
+static void changed(struct service_change *change, enum status status) {
+    struct call *call = list_entry(change, struct call, change);
+    call->member_id = change->id;
+    answer(call, node_now_us(call->node), status);
+}
+
+/* What the client gets can be restored. */
+static void snapshot_made(struct service_snapshot *snapshot, enum status status,
+                          struct buffer *bytes) {
+    struct call *call = list_entry(snapshot, struct call, snapshot);
+    if (status == STATUS_OK) {
+        struct state_machine *machine = state_machine_create();
+        enum status restored = state_machine_restore(machine, bytes_of(bytes->data, bytes->size));
+        if (restored != STATUS_OK) {
+            check_failed("snapshot", "%s gave a client a snapshot that cannot be restored: %s",
+                         call->node->name, status_text(restored));
+        }
+        state_machine_destroy(machine);
+    }
+    buffer_clear(bytes);
+    answer(call, node_now_us(call->node), status);
+}
+
 static void call_read(struct node *node, void *data) {
     struct call *call = data;
     struct service *service = node->service;
@@ -183,6 +216,15 @@ static void call_read(struct node *node, void *data) {
         if (status != STATUS_PENDING) {
             moved(&call->transfer, status);
         }
+        return;
+    case CALL_CHANGE_MEMBERS:
+        call->change.done = changed;
+        call->facts.id = call->member_id;
+        service_change_members(service, &call->change, call->action, &call->facts);
+        return;
+    case CALL_SNAPSHOT:
+        call->snapshot.done = snapshot_made;
+        service_snapshot(service, &call->snapshot);
         return;
     default:
         submit(call);

@@ -22,6 +22,9 @@ enum call_type {
     CALL_PUT,
     CALL_GET, /* linearizable */
     CALL_MOVE_LEADER,
+    CALL_CHANGE_MEMBERS,
+    CALL_SNAPSHOT, /* the whole state */
+    CALL_COMPACT,
     CALL_TYPES
 };
 
@@ -32,7 +35,10 @@ struct call {
     uint64_t value;
     int64_t lease_id;
     int64_t ttl_ms;
-    uint64_t member_id;
+    uint64_t member_id; /* CALL_CHANGE_MEMBERS: also the answer */
+    enum member_action action;
+    struct member_facts facts; /* texts outlive the call */
+    size_t padding;            /* CALL_PUT: so many bytes behind the value */
     uint64_t patience_us;
     void (*answered)(struct call *call);
     void *data;
@@ -41,7 +47,7 @@ struct call {
     enum status status;
     bool is_certain; /* that a failed call had and will have no effect */
     bool succeeded;
-    int64_t revision; /* CALL_UNLOCK: the one asked about */
+    int64_t revision; /* CALL_UNLOCK, CALL_COMPACT: the one asked about */
     uint64_t found;   /* the value, 0: no such key */
     /* On its way. */
     struct node *node;
@@ -52,6 +58,8 @@ struct call {
     struct service_read read;
     struct service_renewal renewal;
     struct service_transfer transfer;
+    struct service_change change;
+    struct service_snapshot snapshot;
 };
 
 struct call *call_make(enum call_type type);

@@ -1,7 +1,6 @@
 #include "checks.h"
 
 #include "node.h"
-#include "replication/log_entry.h"
 #include "replication/service_internal.h"
 #include "world.h"
 
@@ -187,6 +186,9 @@ void checks_no_lease_is_late(unsigned percent_of_ttl, uint64_t slack_us) {
 void checks_no_lease_is_left(void) {
     for (size_t i = 0; i < nodes_count(); i++) {
         struct node *node = node_at(i);
+        if (!node->is_in_service) {
+            continue;
+        }
         size_t n = lease_table_count(state_machine_leases(service_state(node->service)));
         if (n > 0) {
             check_failed("late", "%zu leases are left on %s after all should have ended", n,
@@ -305,7 +307,7 @@ void __wrap_state_machine_apply(struct state_machine *machine, const struct comm
     }
     if (command->type == COMMAND_LEASE_GRANT && lease_of(command->grant.id)->touched_us == 0) {
         /* What was in the log when the process started is counted from then. */
-        bool is_new = raft_last_applied(&node->service->raft) >= node->service->loaded_index;
+        bool is_new = context->index > node->service->expiry.loaded_index;
         lease_touched(command->grant.id, command->grant.ttl_ms, node_now_us(node), is_new);
     } else if (command->type == COMMAND_LEASE_REVOKE) {
         lease_of(command->revoke.id)->is_gone = true;
@@ -326,17 +328,10 @@ static uint64_t hash_bytes(struct bytes bytes) {
     return hash | 1;
 }
 
-enum status __real_log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
-                                    struct reader *out_reader);
-enum status __wrap_log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
-                                    struct reader *out_reader);
-enum status __wrap_log_entry_decode(struct bytes entry, struct log_entry_header *out_header,
-                                    struct reader *out_reader) {
-    enum status status = __real_log_entry_decode(entry, out_header, out_reader);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    while (history.n <= out_header->index) {
+void __real_apply_item(void *data, const struct log_item *item);
+void __wrap_apply_item(void *data, const struct log_item *item);
+void __wrap_apply_item(void *data, const struct log_item *item) {
+    while (history.n <= item->index) {
         size_t n = history.n == 0 ? 4096 : history.n * 2;
         history.hashes = realloc(history.hashes, n * sizeof *history.hashes);
         if (history.hashes == NULL) {
@@ -345,14 +340,14 @@ enum status __wrap_log_entry_decode(struct bytes entry, struct log_entry_header 
         memset(history.hashes + history.n, 0, (n - history.n) * sizeof *history.hashes);
         history.n = n;
     }
-    uint64_t hash = hash_bytes(entry);
-    uint64_t *known = &history.hashes[out_header->index];
+    uint64_t hash = hash_bytes(bytes_of(item->bytes, item->size));
+    uint64_t *known = &history.hashes[item->index];
     if (*known != 0 && *known != hash) {
         check_failed("agreement", "%s applies another entry at %llu than others did",
-                     node_current()->name, (unsigned long long)out_header->index);
+                     node_current()->name, (unsigned long long)item->index);
     }
     *known = hash;
-    return status;
+    __real_apply_item(data, item);
 }
 
 /* --- Equal replicas. --- */
@@ -361,11 +356,14 @@ bool checks_nodes_are_level(void) {
     uint64_t index = 0;
     for (size_t i = 0; i < nodes_count(); i++) {
         struct node *node = node_at(i);
+        if (!node->is_in_service) {
+            continue;
+        }
         if (!node->is_up || node->service == NULL) {
             return false;
         }
-        uint64_t applied = raft_last_applied(&node->service->raft);
-        if (i > 0 && applied != index) {
+        uint64_t applied = raft_engine_applied_index(node->service->engine);
+        if (index != 0 && applied != index) {
             return false;
         }
         index = applied;
@@ -375,22 +373,28 @@ bool checks_nodes_are_level(void) {
 
 void checks_nodes_are_equal(void) {
     struct buffer first;
-    buffer_init(&first);
+    const struct node *first_node = NULL;
     for (size_t i = 0; i < nodes_count(); i++) {
+        if (!node_at(i)->is_in_service) {
+            continue;
+        }
         struct snapshot_view *view = snapshot_view_open(service_state(node_at(i)->service));
         struct buffer bytes;
         buffer_init(&bytes);
         snapshot_view_write(view, &bytes);
         snapshot_view_close(view);
-        if (i == 0) {
+        if (first_node == NULL) {
+            first_node = node_at(i);
             first = bytes;
             continue;
         }
         if (!bytes_equal(bytes_of(first.data, first.size), bytes_of(bytes.data, bytes.size))) {
             check_failed("replicas", "%s and %s have applied the same log and differ",
-                         node_at(0)->name, node_at(i)->name);
+                         first_node->name, node_at(i)->name);
         }
         buffer_clear(&bytes);
     }
-    buffer_clear(&first);
+    if (first_node != NULL) {
+        buffer_clear(&first);
+    }
 }

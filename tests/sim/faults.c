@@ -98,6 +98,18 @@ static const struct plan_facts plans[PLAN_COUNT] = {
     [PLAN_VOTERS] = {"voters", {[FAULT_VOTER] = 1}, 5 * WORLD_SECOND, 7 * WORLD_SECOND},
     [PLAN_MOVES] = {"moves", {[FAULT_MOVE] = 1}, 1500 * WORLD_MS, 4 * WORLD_SECOND},
     [PLAN_ORPHANS] = {"orphans", {[FAULT_ORPHAN] = 1}, 3 * WORLD_SECOND, 7 * WORLD_SECOND},
+    [PLAN_MEMBERS] = {"members",
+                      {[FAULT_KILL] = 6,
+                       [FAULT_POWER] = 2,
+                       [FAULT_STOP] = 3,
+                       [FAULT_STALL] = 3,
+                       [FAULT_ISOLATE] = 3,
+                       [FAULT_ONE_WAY] = 2,
+                       [FAULT_LOSS] = 2,
+                       [FAULT_SLOW_DISK] = 2,
+                       [FAULT_MOVE] = 3},
+                      500 * WORLD_MS,
+                      6 * WORLD_SECOND},
     [PLAN_NAPS] = {"naps", {[FAULT_NAP] = 1}, 1200 * WORLD_MS, 2200 * WORLD_MS},
 };
 
@@ -107,6 +119,10 @@ static bool is_quiet;
 
 bool plan_is_slow(enum plan plan) {
     return plan == PLAN_VOTERS || plan == PLAN_MOVES || plan == PLAN_ORPHANS || plan == PLAN_NAPS;
+}
+
+bool plan_changes_members(enum plan plan) {
+    return plan == PLAN_MEMBERS;
 }
 
 bool plan_is_gentle(enum plan plan) {
@@ -142,14 +158,16 @@ static struct node *victim(void) {
 
 static void restart(void *data) {
     struct node *node = data;
+    if (!node->is_in_service || node->is_dead) {
+        return;
+    }
     if (node->is_up) {
         if (node->is_stopping) {
             world_at(world_now_us() + 200 * WORLD_MS, restart, node);
         }
         return;
     }
-    node->disk.is_failing = false;
-    node->disk.is_full = false;
+    machine_disk_mend(&node->disk);
     node_start(node);
 }
 
@@ -158,8 +176,23 @@ static uint64_t away_us(void) {
                               : random_delay(WORLD_SECOND, 12 * WORLD_SECOND);
 }
 
+/* If it has not yet. */
+static void lose_power(void *data) {
+    struct node *node = data;
+    if (node->is_up && !is_over && node->disk.is_power_loss_due) {
+        node_crash(node, true);
+    }
+}
+
 static void kill_node(bool is_power) {
     struct node *node = victim();
+    if (is_power && node->is_up && random_chance(500)) {
+        trace("%s will lose power during a call", node->name);
+        machine_disk_lose_power_soon(&node->disk);
+        world_at(world_now_us() + 2 * WORLD_SECOND, lose_power, node);
+        world_at(world_now_us() + 2 * WORLD_SECOND + away_us(), restart, node);
+        return;
+    }
     node_crash(node, is_power);
     world_at(world_now_us() + away_us(), restart, node);
 }
@@ -384,14 +417,12 @@ static void lose_packets(void) {
 
 static void disk_is_fast(void *data) {
     struct node *node = data;
-    node->disk.delay_us = random_between(100, 3000);
-    node->disk.worst_delay_us = 20 * WORLD_MS;
+    machine_disk_set_fast(&node->disk);
 }
 
 static void slow_disk(void) {
     struct node *node = victim();
-    node->disk.delay_us = random_between(10, 300) * WORLD_MS;
-    node->disk.worst_delay_us = random_between(300, 4000) * WORLD_MS;
+    machine_disk_set_slow(&node->disk);
     trace("%s has a slow disk", node->name);
     world_at(world_now_us() + random_between(500, 6000) * WORLD_MS, disk_is_fast, node);
 }
@@ -403,8 +434,7 @@ static void break_disk(bool is_full) {
         return;
     }
     trace("%s has a %s disk", node->name, is_full ? "full" : "bad");
-    node->disk.is_full = is_full;
-    node->disk.is_failing = !is_full;
+    machine_disk_break(&node->disk, is_full);
     world_at(world_now_us() + random_between(4, 10) * WORLD_SECOND, restart, node);
 }
 
@@ -515,8 +545,7 @@ static void heal_node(struct node *node) {
     if (node->is_up && (node->disk.is_failing || node->disk.is_full)) {
         node_crash(node, false);
     }
-    node->disk.is_failing = false;
-    node->disk.is_full = false;
+    machine_disk_mend(&node->disk);
     node->stall_us = 0;
     if (node->free_us > world_now_us() + 100 * WORLD_MS) {
         node_crash(node, false);
@@ -531,6 +560,8 @@ void faults_heal(void) {
     network_heal();
     network_set_loss(0);
     for (size_t i = 0; i < nodes_count(); i++) {
-        heal_node(node_at(i));
+        if (node_at(i)->is_in_service) {
+            heal_node(node_at(i));
+        }
     }
 }

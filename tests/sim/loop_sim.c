@@ -1,14 +1,12 @@
 #include "loop_sim.h"
 
 #include "node.h"
-#include "replication/service_internal.h"
 #include "world.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 
-enum { TIMERS_MAX = 64, HANDLES_MAX = 8, CLOSING_MAX = 64, WORK_US = 2000, PROBE_US = 20000 };
+enum { TIMERS_MAX = 64, HANDLES_MAX = 8, CLOSING_MAX = 64, WORK_US = 2000, WORKS_MAX = 32 };
 
 struct armed_timer {
     uv_timer_t *timer;
@@ -41,6 +39,8 @@ struct loop_sim {
         uv_close_cb closed;
     } closing[CLOSING_MAX];
     size_t n_closing;
+    struct work *works[WORKS_MAX]; /* under way */
+    size_t n_works;
 };
 
 struct loop_sim *loop_sim_create(void) {
@@ -272,6 +272,15 @@ static void work_read(struct node *node, void *data) {
     done(request, 0);
 }
 
+static void forget_work(struct loop_sim *loop, const struct work *work) {
+    for (size_t i = 0; i < loop->n_works; i++) {
+        if (loop->works[i] == work) {
+            loop->works[i] = loop->works[--loop->n_works];
+            return;
+        }
+    }
+}
+
 static void work_run(void *data) {
     struct work *work = data;
     struct node *node = work->node;
@@ -279,11 +288,12 @@ static void work_run(void *data) {
         free(work);
         return;
     }
-    if (work->request == &node->service->disk_work) {
-        /* The probe of the disk writes a real file; this disk is not real. */
-        node->service->disk_errno = node->disk.is_full ? ENOSPC : node->disk.is_failing ? EIO : 0;
-    } else {
-        work->run(work->request);
+    forget_work(node->handles, work);
+    work->run(work->request);
+    if (machine_disk_has_lost_power(&node->disk)) {
+        node_crash(node, true);
+        free(work);
+        return;
     }
     node_deliver(node, work_read, free, work);
 }
@@ -296,8 +306,19 @@ int uv_queue_work(uv_loop_t *loop, uv_work_t *request, uv_work_cb run, uv_after_
     }
     *work = (struct work){
         .node = node, .generation = node->generation, .request = request, .run = run, .done = done};
-    bool is_probe = node->service != NULL && request == &node->service->disk_work;
-    world_at(node_now_us(node) + random_delay(is_probe ? PROBE_US : WORK_US, 100 * WORLD_MS),
+    assert(node->handles->n_works < WORKS_MAX);
+    node->handles->works[node->handles->n_works++] = work;
+    world_at(node_now_us(node) + random_delay(WORK_US, 100 * WORLD_MS) +
+                 machine_disk_write_us(&node->disk),
              work_run, work);
     return 0;
+}
+
+void loop_sim_crash(struct loop_sim *loop) {
+    for (size_t i = 0; i < loop->n_works; i++) {
+        if (random_chance(500)) {
+            loop->works[i]->run(loop->works[i]->request);
+        }
+    }
+    loop->n_works = 0;
 }

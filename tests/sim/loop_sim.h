@@ -22,6 +22,8 @@ void loop_sim_run_idles(struct loop_sim *loop);
 void loop_sim_run_prepares(struct loop_sim *loop);
 /* In libuv's time; UINT64_MAX: no timer is armed. */
 uint64_t loop_sim_next_ms(const struct loop_sim *loop);
+/* The process ends: its workers come as far as the disk lets them. */
+void loop_sim_crash(struct loop_sim *loop);
 /* Polling must not wait. */
 bool loop_sim_is_busy(const struct loop_sim *loop);
 

@@ -11,9 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct node;
-struct raft_message;
-
 struct network_options {
     uint64_t delay_us;
     uint64_t worst_delay_us;
@@ -39,7 +36,12 @@ struct network_channel {
 void network_send(struct network_channel *channel, uint64_t at_us, void (*arrive)(void *data),
                   void (*lose)(void *data), void *data);
 
-void network_send_raft(struct node *from, struct node *to, const struct raft_message *message);
+/* Raft's own messages: where the network is hostile they travel alone. */
+bool network_is_hostile(void);
+/* How often one of them is sent: it may be lost or repeated. */
+unsigned network_copies(void);
+void network_send_unordered(const struct network_channel *channel, uint64_t at_us,
+                            void (*arrive)(void *data), void (*lose)(void *data), void *data);
 
 /* Cuts or mends the direction. */
 void network_cut(size_t from, size_t to, bool is_cut);

@@ -1,8 +1,8 @@
 #include "node.h"
 
 #include "checks.h"
+#include "lane_sim.h"
 #include "loop_sim.h"
-#include "raft_io_sim.h"
 #include "replication/replication.h"
 #include "replication/service_internal.h"
 #include "world.h"
@@ -21,7 +21,9 @@ enum {
     TURN_US_MAX = 120,
     RATE_PPM_MAX = 10000,
     /* A stop in the middle of a turn comes at one of so many looks at the clock. */
-    STALL_READS_MAX = 30
+    STALL_READS_MAX = 30,
+    /* What the threads of a process that ends still ask of the disk. */
+    CALLS_OF_THE_DYING_MAX = 16
 };
 
 struct node_item {
@@ -34,7 +36,6 @@ struct node_item {
 static struct node_options the_options;
 static struct node nodes[NODES_MAX];
 static struct replication_member members[NODES_MAX];
-static const char *const urls[] = {"http://sim:2379", NULL};
 static struct node *current;
 
 /* --- Who is who. --- */
@@ -48,21 +49,38 @@ void nodes_init(const struct node_options *options) {
         snprintf(node->name, sizeof node->name, "n%zu", i + 1);
         snprintf(node->address, sizeof node->address, "sim:%zu", i + 1);
         snprintf(node->data_dir, sizeof node->data_dir, "/sim/%zu", i + 1);
+        snprintf(node->url, sizeof node->url, "http://%s", node->address);
+        node->urls[0] = node->url;
         node->rate_ppm = (int64_t)random_between(0, 2 * RATE_PPM_MAX) - RATE_PPM_MAX;
         node->boot_us = random_between(1, 5 * 86400) * WORLD_SECOND + random_below(WORLD_SECOND);
         node->wall_offset_ms = (int64_t)random_below(1000000);
-        node->disk = (struct disk){.first_index = 1,
-                                   .delay_us = random_between(100, 3000),
-                                   .worst_delay_us = 20 * WORLD_MS};
+        machine_disk_init(&node->disk);
         node->wake_us = UINT64_MAX;
         node->last_item = &node->first_item;
+        node->is_in_service = i < options->n_first;
+        node->birth = random_next() | 1;
         members[i] = (struct replication_member){
-            .id = node->id, .name = node->name, .address = node->address, .peer_urls = urls};
+            .id = node->id, .name = node->name, .address = node->address, .peer_urls = node->urls};
+    }
+}
+
+/* Every heartbeat is less than half of every election timeout. */
+static const uint32_t mixed_heartbeats_ms[] = {50, 100, 140};
+static const uint32_t mixed_elections_ms[] = {300, 500, 1000, 3000};
+
+static void draw_timers(struct node *node) {
+    node->heartbeat_ms = the_options.heartbeat_ms;
+    node->election_ms = the_options.election_ms;
+    if (the_options.has_mixed_timers) {
+        node->heartbeat_ms = mixed_heartbeats_ms[random_below(3)];
+        node->election_ms = mixed_elections_ms[random_below(4)];
+        trace("%s runs with heartbeats of %u ms, elections of %u ms", node->name,
+              node->heartbeat_ms, node->election_ms);
     }
 }
 
 uint32_t nodes_election_ms(void) {
-    return the_options.election_ms;
+    return the_options.has_mixed_timers ? mixed_elections_ms[3] : the_options.election_ms;
 }
 
 size_t nodes_count(void) {
@@ -82,6 +100,15 @@ struct node *node_by_id(uint64_t id) {
     return NULL;
 }
 
+struct node *node_by_address(const char *address) {
+    for (size_t i = 0; i < the_options.n_nodes; i++) {
+        if (strcmp(nodes[i].address, address) == 0) {
+            return &nodes[i];
+        }
+    }
+    return NULL;
+}
+
 struct node *node_of_loop(const uv_loop_t *loop) {
     return loop->data;
 }
@@ -91,11 +118,12 @@ struct node *node_current(void) {
 }
 
 bool node_is_leader(struct node *node) {
-    return node->is_up && node->service != NULL && raft_state(&node->service->raft) == RAFT_LEADER;
+    return node->is_up && node->service != NULL &&
+           raft_engine_role(node->service->engine) == ENGINE_LEADER;
 }
 
 uint64_t node_leads_term(struct node *node) {
-    return node_is_leader(node) ? raft_current_term(&node->service->raft) : 0;
+    return node_is_leader(node) ? raft_engine_term(node->service->engine) : 0;
 }
 
 bool node_is_authority(struct node *node) {
@@ -114,12 +142,18 @@ static uint64_t by_rate(const struct node *node, uint64_t true_us) {
                       (int64_t)(true_us % 1000000) * node->rate_ppm / 1000000);
 }
 
+/* Until now. */
+static uint64_t frozen_us(const struct node *node) {
+    uint64_t now_us = node_now_us(node);
+    return node->frozen_us - (node->thaw_us > now_us ? node->thaw_us - now_us : 0);
+}
+
 uint64_t node_boottime_us(const struct node *node) {
-    return node->boot_us + by_rate(node, node_now_us(node));
+    return node->boot_us + by_rate(node, node_now_us(node) - frozen_us(node));
 }
 
 uint64_t node_monotonic_us(const struct node *node) {
-    return by_rate(node, node_now_us(node) - node->suspended_us) + WORLD_SECOND;
+    return by_rate(node, node_now_us(node) - node->suspended_us - frozen_us(node)) + WORLD_SECOND;
 }
 
 uint64_t node_true_us(const struct node *node, uint64_t local_us) {
@@ -230,7 +264,7 @@ static void note_authority(struct node *node) {
     bool is_authority = node_is_authority(node);
     if (is_authority && !node->was_authority) {
         trace("%s has authority in term %llu", node->name,
-              (unsigned long long)raft_current_term(&node->service->raft));
+              (unsigned long long)raft_engine_term(node->service->engine));
     }
     node->was_authority = is_authority;
 }
@@ -240,7 +274,6 @@ static void run_turn(struct node *node) {
     loop_sim_set_time(node->handles, node_monotonic_us(node) / 1000);
     read_items(node);
     loop_sim_run_checks(node->handles);
-    raft_io_sim_fire(node);
     loop_sim_run_closing(node->handles);
     if (!node->is_up) {
         return;
@@ -249,7 +282,6 @@ static void run_turn(struct node *node) {
     loop_sim_run_timers(node->handles);
     loop_sim_run_idles(node->handles);
     loop_sim_run_prepares(node->handles);
-    raft_io_sim_fire(node);
 }
 
 static void enter(struct node *node) {
@@ -287,7 +319,8 @@ static void node_turn(void *data) {
             note_authority(node);
         }
     } else {
-        node_crash(node, false);
+        current = NULL;
+        node_crash(node, machine_disk_has_lost_power(&node->disk));
     }
     leave(node);
     checks_presence();
@@ -321,25 +354,36 @@ static void failed(void *data, enum status status, const char *reason) {
     node_die(node);
 }
 
+/* Its process stops, as the server's does. */
+static void removed(void *data) {
+    struct node *node = data;
+    trace("%s learns that it was removed", node->name);
+    node_stop(node);
+}
+
 static void open_process(struct node *node) {
     struct replication_options options = {.data_dir = node->data_dir,
                                           .name = node->name,
                                           .cluster_id = 4711,
                                           .member_id = node->id,
-                                          .client_urls = urls,
-                                          .peer_urls = urls,
+                                          .client_urls = node->urls,
+                                          .peer_urls = node->urls,
                                           .peer_address = node->address,
-                                          .members = members,
-                                          .n_members = the_options.n_nodes,
+                                          .members = node->is_joining ? node->told : members,
+                                          .n_members = node->is_joining ? node->n_told
+                                                                        : the_options.n_first,
+                                          .is_joining = node->is_joining,
+                                          .birth = node->birth,
                                           .peer_listen_host = "sim",
                                           .peer_listen_port = (uint16_t)(node->index + 1),
                                           .strict_reads = the_options.strict_reads,
-                                          .heartbeat_ms = the_options.heartbeat_ms,
-                                          .election_ms = the_options.election_ms,
+                                          .heartbeat_ms = node->heartbeat_ms,
+                                          .election_ms = node->election_ms,
                                           .log_bytes_max = the_options.log_bytes_max,
                                           .begin_catch_up = begin_catch_up,
                                           .is_caught_up = is_caught_up,
                                           .failed = failed,
+                                          .removed = removed,
                                           .data = node};
     char error[512] = "";
     loop_sim_set_time(node->handles, node_monotonic_us(node) / 1000);
@@ -354,8 +398,35 @@ static void open_process(struct node *node) {
     loop_sim_run_prepares(node->handles);
 }
 
+void node_commission(struct node *node, uint64_t id, const struct replication_member *told,
+                     size_t n_told) {
+    assert(!node->is_up);
+    assert(n_told <= NODES_MAX);
+    trace("%s joins as %016llx", node->name, (unsigned long long)id);
+    node->id = id;
+    node->birth = random_next() | 1;
+    node->is_in_service = true;
+    node->is_joining = true;
+    memcpy(node->told, told, n_told * sizeof *told);
+    node->n_told = n_told;
+    node->retire_us = 0;
+}
+
+void node_retire(struct node *node) {
+    node_crash(node, false);
+    if (node->is_up) {
+        return; /* in the middle of a turn: later */
+    }
+    trace("%s is retired", node->name);
+    node->is_in_service = false;
+    node->is_dead = false;
+    disk_sim_destroy(node->disk.sim);
+    machine_disk_init(&node->disk);
+}
+
 void node_start(struct node *node) {
     assert(!node->is_up);
+    assert(node->is_in_service);
     node->is_up = true;
     node->is_stopping = false;
     node->generation++;
@@ -374,11 +445,13 @@ void node_start(struct node *node) {
     }
     node->loop->data = node;
     trace("%s starts", node->name);
+    draw_timers(node);
     enter(node);
     if (setjmp(node->death) == 0) {
         open_process(node);
     } else {
-        node_crash(node, false);
+        current = NULL;
+        node_crash(node, machine_disk_has_lost_power(&node->disk));
     }
     leave(node);
     if (node->is_up) {
@@ -409,6 +482,18 @@ static void node_end(struct node *node) {
     checks_presence();
 }
 
+/* They were in the middle of something. */
+static void node_end_threads(struct node *node) {
+    disk_sim_stop_at(node->disk.sim, random_between(1, CALLS_OF_THE_DYING_MAX));
+    if (random_chance(500)) {
+        lanes_sim_crash(node);
+        loop_sim_crash(node->handles);
+    } else {
+        loop_sim_crash(node->handles);
+        lanes_sim_crash(node);
+    }
+}
+
 static void crash_late(void *data) {
     node_crash(data, false);
 }
@@ -423,12 +508,17 @@ void node_crash(struct node *node, bool is_power) {
         return;
     }
     trace("%s %s", node->name, is_power ? "loses power" : "is killed");
-    raft_io_sim_crash(node);
+    node_end_threads(node);
+    machine_disk_crash(&node->disk, is_power);
     node_end(node);
     if (node->asleep_until_us > world_now_us()) {
         node->suspended_us -= node->asleep_until_us - world_now_us();
     }
     node->asleep_until_us = 0;
+    if (node->thaw_us > world_now_us()) {
+        node->frozen_us -= node->thaw_us - world_now_us();
+    }
+    node->thaw_us = 0;
     if (is_power) {
         node->boot_us = random_between(1, 60) * WORLD_SECOND;
         node->suspended_us = 0;
@@ -438,6 +528,7 @@ void node_crash(struct node *node, bool is_power) {
 static void closed(void *data) {
     struct node *node = data;
     trace("%s has stopped", node->name);
+    node->lanes = NULL;
     node_end(node);
 }
 
@@ -465,10 +556,15 @@ void node_stall(struct node *node, uint64_t for_us, enum stall stall) {
         return;
     }
     trace("%s stops for %llu ms%s", node->name, (unsigned long long)for_us / WORLD_MS,
-          stall == STALL_ASLEEP ? ", asleep" : "");
+          stall == STALL_ASLEEP   ? ", asleep"
+          : stall == STALL_FROZEN ? ", frozen"
+                                  : "");
     uint64_t until_us = world_now_us() + for_us;
     node->free_us = until_us;
-    if (stall == STALL_ASLEEP) {
+    if (stall == STALL_FROZEN) {
+        node->thaw_us = until_us;
+        node->frozen_us += for_us;
+    } else if (stall == STALL_ASLEEP) {
         node->asleep_until_us = until_us;
         node->suspended_us += for_us;
     }

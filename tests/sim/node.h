@@ -1,14 +1,15 @@
 /*
  * A simulated machine with one leased process on it: its clocks, its disk, and its turns of the
  * event loop. The process is the product's own replication and core; what it asks of libuv, of the
- * clocks, of raft_uv and of other nodes is answered by stand-ins that know the node that runs
+ * clocks, of the disk and of other nodes is answered by stand-ins that know the node that runs
  * (node_current()).
  */
 #ifndef LEASED_SIM_NODE_H
 #define LEASED_SIM_NODE_H
 
 #include "core/service.h"
-#include "disk.h"
+#include "machine_disk.h"
+#include "replication/replication.h"
 
 #include <setjmp.h>
 #include <stdbool.h>
@@ -16,7 +17,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-enum { NODES_MAX = 5 };
+enum { NODES_MAX = 8 };
 
 struct node_item; /* something that waits to be read by the process */
 
@@ -26,14 +27,29 @@ struct node {
     char name[8];
     char address[16];
     char data_dir[16];
+    char url[24]; /* for peers and, as far as it matters here, for clients */
+    const char *urls[2];
+
+    /* Its place in the cluster. A machine that has none waits for one (operator.c). */
+    bool is_in_service;
+    bool is_joining; /* it was added to a cluster that was there */
+    uint64_t birth;  /* of its data directory */
+    struct replication_member told[NODES_MAX]; /* the members when it joined */
+    size_t n_told;
+    bool is_dead;       /* it never comes back; whoever runs the cluster removes it */
+    uint64_t retire_us; /* it was removed: it goes then; 0: it was not */
+    uint32_t heartbeat_ms;
+    uint32_t election_ms;
 
     /* The machine. */
     int64_t rate_ppm;      /* how much faster its clocks run than true time */
     uint64_t boot_us;      /* what CLOCK_BOOTTIME said at the beginning */
+    uint64_t frozen_us;    /* not counted by any of its clocks, in true time */
     uint64_t suspended_us; /* not counted by CLOCK_MONOTONIC, in true time */
     uint64_t asleep_until_us;
+    uint64_t thaw_us;
     int64_t wall_offset_ms; /* jumps */
-    struct disk disk;
+    struct machine_disk disk;
 
     /* The process. */
     bool is_up;
@@ -57,25 +73,30 @@ struct node {
     uint64_t n_arrived;
     uint64_t n_read;
     struct loop_sim *handles; /* what its event loop has: loop_sim.h */
-    struct raft_io_sim *io;
+    struct raft_lane *lanes;  /* its threads: lane_sim.h */
 
     /* What checks know about it. */
     bool was_authority;
 };
 
 struct node_options {
-    size_t n_nodes;
+    size_t n_nodes; /* machines */
+    size_t n_first; /* of which so many begin the cluster */
     uint32_t heartbeat_ms;
     uint32_t election_ms;
+    bool has_mixed_timers; /* each process draws its own */
     size_t log_bytes_max;
     bool strict_reads;
 };
 
 void nodes_init(const struct node_options *options);
 size_t nodes_count(void);
+/* The longest of all. */
 uint32_t nodes_election_ms(void);
 struct node *node_at(size_t index);
 struct node *node_by_id(uint64_t id);
+/* host:port; NULL: nobody listens there. */
+struct node *node_by_address(const char *address);
 struct node *node_of_loop(const uv_loop_t *loop);
 /* The node whose turn it is; NULL: none. */
 struct node *node_current(void);
@@ -87,14 +108,25 @@ uint64_t node_monotonic_us(const struct node *node);
 /* How long, in true time, until the node's clock has advanced by this much. */
 uint64_t node_true_us(const struct node *node, uint64_t local_us);
 
+/* An empty machine becomes the member with this id, of a cluster whose members it is told. */
+void node_commission(struct node *node, uint64_t id, const struct replication_member *told,
+                     size_t n_told);
+/* The member is gone for good, and its disk with it. */
+void node_retire(struct node *node);
+
 void node_start(struct node *node);
 /* The process ends at once. `is_power`: the machine, too, and what was not synced may be lost. */
 void node_crash(struct node *node, bool is_power);
 /* As on SIGTERM. */
 void node_stop(struct node *node);
 /* SIGSTOP, for so long: while it waits in its poll, or wherever it is in its next turn; or the
- * machine sleeps and CLOCK_MONOTONIC stands still. */
-enum stall { STALL_STOPPED, STALL_MID_TURN, STALL_ASLEEP };
+ * machine sleeps and CLOCK_MONOTONIC stands still; or it is frozen and knows of nothing. */
+enum stall {
+    STALL_STOPPED,
+    STALL_MID_TURN,
+    STALL_ASLEEP,
+    STALL_FROZEN /* all of its clocks stand still, as a virtual machine's may */
+};
 void node_stall(struct node *node, uint64_t for_us, enum stall stall);
 /* Ends the process from inside its own turn; does not return. */
 __attribute__((noreturn)) void node_die(struct node *node);

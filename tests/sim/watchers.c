@@ -212,7 +212,11 @@ void watchers_stop(void) {
 /* --- The check: against the history of a node, which keeps everything. --- */
 
 static const struct key_store *keys_of_first(void) {
-    return state_machine_keys(service_state(node_at(0)->service));
+    size_t i = 0;
+    while (!node_at(i)->is_in_service) {
+        i++;
+    }
+    return state_machine_keys(service_state(node_at(i)->service));
 }
 
 bool watchers_are_done(void) {

@@ -160,7 +160,10 @@ static int reset(struct log_world *world, unsigned n_ahead, unsigned n_back) {
     struct log_model *model = &world->acknowledged;
     uint64_t term = last_term(model) + 1;
     uint64_t index = model->last + n_ahead;
-    model->snapshot_index = index - n_back > model->snapshot_index ? index - n_back : index;
+    if (index > model->snapshot_index + n_back) {
+        index -= n_back;
+    }
+    model->snapshot_index = index;
     model->snapshot_term = term;
     world->attempted = *model;
     world->attempted.last = model->snapshot_index;

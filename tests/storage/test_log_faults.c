@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { CLONES = 48, CLONES_FOR_MUTANTS = 12 };
+enum { CLONES = 48, CLONES_FOR_MUTANTS = 12, RANDOM_SEEDS = 1500 };
 
 struct tally {
     uint64_t n_points; /* faults tried, each with its recovery */
@@ -156,6 +156,65 @@ static void any_call_that_fails_loses_nothing(void **state) {
     }
 }
 
+static struct log_step random_step(struct disk_sim *disk) {
+    static const enum log_step_kind kinds[] = {STEP_APPEND, STEP_APPEND, STEP_APPEND,  STEP_APPEND,
+                                               STEP_APPEND, STEP_TRIM,   STEP_PREPARE, STEP_PREPARE,
+                                               STEP_REST,   STEP_RESET,  STEP_REOPEN};
+    struct log_step step = {.kind = kinds[disk_sim_random(disk, sizeof kinds / sizeof *kinds)]};
+    step.a = 1 + (unsigned)disk_sim_random(disk, 8);
+    step.b = disk_sim_random(disk, 3) == 0 ? (unsigned)disk_sim_random(disk, 6) : 0;
+    return step;
+}
+
+/* Random operations until power is lost, again and again on one disk. */
+static const char *live_and_die(struct log_world *world, struct disk_sim **disk, uint64_t seed) {
+    for (unsigned life = 0; life < 12; life++) {
+        disk_sim_stop_at(*disk, 1 + disk_sim_random(*disk, 150));
+        bool is_open = log_world_open(world);
+        if (!is_open && !disk_sim_is_stopped(*disk)) {
+            return "opening";
+        }
+        if (is_open && !log_world_check(world) && !disk_sim_is_stopped(*disk)) {
+            return "after a crash";
+        }
+        while (is_open && !disk_sim_is_stopped(*disk) &&
+               world->acknowledged.last < LOG_MODEL_ENTRIES_MAX - 40) {
+            struct log_step step = random_step(*disk);
+            if (log_world_step(world, &step) != 0 && !disk_sim_is_stopped(*disk)) {
+                return "in an operation";
+            }
+            is_open = world->store != NULL;
+        }
+        log_world_close(world);
+        if (disk_sim_random(*disk, 3) == 0) { /* the machine goes on */
+            struct disk_sim *same = disk_sim_clone(*disk, seed * 100 + life);
+            disk_sim_destroy(*disk);
+            *disk = same;
+            world->files.under = disk_sim_files(same);
+        } else {
+            disk_sim_crash(*disk,
+                           disk_sim_random(*disk, 3) == 0 ? DISK_SIM_LOSE_ALL : DISK_SIM_LOSE_ANY);
+        }
+    }
+    disk_sim_stop_at(*disk, 0);
+    return open_and_check(world) ? NULL : "in the end";
+}
+
+static void random_operations_over_many_lives_lose_nothing(void **state) {
+    for (uint64_t seed = 1; seed <= RANDOM_SEEDS; seed++) {
+        static struct log_world world;
+        struct disk_sim *disk = disk_sim_create(seed);
+        log_world_init(&world, disk, NULL, SITE_NONE);
+        const char *when = live_and_die(&world, &disk, seed);
+        if (when != NULL) {
+            fail_msg("seed %llu, %s: %s", (unsigned long long)seed, when, world.text);
+        }
+        log_world_close(&world);
+        disk_sim_destroy(disk);
+    }
+    print_message("random     twelve lives each:         %6d seeds\n", RANDOM_SEEDS);
+}
+
 static void a_full_disk_is_told_and_loses_nothing(void **state) {
     uint64_t n_points = 0;
     for (uint64_t capacity = 0; capacity < 24 * 1024; capacity += 100) {
@@ -218,6 +277,7 @@ int main(void) {
         cmocka_unit_test(every_sync_is_reached),
         cmocka_unit_test(power_loss_during_any_call_loses_nothing),
         cmocka_unit_test(any_call_that_fails_loses_nothing),
+        cmocka_unit_test(random_operations_over_many_lives_lose_nothing),
         cmocka_unit_test(a_full_disk_is_told_and_loses_nothing),
         cmocka_unit_test(every_sync_is_needed),
     };

@@ -250,7 +250,12 @@ static void few_are_accepted_in_one_iteration(void **state) {
 static void a_flood_does_not_keep_a_member_out(void **state) {
     enum { ROUNDS_MAX = 4000, EACH = 2, RING = 64 };
     int fds[RING];
+    int held[UNPROVEN_MAX];
     size_t n = 0;
+    for (size_t i = 0; i < UNPROVEN_MAX; i++) {
+        held[i] = raw_connect(a.port);
+    }
+    run_for(20);
     for (size_t i = 0; i < RING; i++) {
         fds[i] = raw_connect(a.port);
     }
@@ -274,6 +279,7 @@ static void a_flood_does_not_keep_a_member_out(void **state) {
     }
     assert_int_equal(b.n_lost, 0);
     close_all(fds, RING);
+    close_all(held, UNPROVEN_MAX);
 }
 
 static void listen_everywhere(void) {
@@ -359,17 +365,20 @@ static void a_second_connection_is_refused_while_the_first_is_alive(void **state
 }
 
 static void a_member_that_hung_up_is_let_in_at_once(void **state) {
-    if (a.tls != NULL) {
-        return;
+    if (mode != PLAIN) {
+        return; /* where one message is the whole handshake */
     }
     struct peer_hello hello = a_hello(C, A, PEER_FOR_LINK);
     int before = -1;
     for (unsigned i = 0; i < 5; i++) {
         int fd = raw_connect(a.port);
+        run_for(10); /* it is accepted */
+        /* The node sees the hello first. */
+        raw_hello(fd, &hello);
         if (before >= 0) {
-            close(before); /* the node has not run since */
+            close(before);
         }
-        assert_int_equal(raw_call(fd, &hello, a.secret, NULL), PEER_WELCOME);
+        assert_int_equal(raw_read(fd), PEER_WELCOME);
         before = fd;
     }
     close(before);

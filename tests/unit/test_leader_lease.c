@@ -241,7 +241,8 @@ static void a_ping_binds_for_an_election_timeout(void **state) {
     /* It may have come 999 us after what the clock told. */
     assert_false(voter_promise_allows(&promise, 3, SENT_MS + ELECTION_MS));
     assert_true(voter_promise_allows(&promise, 3, SENT_MS + ELECTION_MS + 1));
-    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS + 500}, ELECTION_MS, SENT_MS + 500);
+    voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS + 500}, ELECTION_MS,
+                       SENT_MS + 500);
     assert_false(voter_promise_allows(&promise, 3, SENT_MS + 500 + ELECTION_MS));
     assert_true(voter_promise_allows(&promise, 3, SENT_MS + 500 + ELECTION_MS + 1));
 }
@@ -251,7 +252,8 @@ static void who_was_promised_to_may_stand_again(void **state) {
     voter_promise_init(&promise, ELECTION_MS, 0);
     voter_promise_make(&promise, &(struct leader_word){2, TERM, SENT_MS}, ELECTION_MS, SENT_MS);
     assert_true(voter_promise_allows(&promise, 2, SENT_MS));
-    voter_promise_make(&promise, &(struct leader_word){3, TERM, SENT_MS + 1}, ELECTION_MS, SENT_MS + 1);
+    voter_promise_make(&promise, &(struct leader_word){3, TERM, SENT_MS + 1}, ELECTION_MS,
+                       SENT_MS + 1);
     assert_false(voter_promise_allows(&promise, 2, SENT_MS + 1));
     assert_true(voter_promise_allows(&promise, 3, SENT_MS + 1));
 }

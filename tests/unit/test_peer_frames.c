@@ -37,7 +37,9 @@ static uint8_t *exact(const void *data, size_t size) {
 }
 
 static const struct peer_renewal renewals[] = {
-    {.request_id = 1, .id = INT64_MAX}, {.request_id = UINT64_MAX, .id = INT64_MIN, .only_ask = true}, {0}};
+    {.request_id = 1, .id = INT64_MAX},
+    {.request_id = UINT64_MAX, .id = INT64_MIN, .only_ask = true},
+    {0}};
 static const struct peer_renewal_result results[] = {
     {.request_id = 1, .status = STATUS_OK, .ttl_ms = INT64_MAX},
     {.request_id = UINT64_MAX, .status = STATUS_LEASE_NOT_FOUND, .ttl_ms = -1},
@@ -76,10 +78,12 @@ enum { FRAMES = 17 };
 static struct peer_frame a_frame(size_t i) {
     switch (i) {
     case 0:
-        return (struct peer_frame){.type = PEER_PING, .ping = {.term = 7, .sent_ms = 12345, .lease_ms = 300}};
+        return (struct peer_frame){.type = PEER_PING,
+                                   .ping = {.term = 7, .sent_ms = 12345, .lease_ms = 300}};
     case 1:
-        return (struct peer_frame){.type = PEER_PONG,
-                                   .pong = {.term = UINT64_MAX, .sent_ms = UINT64_MAX, .lease_ms = UINT32_MAX}};
+        return (struct peer_frame){
+            .type = PEER_PONG,
+            .pong = {.term = UINT64_MAX, .sent_ms = UINT64_MAX, .lease_ms = UINT32_MAX}};
     case 2:
         return (struct peer_frame){.type = PEER_PROPOSE,
                                    .propose = {.incarnation = UINT64_MAX - 1,
@@ -117,10 +121,11 @@ static struct peer_frame a_frame(size_t i) {
             .type = PEER_CHANGE,
             .change = {.request_id = 5, .action = MEMBER_ADD, .facts = a_member(1)}};
     case 14:
-        return (struct peer_frame){
-            .type = PEER_CHANGE_RESULT,
-            .change_result = {
-                .request_id = 5, .status = STATUS_UNHEALTHY, .id = UINT64_MAX, .index = UINT64_MAX}};
+        return (struct peer_frame){.type = PEER_CHANGE_RESULT,
+                                   .change_result = {.request_id = 5,
+                                                     .status = STATUS_UNHEALTHY,
+                                                     .id = UINT64_MAX,
+                                                     .index = UINT64_MAX}};
     case 15:
         return (struct peer_frame){.type = PEER_MEMBERS,
                                    .members = {.cluster_id = UINT64_MAX,
@@ -193,7 +198,8 @@ static void assert_same_frame(const struct peer_frame *a, const struct peer_fram
     case PEER_RENEW_RESULT:
         assert_int_equal(a->renew_result.n, b->renew_result.n);
         for (size_t i = 0; i < a->renew_result.n; i++) {
-            assert_int_equal(a->renew_result.results[i].request_id, b->renew_result.results[i].request_id);
+            assert_int_equal(a->renew_result.results[i].request_id,
+                             b->renew_result.results[i].request_id);
             assert_int_equal(a->renew_result.results[i].status, b->renew_result.results[i].status);
             assert_int_equal(a->renew_result.results[i].ttl_ms, b->renew_result.results[i].ttl_ms);
         }
@@ -210,9 +216,9 @@ static void every_frame_comes_back_as_it_was(void **state) {
         peer_frame_encode(&buffer, &frame);
         uint8_t *copy = exact(buffer.data, buffer.size);
         struct peer_frame again;
-        assert_int_equal(peer_frame_decode((uint8_t)frame.type, bytes_of(copy, buffer.size),
-                                           &arena, &again),
-                         STATUS_OK);
+        assert_int_equal(
+            peer_frame_decode((uint8_t)frame.type, bytes_of(copy, buffer.size), &arena, &again),
+            STATUS_OK);
         assert_same_frame(&frame, &again);
         arena_reset(&arena);
         free(copy);
@@ -255,8 +261,7 @@ static void any_byte_may_be_wrong(void **state) {
             uint8_t right = buffer.data[at];
             for (int wrong = 0; wrong < 256; wrong++) {
                 buffer.data[at] = (uint8_t)wrong;
-                enum status status =
-                    decode_exact((uint8_t)frame.type, buffer.data, buffer.size);
+                enum status status = decode_exact((uint8_t)frame.type, buffer.data, buffer.size);
                 assert_true(status == STATUS_OK || status == STATUS_MALFORMED);
             }
             buffer.data[at] = right;

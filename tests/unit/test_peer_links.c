@@ -461,6 +461,24 @@ static void closing_at_every_step_leaves_nothing_behind(void **state) {
     }
 }
 
+/* Whoever is slow to learn of it does no harm. */
+static void nothing_happens_after_closing(void **state) {
+    link_both();
+    struct peers *closing = a.peers;
+    unsigned n_calls = a.n_calls;
+    peers_close(closing, on_closed, &a);
+    assert_null(peers_frame_begin(closing, B, NOTE, true));
+    assert_int_equal(peers_room(closing, B), 0);
+    assert_false(peers_is_linked(closing, B));
+    peers_set_member(closing, B, b.address);
+    peers_set_member(closing, C, "127.0.0.1:1");
+    peers_remove_member(closing, B);
+    peers_check_inbound(closing);
+    peers_flush(closing);
+    WAIT_UNTIL(a.is_closed);
+    assert_int_equal(a.n_calls, n_calls);
+}
+
 static void closing_with_much_queued_leaves_nothing_behind(void **state) {
     link_both();
     b.bulk_size = PEER_FRAME_SIZE_MAX;
@@ -513,6 +531,7 @@ static int run_in(enum mode in) {
         cmocka_unit_test_setup_teardown(who_asks_is_answered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(closing_at_every_step_leaves_nothing_behind, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(nothing_happens_after_closing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(closing_with_much_queued_leaves_nothing_behind, set_up,
                                         tear_down),
     };

@@ -11,8 +11,10 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static unsigned n_looking_up;
 static bool is_answering;
 static struct sockaddr_in known;
+static struct sockaddr_in silent;
 
-static int answer_with(const struct sockaddr_in *one, struct addrinfo **out) {
+static int answer_with(const struct sockaddr_in *one, struct addrinfo *next,
+                       struct addrinfo **out) {
     struct addrinfo *found = calloc(1, sizeof *found);
     struct sockaddr_in *address = malloc(sizeof *address);
     if (found == NULL || address == NULL) {
@@ -22,7 +24,8 @@ static int answer_with(const struct sockaddr_in *one, struct addrinfo **out) {
     *found = (struct addrinfo){.ai_family = AF_INET,
                                .ai_socktype = SOCK_STREAM,
                                .ai_addrlen = sizeof *address,
-                               .ai_addr = (struct sockaddr *)address};
+                               .ai_addr = (struct sockaddr *)address,
+                               .ai_next = next};
     *out = found;
     return 0;
 }
@@ -34,7 +37,7 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
         return answer_with(&(struct sockaddr_in){.sin_family = AF_INET,
                                                  .sin_port = htons((uint16_t)atoi(port)),
                                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
-                           out);
+                           NULL, out);
     }
     pthread_mutex_lock(&lock);
     /* Those of other names may begin late, in the next test. */
@@ -44,14 +47,32 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
         pthread_cond_wait(&changed, &lock);
     }
     n_looking_up -= is_known;
+    const struct sockaddr_in first = silent;
+    const struct sockaddr_in last = known;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
-    return is_known ? answer_with(&known, out) : EAI_NONAME;
+    if (strcmp(host, "silent-first") == 0) {
+        struct addrinfo *second;
+        answer_with(&last, NULL, &second);
+        return answer_with(&first, second, out);
+    }
+    return is_known ? answer_with(&last, NULL, out) : EAI_NONAME;
 }
 
 void freeaddrinfo(struct addrinfo *found) {
-    free(found->ai_addr);
-    free(found);
+    while (found != NULL) {
+        struct addrinfo *next = found->ai_next;
+        free(found->ai_addr);
+        free(found);
+        found = next;
+    }
+}
+
+static void set_addresses(uint16_t known_port, uint16_t silent_port) {
+    pthread_mutex_lock(&lock);
+    known = loopback(known_port);
+    silent = loopback(silent_port);
+    pthread_mutex_unlock(&lock);
 }
 
 static void set_answering(bool is) {
@@ -90,7 +111,7 @@ static int tear_down_lookup(void **state) {
 }
 
 static void a_name_may_take_longer_than_a_dial(void **state) {
-    known = loopback(b.port);
+    set_addresses(b.port, 0);
     peers_set_member(a.peers, B, "known:1");
     WAIT_UNTIL(count_looking_up() == 1);
     run_for(2300);
@@ -107,6 +128,17 @@ static void a_name_that_is_not_known_is_tried_again(void **state) {
     assert_false(peers_is_linked(a.peers, B));
     peers_set_member(a.peers, B, b.address);
     WAIT_UNTIL(peers_is_linked(a.peers, B));
+}
+
+/* A host with an address that swallows everything, as an address of IPv6 without a way may. */
+static void each_attempt_begins_with_another_address(void **state) {
+    uint16_t port;
+    int listener = raw_listen(&port); /* which nobody accepts from */
+    set_addresses(b.port, port);
+    set_answering(true);
+    peers_set_member(a.peers, B, "silent-first:1");
+    WAIT_UNTIL(peers_is_linked(a.peers, B));
+    close(listener);
 }
 
 /* node_close() asserts that it takes less than a second. */
@@ -136,7 +168,7 @@ static void closing_before_the_thread_runs_is_fine_too(void **state) {
 
 /* The answer arrives while the loop is on its way to closing. */
 static void an_answer_that_comes_late_is_dropped(void **state) {
-    known = loopback(b.port);
+    set_addresses(b.port, 0);
     peers_set_member(a.peers, B, "known:1");
     WAIT_UNTIL(count_looking_up() == 1);
     let_all_end();
@@ -164,6 +196,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_name_may_take_longer_than_a_dial, set_up_lookup,
                                         tear_down_lookup),
         cmocka_unit_test_setup_teardown(a_name_that_is_not_known_is_tried_again, set_up_lookup,
+                                        tear_down_lookup),
+        cmocka_unit_test_setup_teardown(each_attempt_begins_with_another_address, set_up_lookup,
                                         tear_down_lookup),
         cmocka_unit_test_setup_teardown(closing_does_not_wait_for_a_name, set_up_lookup,
                                         tear_down_lookup),
