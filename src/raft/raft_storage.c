@@ -185,6 +185,10 @@ void raft_storage_receive_finish(struct raft_storage *storage) {
     submit(storage, storage->bulk_lane, job_create(storage, JOB_RECEIVE_FINISH));
 }
 
+bool raft_storage_received_is_good(const struct raft_storage *storage) {
+    return storage->is_received_good;
+}
+
 void raft_storage_receive_abort(struct raft_storage *storage) {
     submit(storage, storage->bulk_lane, job_create(storage, JOB_RECEIVE_ABORT));
 }
