@@ -18,7 +18,7 @@ from harness.ops import put_op
 
 FLAGS = ("--snapshot-log-bytes", 64 * 1024)
 # A state of many small keys takes a while to write down.
-BALLAST_TXNS = 500
+BALLAST_TXNS = 350
 TXN_PUTS = 128
 IN_FLIGHT = 16
 ROUNDS = int(os.environ.get("LEASED_SNAPSHOT_ROUNDS", either(2, 30)))
