@@ -222,6 +222,10 @@ void raft_storage_receive_finish(struct raft_storage *storage) {
     submit(storage, storage->bulk_lane, job_create(storage, JOB_RECEIVE_FINISH));
 }
 
+bool raft_storage_received_is_good(const struct raft_storage *storage) {
+    return storage->is_received_good;
+}
+
 void raft_storage_receive_abort(struct raft_storage *storage) {
     submit(storage, storage->bulk_lane, job_create(storage, JOB_RECEIVE_ABORT));
 }
@@ -344,6 +348,9 @@ static enum status open_stores(struct raft_storage *storage, struct raft_storage
     status = log_store_open(&storage->files, &options, &storage->log, out_error, error_size);
     if (status == STATUS_OK) {
         status = load_log(storage, loaded, out_error, error_size);
+    }
+    if (status == STATUS_OK) {
+        status = vote_store_confirm(storage->votes, out_error, error_size);
     }
     return status;
 }

@@ -61,6 +61,7 @@ struct raft_storage {
 
     /* The bulk lane's. */
     struct snapshot_writer *receiving;
+    bool is_received_good; /* the loop's to read when the last call on the file has ended */
     struct snapshot_reader *reading;
 
     /* Our own snapshot. */

@@ -65,6 +65,16 @@ __attribute__((noreturn)) static void die(enum exit_code code, const char *what,
     _exit(code);
 }
 
+/* Whoever reads it must find the directory, also on a machine with several. */
+__attribute__((noreturn)) static void die_of_data(const struct server *server, enum status status,
+                                                  const char *what, const char *reason) {
+    enum exit_code code = exit_code_of_status(status);
+    log_error(what, LOG_TEXT("reason", reason), LOG_TEXT("data", data_dir_path(server->data_dir)),
+              LOG_NUMBER("exit code", code));
+    fflush(stdout);
+    _exit(code);
+}
+
 /* --- The data directory. --- */
 
 /* Also for a member that is alone and needs no certificate yet: one that is wrong is better known
@@ -191,8 +201,7 @@ static bool is_caught_up(void *data) {
 }
 
 static void replication_failed(void *data, enum status status, const char *reason) {
-    (void)data;
-    die(exit_code_of_status(status), "this node cannot go on", reason);
+    die_of_data(data, status, "this node cannot go on", reason);
 }
 
 /* The members by the ids that all of them make alike. */
@@ -264,7 +273,7 @@ static void open_replication(struct server *server) {
     enum status status =
         replication_open(&server->loop, &replication, &server->service, error, sizeof error);
     if (status != STATUS_OK) {
-        die(exit_code_of_status(status), "cannot start", error);
+        die_of_data(server, status, "cannot start", error);
     }
 }
 

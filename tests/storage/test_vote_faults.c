@@ -47,6 +47,12 @@ static bool votes_open(struct votes *votes) {
     mutant_files_begin_opening(&votes->files);
     bool is_open = vote_store_open(&files, votes->must_exist, &votes->store, votes->text,
                                    sizeof votes->text) == STATUS_OK;
+    if (is_open &&
+        vote_store_confirm(votes->store, votes->text, sizeof votes->text) != STATUS_OK) {
+        vote_store_close(votes->store);
+        votes->store = NULL;
+        is_open = false;
+    }
     mutant_files_end_opening(&votes->files);
     votes->must_exist = votes->must_exist || is_open;
     return is_open;
