@@ -233,19 +233,25 @@ static void storage_failed(void *data, enum status status, const char *reason) {
     fail(data, status, reason);
 }
 
-static void storage_received(void *data) {
+static void storage_received(void *data, enum status status) {
     struct raft_node *node = data;
-    snapshot_receiver_written(node->receiver, STATUS_OK);
+    if (status != STATUS_OK) {
+        log_warning("a snapshot from another member cannot be used and was thrown away",
+                    LOG_TEXT("reason", status_text(status)));
+    }
+    snapshot_receiver_written(node->receiver, status);
 }
 
-static const struct raft_storage_callbacks storage_callbacks = {.written = storage_written,
-                                                                .log_read = storage_log_read,
-                                                                .snapshot_read =
-                                                                    storage_snapshot_read,
-                                                                .received = storage_received,
-                                                                .installed = storage_installed,
-                                                                .taken = storage_taken,
-                                                                .failed = storage_failed};
+static struct raft_storage_callbacks storage_callbacks(const struct raft_node_calls *calls) {
+    return (struct raft_storage_callbacks){.written = storage_written,
+                                           .log_read = storage_log_read,
+                                           .snapshot_read = storage_snapshot_read,
+                                           .check_snapshot = calls->check_received,
+                                           .received = storage_received,
+                                           .installed = storage_installed,
+                                           .taken = storage_taken,
+                                           .failed = storage_failed};
+}
 
 /* --- What the receiver of snapshots asks for. --- */
 
@@ -470,8 +476,9 @@ enum status raft_node_open(uv_loop_t *loop, const struct raft_node_options *opti
         log_info("the data directory was converted from the format of release 0.1");
     }
     struct raft_storage_loaded loaded;
-    status = raft_storage_open(loop, &node->files, &storage_callbacks, node, &node->storage,
-                               &loaded, out_error, error_size);
+    struct raft_storage_callbacks callbacks = storage_callbacks(calls);
+    status = raft_storage_open(loop, &node->files, &callbacks, node, &node->storage, &loaded,
+                               out_error, error_size);
     if (status != STATUS_OK) {
         free(node);
         return status;

@@ -40,6 +40,8 @@ struct raft_node_calls {
     /* Whether these are the bytes of a whole snapshot: STATUS_OK, STATUS_CORRUPT,
      * STATUS_UNSUPPORTED. */
     enum status (*check_snapshot)(struct bytes payload);
+    /* In a thread: whether restore() would succeed. As above. */
+    enum status (*check_received)(struct bytes payload);
     /* Replaces the state. STATUS_CORRUPT, STATUS_UNSUPPORTED. */
     enum status (*restore)(void *data, struct bytes payload);
     void (*role_changed)(void *data);

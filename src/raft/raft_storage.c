@@ -36,7 +36,7 @@ static void fail(struct raft_storage *storage, const char *what, int error) {
     enum status status = raft_storage_status(error);
     snprintf(reason, sizeof reason, "%s failed: %s", what,
              error == EBADMSG ? "the bytes on disk do not match their checksum" : strerror(error));
-    storage->callbacks->failed(storage->data, status, reason);
+    storage->callbacks.failed(storage->data, status, reason);
 }
 
 static struct storage_job *job_create(struct raft_storage *storage, enum storage_job_kind kind);
@@ -66,7 +66,7 @@ static void install_goes_on(struct raft_storage *storage, struct storage_job *jo
 }
 
 static void job_report(struct raft_storage *storage, struct storage_job *job) {
-    const struct raft_storage_callbacks *callbacks = storage->callbacks;
+    const struct raft_storage_callbacks *callbacks = &storage->callbacks;
     switch (job->kind) {
     case JOB_APPEND:
         for (size_t i = 0; i < job->n; i++) {
@@ -91,7 +91,7 @@ static void job_report(struct raft_storage *storage, struct storage_job *job) {
     case JOB_RECEIVE_APPEND:
     case JOB_RECEIVE_FINISH:
     case JOB_RECEIVE_ABORT:
-        callbacks->received(storage->data);
+        callbacks->received(storage->data, job->verdict);
         return;
     case JOB_INSTALL:
         install_goes_on(storage, job);
@@ -210,7 +210,7 @@ static void take_done(uv_work_t *work, int status) {
         fail(storage, "writing a snapshot", storage->take_error);
     }
     if (storage->take_error == 0 && !storage->has_failed) {
-        storage->callbacks->taken(storage->data, storage->take_size);
+        storage->callbacks.taken(storage->data, storage->take_size);
     }
     close_if_idle(storage);
 }
@@ -330,7 +330,7 @@ enum status raft_storage_open(uv_loop_t *loop, const struct raft_files *files,
     struct raft_storage *storage = allocate(sizeof *storage);
     storage->loop = loop;
     storage->files = *files;
-    storage->callbacks = callbacks;
+    storage->callbacks = *callbacks;
     storage->data = data;
     *out_loaded = (struct raft_storage_loaded){0};
     enum status status = open_stores(storage, out_loaded, out_error, error_size);

@@ -29,8 +29,12 @@ struct raft_storage_callbacks {
     /* The chunk is borrowed; empty: that snapshot is gone. */
     void (*snapshot_read)(void *data, uint64_t to_id, const struct snapshot_meta *meta,
                           uint64_t offset, struct bytes chunk);
-    /* The oldest of the calls on the file of a snapshot being received has ended. */
-    void (*received)(void *data);
+    /* In a thread: whether these are the bytes of a snapshot that installed() can restore.
+     * STATUS_OK, STATUS_CORRUPT, STATUS_UNSUPPORTED. */
+    enum status (*check_snapshot)(struct bytes payload);
+    /* The oldest of the calls on the file of a snapshot being received has ended. The finish ends
+     * with what check_snapshot() says, the others with STATUS_OK. */
+    void (*received)(void *data, enum status status);
     /* The received snapshot has replaced the log. The payload is the callee's. */
     void (*installed)(void *data, const struct snapshot_meta *meta, struct buffer *payload);
     /* Our own snapshot is durable. Also called while closing. */

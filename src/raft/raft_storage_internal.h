@@ -27,6 +27,7 @@ struct storage_job {
     struct raft_storage *storage;
     enum storage_job_kind kind;
     int error;
+    enum status verdict; /* on a snapshot that was received */
     const char *what; /* what failed */
     size_t n;
     struct log_item **items;
@@ -42,7 +43,7 @@ struct storage_job {
 struct raft_storage {
     uv_loop_t *loop;
     struct raft_files files;
-    const struct raft_storage_callbacks *callbacks;
+    struct raft_storage_callbacks callbacks;
     void *data;
     struct vote_store *votes;
     struct log_store *log; /* the log lane's after the start */
@@ -58,6 +59,7 @@ struct raft_storage {
 
     /* The bulk lane's. */
     struct snapshot_writer *receiving;
+    struct buffer received; /* its payload, once it is whole and checked */
     struct snapshot_reader *reading;
 
     /* Our own snapshot. */

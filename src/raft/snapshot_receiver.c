@@ -249,7 +249,9 @@ void snapshot_receiver_written(struct snapshot_receiver *receiver, enum status s
     if (receiver->is_failed) {
         return;
     }
-    if (status != STATUS_OK) {
+    bool is_useless =
+        call.kind == CALL_FINISH && (status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED);
+    if (status != STATUS_OK && !is_useless) {
         receiver->is_failed = true;
         receiver->state = RECEIVER_IDLE;
         return;
@@ -264,7 +266,11 @@ void snapshot_receiver_written(struct snapshot_receiver *receiver, enum status s
                receiver->written);
         break;
     case CALL_FINISH:
-        complete(receiver);
+        if (is_useless) {
+            drop_transfer(receiver);
+        } else {
+            complete(receiver);
+        }
         break;
     case CALL_BEGIN:
     case CALL_ABORT:

@@ -34,7 +34,7 @@ struct snapshot_receiver_calls {
     void (*begin)(void *data, const struct snapshot_meta *meta);
     /* Takes over `bytes`, from malloc(). */
     void (*append)(void *data, uint8_t *bytes, size_t size);
-    /* All of it was appended: sync it. */
+    /* All of it was appended: look whether it can be used. */
     void (*finish)(void *data);
     /* Remove it, finished or not. */
     void (*abort)(void *data);
@@ -43,9 +43,9 @@ struct snapshot_receiver_calls {
     /* Could it be of use? False: the state here is as new or newer; the sender is told that it is
      * received. */
     bool (*is_wanted)(void *data, const struct snapshot_meta *meta);
-    /* The file is whole and synced. `term`: the leader's, of its newest message. True: it is being
-     * installed, and snapshot_receiver_installed() follows, perhaps from within. False: it is not
-     * wanted any more; abort() is called for it. */
+    /* The file is whole and can be used. `term`: the leader's, of its newest message. True: it is
+     * being installed, and snapshot_receiver_installed() follows, perhaps from within. False: it is
+     * not wanted any more; abort() is called for it. */
     bool (*complete)(void *data, uint64_t from_id, uint64_t term, const struct snapshot_meta *meta);
 };
 
@@ -63,8 +63,9 @@ void snapshot_receiver_destroy(struct snapshot_receiver *receiver);
  * again. Nothing is to be done but to log them. */
 enum status snapshot_receiver_receive(struct snapshot_receiver *receiver, uint64_t from_id,
                                       const struct message_snapshot *message, uint64_t now_ms);
-/* The oldest call on the file has ended. After a failure, which ends the node, the receiver does
- * nothing more. */
+/* The oldest call on the file has ended. The finish may end with STATUS_CORRUPT or
+ * STATUS_UNSUPPORTED: the bytes are no snapshot of use, and the transfer is given up. After any
+ * other failure, which ends the node, the receiver does nothing more. */
 void snapshot_receiver_written(struct snapshot_receiver *receiver, enum status status);
 /* The engine is done with it, well or not: the file is no longer the receiver's. */
 void snapshot_receiver_installed(struct snapshot_receiver *receiver);

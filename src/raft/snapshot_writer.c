@@ -143,6 +143,28 @@ uint64_t snapshot_writer_size(const struct snapshot_writer *writer) {
     return writer->meta.size;
 }
 
+int snapshot_writer_read_back(struct snapshot_writer *writer, struct buffer *out_payload) {
+    uint64_t left = (uint64_t)writer->n_sums * SNAPSHOT_CHUNK_SIZE;
+    uint64_t offset = SNAPSHOT_HEADER_SIZE;
+    int error = writer->error;
+    while (error == 0 && left > 0) {
+        size_t n = 0;
+        error = writer->files.calls->read(writer->files.data, writer->file, offset,
+                                          buffer_reserve(out_payload, SNAPSHOT_CHUNK_SIZE),
+                                          SNAPSHOT_CHUNK_SIZE, &n);
+        if (error == 0 && n != SNAPSHOT_CHUNK_SIZE) {
+            error = EIO;
+        }
+        out_payload->size += n;
+        offset += n;
+        left -= n;
+    }
+    if (error == 0) {
+        buffer_append(out_payload, writer->chunk.data, writer->chunk.size);
+    }
+    return error;
+}
+
 static int write_end(struct snapshot_writer *writer) {
     if (writer->chunk.size > 0) {
         int error = write_chunk(writer, bytes_of(writer->chunk.data, writer->chunk.size));

@@ -396,6 +396,7 @@ void snapshots_poll(struct service *service);
 bool snapshots_are_read(const struct service *service);
 bool snapshots_can_restore(void *data);
 void snapshots_fail(struct service *service, enum status status);
+enum status snapshots_check(struct bytes payload);
 enum status snapshots_restore(void *data, struct bytes payload);
 int snapshots_serialise(void *data, struct snapshot_writer *writer);
 void snapshots_ended(void *data, uint64_t size);

@@ -9,6 +9,7 @@ import os
 import random
 import selectors
 import socket
+import struct
 import threading
 import time
 
@@ -366,7 +367,8 @@ def test_a_snapshot_that_is_none_does_not_replace_the_state(cluster, known):
     cluster.rpc(leader).put(b"/before", b"x")
     cluster.wait_equal()
     cluster.pause(leader)
-    for payload in (b"garbage", os.urandom(100_000)):
+    damaged = b"leasedsn" + struct.pack("<I", 2) + os.urandom(1000)
+    for payload in (b"garbage", os.urandom(100_000), damaged + struct.pack("<I", protocol.crc32c(damaged))):
         status = cluster.status(follower)
         term, index = status.raftTerm + 2, status.raftIndex + 1000
         connection = known.greet(follower)

@@ -501,6 +501,26 @@ static void after_a_failure_nothing_more_is_done(void **state) {
     assert_int_equal(node.n_queued, 0);
 }
 
+static void bytes_that_are_no_snapshot_are_thrown_away(void **state) {
+    static const enum status verdicts[] = {STATUS_CORRUPT, STATUS_UNSUPPORTED};
+    for (size_t i = 0; i < 2; i++) {
+        fake_make_snapshot(70, 100);
+        chunk(0);
+        end_call(STATUS_OK);
+        end_call(STATUS_OK);
+        end_call(verdicts[i]);
+        end_all_calls();
+        assert_int_equal(node.n_complete, 0);
+        assert_int_equal(node.n_aborted, i + 1);
+        assert_false(node.is_open);
+    }
+    /* Another one is welcome. */
+    chunk(0);
+    end_all_calls();
+    assert_int_equal(node.n_complete, 1);
+    assert_file_is_whole();
+}
+
 /* --- With a sender, over links that are lost. --- */
 
 static uint64_t random_state;
@@ -635,6 +655,7 @@ int main(void) {
         RECEIVER_TEST(a_disk_that_is_behind_bounds_what_is_kept),
         RECEIVER_TEST(snapshots_that_replace_each_other_are_bounded_too),
         RECEIVER_TEST(after_a_failure_nothing_more_is_done),
+        RECEIVER_TEST(bytes_that_are_no_snapshot_are_thrown_away),
         RECEIVER_TEST(a_snapshot_arrives_whole_over_links_that_are_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
