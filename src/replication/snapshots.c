@@ -104,8 +104,8 @@ bool snapshots_are_read(const struct service *service) {
     return service->snapshots.view != NULL || service->snapshots.n_client_jobs > 0;
 }
 
-/* With certificates or a secret only a member can have sent it, and members write no other. Else the
- * whole of it is tried on a state of its own. */
+/* With certificates or a secret only a member can have sent it, and members write no other. Else
+ * the whole of it is tried on a state of its own. */
 bool snapshots_check_received(void *data, struct bytes payload) {
     const struct service *service = data;
     if (service->options.peer_tls != NULL || service->options.peer_secret.size > 0) {

@@ -195,13 +195,14 @@ enum status admission_join(uv_loop_t *loop, const struct join_options *proof,
             return STATUS_MEMBER_NOT_ADDED;
         }
         if (first_answer_ms == 0 && clock_elapsed_ms(now_ms, begun_ms) > SILENCE_MS_MAX) {
-            snprintf(out_error, error_size,
-                     "no member in --initial-cluster answered for its cluster within %d s (%s). "
-                     "Check that they run, that the peer URLs are right, and that this member was added "
-                     "(etcdctl member add %s --peer-urls=%s): a cluster of one node opens its peer "
-                     "port only then",
-                     SILENCE_MS_MAX / 1000, why_not(answers, n), options->name,
-                     options->initial_advertise_peer_urls.texts[0]);
+            snprintf(
+                out_error, error_size,
+                "no member in --initial-cluster answered for its cluster within %d s (%s). "
+                "Check that they run, that the peer URLs are right, and that this member was added "
+                "(etcdctl member add %s --peer-urls=%s): a cluster of one node opens its peer "
+                "port only then",
+                SILENCE_MS_MAX / 1000, why_not(answers, n), options->name,
+                options->initial_advertise_peer_urls.texts[0]);
             return STATUS_TIMED_OUT;
         }
         if (clock_elapsed_ms(now_ms, told_ms) > PROGRESS_MS) {

@@ -177,12 +177,12 @@ static void open_data_dir(struct server *server) {
                  LOG_TEXT("to", options->name));
         memcpy(identity->name, options->name, strlen(options->name) + 1);
     }
-    bool is_unborn = status == STATUS_OK && identity->birth == 0;
-    if (is_unborn) {
-        ssize_t n = getrandom(&identity->birth, sizeof identity->birth, 0);
-        assert(n == (ssize_t)sizeof identity->birth);
+    bool has_no_data_dir_id = status == STATUS_OK && identity->data_dir_id == 0;
+    if (has_no_data_dir_id) {
+        ssize_t n = getrandom(&identity->data_dir_id, sizeof identity->data_dir_id, 0);
+        assert(n == (ssize_t)sizeof identity->data_dir_id);
     }
-    if (status == STATUS_OK && (is_new || is_renamed || is_unborn)) {
+    if (status == STATUS_OK && (is_new || is_renamed || has_no_data_dir_id)) {
         status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
     }
     if (status != STATUS_OK) {
@@ -254,8 +254,8 @@ static void open_replication(struct server *server) {
         .is_joining = is_joined,
         .force_new_cluster = options->force_new_cluster,
         .token_hash = join_token_hash(options->initial_cluster_token),
-        .birth = server->identity.birth,
-        .births_path = data_dir_births_path(server->data_dir),
+        .data_dir_id = server->identity.data_dir_id,
+        .data_dir_ids_path = data_dir_ids_path(server->data_dir),
         .peer_listen_host = options->listen_peer_urls.urls[0].host,
         .peer_listen_port = options->listen_peer_urls.urls[0].port,
         .peer_tls = options->has_peer_tls ? &server->peer_tls : NULL,
