@@ -72,7 +72,7 @@ void nodes_init(const struct node_options *options) {
         node->wake_us = UINT64_MAX;
         node->last_item = &node->first_item;
         node->is_in_service = i < options->n_first;
-        node->birth = random_next() | 1;
+        node->data_dir_id = random_next() | 1;
         members[i] = (struct replication_member){
             .id = node->id, .name = node->name, .address = node->address, .peer_urls = node->urls};
     }
@@ -414,7 +414,7 @@ static void open_process(struct node *node) {
                                           .n_members =
                                               node->is_joining ? node->n_told : the_options.n_first,
                                           .is_joining = node->is_joining,
-                                          .birth = node->birth,
+                                          .data_dir_id = node->data_dir_id,
                                           .peer_listen_host = "sim",
                                           .peer_listen_port = (uint16_t)(node->index + 1),
                                           .strict_reads = the_options.strict_reads,
@@ -445,7 +445,7 @@ void node_commission(struct node *node, uint64_t id, const struct replication_me
     assert(n_told <= NODES_MAX);
     trace("%s joins as %016llx", node->name, (unsigned long long)id);
     node->id = id;
-    node->birth = random_next() | 1;
+    node->data_dir_id = random_next() | 1;
     node->is_in_service = true;
     node->is_joining = true;
     memcpy(node->told, told, n_told * sizeof *told);

@@ -33,7 +33,7 @@ struct node {
     /* Its place in the cluster. A machine that has none waits for one (operator.c). */
     bool is_in_service;
     bool is_joining;                           /* it was added to a cluster that was there */
-    uint64_t birth;                            /* of its data directory */
+    uint64_t data_dir_id;                      /* of its data directory */
     struct replication_member told[NODES_MAX]; /* the members when it joined */
     size_t n_told;
     bool is_dead;       /* it never comes back; whoever runs the cluster removes it */
