@@ -317,8 +317,44 @@ static void an_answer_to_an_earlier_process_renews_nothing(void **state) {
     assert_true(third.is_done);
 }
 
+struct write {
+    struct service_request request;
+    bool is_done;
+    enum status status;
+};
+static struct write write_request;
+
+static void write_done(struct service_request *request, const struct outcome *outcome) {
+    struct write *write = list_entry(request, struct write, request);
+    write->is_done = true;
+    write->status = outcome->status;
+}
+
+static bool is_write_done(void) {
+    return write_request.is_done;
+}
+
+/* The leader is heard and cannot be reached: a firewall, or an address that is right for some. */
+static void a_write_ends_though_the_leader_that_is_heard_is_not_reached(void **state) {
+    (void)state;
+    leader_open(false);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    write_request = (struct write){.request.done = write_done};
+    struct command command = {.type = COMMAND_LEASE_GRANT, .grant = {.id = 5, .ttl_ms = TTL_MS}};
+    service_submit(service, &write_request.request, &command);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_false(write_request.is_done);
+    run_until(is_write_done, "the write ends");
+    assert_int_equal(write_request.status, STATUS_TIMED_OUT);
+    assert_true(is_led());
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
-        an_answer_to_an_earlier_process_renews_nothing, set_up, tear_down)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_answer_to_an_earlier_process_renews_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_write_ends_though_the_leader_that_is_heard_is_not_reached,
+                                        set_up, tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
