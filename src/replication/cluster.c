@@ -35,7 +35,8 @@ uint64_t cluster_leader(struct service *service) {
 
 void cluster_lead(struct service *service, uint64_t term) {
     memset(service->cluster.announced, 0, sizeof service->cluster.announced);
-    leader_lease_begin(&service->leader_lease, term, service->options.election_ms, true, NULL, 0);
+    leader_lease_begin(&service->leader_lease, term, service->options.election_ms,
+                       clock_boottime_ms(), true, NULL, 0);
     members_count_voters(service);
     service->cluster.ping_ms = 0;
 }
