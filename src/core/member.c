@@ -50,7 +50,7 @@ void member_facts_encode(struct buffer *buffer, const struct member_facts *facts
     buffer_put_u64(buffer, facts->id);
     buffer_put_u8(buffer, (facts->role == MEMBER_LEARNER ? MEMBER_IS_LEARNER : 0) |
                               (facts->is_started ? MEMBER_IS_STARTED : 0));
-    buffer_put_u64(buffer, facts->birth);
+    buffer_put_u64(buffer, facts->data_dir_id);
     buffer_put_bytes(buffer, facts->name);
     encode_urls(buffer, facts->peer_urls, facts->n_peer_urls);
     encode_urls(buffer, facts->client_urls, facts->n_client_urls);
@@ -61,7 +61,7 @@ void member_facts_decode(struct reader *reader, struct member_facts *out_facts) 
     uint8_t flags = reader_get_u8(reader);
     facts.role = (flags & MEMBER_IS_LEARNER) != 0 ? MEMBER_LEARNER : MEMBER_VOTER;
     facts.is_started = (flags & MEMBER_IS_STARTED) != 0;
-    facts.birth = reader_get_u64(reader);
+    facts.data_dir_id = reader_get_u64(reader);
     facts.name = reader_get_bytes(reader);
     facts.n_peer_urls = decode_urls(reader, facts.peer_urls);
     facts.n_client_urls = decode_urls(reader, facts.client_urls);

@@ -30,8 +30,8 @@ enum member_role {
 struct member_facts {
     uint64_t id; /* never 0 */
     enum member_role role;
-    bool is_started; /* it has been here under this id */
-    uint64_t birth;  /* a random number of its data directory; 0: not known */
+    bool is_started;      /* it has been here under this id */
+    uint64_t data_dir_id; /* a random number of its data directory; 0: not known */
     struct bytes name;
     size_t n_peer_urls;
     struct bytes peer_urls[MEMBER_URLS_MAX];

@@ -239,11 +239,11 @@ static enum status promote(struct member *member) {
 
 static enum status publish(struct member *member, const struct member_facts *facts) {
     /* One that has lost its disk is somebody else. */
-    if (member->facts.birth != 0 && member->facts.birth != facts->birth) {
+    if (member->facts.data_dir_id != 0 && member->facts.data_dir_id != facts->data_dir_id) {
         return STATUS_MEMBER_EXISTS;
     }
     struct member_facts changed = member->facts;
-    changed.birth = facts->birth;
+    changed.data_dir_id = facts->data_dir_id;
     changed.is_started = true;
     changed.name = facts->name;
     changed.n_client_urls = facts->n_client_urls;

@@ -112,7 +112,11 @@ static enum status write_vote(const struct conversion *conversion,
     struct vote_store *votes = NULL;
     enum status status = vote_store_open(conversion->files, false, &votes, conversion->out_error,
                                          conversion->error_size);
+    if (status == STATUS_OK) {
+        status = vote_store_confirm(votes, conversion->out_error, conversion->error_size);
+    }
     if (status != STATUS_OK) {
+        vote_store_close(votes);
         return status;
     }
     int error = vote_store_write(votes, legacy_store_term(legacy), legacy_store_vote(legacy));

@@ -234,6 +234,11 @@ static void storage_failed(void *data, enum status status, const char *reason) {
     fail(data, status, reason);
 }
 
+static bool storage_check(void *data, struct bytes payload) {
+    struct raft_node *node = data;
+    return node->calls->check_received(node->data, payload);
+}
+
 static void storage_received(void *data) {
     struct raft_node *node = data;
     snapshot_receiver_written(node->receiver, STATUS_OK);
@@ -243,7 +248,8 @@ static const struct raft_storage_callbacks storage_callbacks = {.written = stora
                                                                 .log_read = storage_log_read,
                                                                 .snapshot_read =
                                                                     storage_snapshot_read,
-                                                                .received = storage_received,
+                                                                .check = storage_check,
+    .received = storage_received,
                                                                 .installed = storage_installed,
                                                                 .taken = storage_taken,
                                                                 .failed = storage_failed};
@@ -291,6 +297,11 @@ static bool receiver_complete(void *data, uint64_t from_id, uint64_t term,
     struct raft_message_view message = {.kind = MESSAGE_SNAPSHOT,
                                         .snapshot = {.term = term, .meta = meta}};
     node->is_install_begun = false;
+    if (!raft_storage_received_is_good(node->storage)) {
+        log_warning("a snapshot from another member cannot be read, and is not installed",
+                    LOG_NUMBER("index", meta->index), LOG_NUMBER("size", meta->size));
+        return false;
+    }
     (void)raft_engine_receive(node->engine, from_id, &message, clock_boottime_ms());
     return node->is_install_begun;
 }

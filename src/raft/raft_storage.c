@@ -1,5 +1,7 @@
 #include "raft/raft_storage.h"
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "raft/raft_storage_internal.h"
 
 #include <assert.h>
@@ -7,6 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    /* A write that takes longer is told of, */
+    SLOW_MS = 2000,
+    /* and again after this. */
+    SLOW_WARNING_MS = 10000
+};
 
 static void *allocate(size_t size) {
     void *memory = calloc(1, size);
@@ -65,6 +74,30 @@ static void install_goes_on(struct raft_storage *storage, struct storage_job *jo
     submit(storage, storage->log_lane, reset);
 }
 
+static void append_begun(struct raft_storage *storage) {
+    if (storage->n_appends++ == 0) {
+        storage->append_progress_ms = clock_boottime_ms();
+    }
+}
+
+static void append_ended(struct raft_storage *storage) {
+    storage->n_appends--;
+    storage->append_progress_ms = clock_boottime_ms();
+}
+
+/* A disk that is slow but works is waited for, and told of. */
+static void warn_if_slow(struct raft_storage *storage) {
+    if (storage->n_appends == 0) {
+        return;
+    }
+    uint64_t now_ms = clock_boottime_ms();
+    uint64_t waits_ms = clock_elapsed_ms(now_ms, storage->append_progress_ms);
+    if (waits_ms >= SLOW_MS && clock_elapsed_ms(now_ms, storage->warned_ms) >= SLOW_WARNING_MS) {
+        storage->warned_ms = now_ms;
+        log_warning("the disk is slow", LOG_NUMBER("oldest write waits ms", waits_ms));
+    }
+}
+
 static void job_report(struct raft_storage *storage, struct storage_job *job) {
     const struct raft_storage_callbacks *callbacks = storage->callbacks;
     switch (job->kind) {
@@ -106,6 +139,9 @@ static void job_done(struct raft_job *lane_job) {
     struct storage_job *job = list_entry(lane_job, struct storage_job, lane_job);
     struct raft_storage *storage = job->storage;
     storage->n_jobs--;
+    if (job->kind == JOB_APPEND) {
+        append_ended(storage);
+    }
     if (job->error != 0 && job->error != ECANCELED) {
         fail(storage, job->what, job->error);
     }
@@ -140,6 +176,7 @@ void raft_storage_append(struct raft_storage *storage, struct log_item *const *i
     job->items = allocate(n * sizeof(struct log_item *));
     memcpy(job->items, items, n * sizeof(struct log_item *));
     job->n = n;
+    append_begun(storage);
     submit(storage, storage->log_lane, job);
 }
 
@@ -183,6 +220,10 @@ void raft_storage_receive_append(struct raft_storage *storage, uint8_t *bytes, s
 
 void raft_storage_receive_finish(struct raft_storage *storage) {
     submit(storage, storage->bulk_lane, job_create(storage, JOB_RECEIVE_FINISH));
+}
+
+bool raft_storage_received_is_good(const struct raft_storage *storage) {
+    return storage->is_received_good;
 }
 
 void raft_storage_receive_abort(struct raft_storage *storage) {
@@ -306,6 +347,9 @@ static enum status open_stores(struct raft_storage *storage, struct raft_storage
     if (status == STATUS_OK) {
         status = load_log(storage, loaded, out_error, error_size);
     }
+    if (status == STATUS_OK) {
+        status = vote_store_confirm(storage->votes, out_error, error_size);
+    }
     return status;
 }
 
@@ -366,6 +410,7 @@ int raft_storage_append_now(struct raft_storage *storage, struct log_item *const
 void raft_storage_poll(struct raft_storage *storage) {
     raft_lane_poll(storage->log_lane);
     raft_lane_poll(storage->bulk_lane);
+    warn_if_slow(storage);
 }
 
 bool raft_storage_is_busy(const struct raft_storage *storage) {

@@ -29,6 +29,8 @@ struct raft_storage_callbacks {
     /* The chunk is borrowed; empty: that snapshot is gone. */
     void (*snapshot_read)(void *data, uint64_t to_id, const struct snapshot_meta *meta,
                           uint64_t offset, struct bytes chunk);
+    /* In a thread of the storage: whether a received payload could be restored. */
+    bool (*check)(void *data, struct bytes payload);
     /* The oldest of the calls on the file of a snapshot being received has ended. */
     void (*received)(void *data);
     /* The received snapshot has replaced the log. The payload is the callee's. */
@@ -81,6 +83,8 @@ void raft_storage_receive_begin(struct raft_storage *storage, const struct snaps
 /* Takes over `bytes`, from malloc(). */
 void raft_storage_receive_append(struct raft_storage *storage, uint8_t *bytes, size_t size);
 void raft_storage_receive_finish(struct raft_storage *storage);
+/* After receive_finish has ended: whether check() was content with it. */
+bool raft_storage_received_is_good(const struct raft_storage *storage);
 void raft_storage_receive_abort(struct raft_storage *storage);
 /* What was received takes the place of the log: commit, RESET record. installed() follows. */
 void raft_storage_install(struct raft_storage *storage, const struct snapshot_meta *meta);

@@ -49,6 +49,9 @@ struct raft_storage {
     struct raft_lane *log_lane;
     struct raft_lane *bulk_lane;
     size_t n_jobs;
+    size_t n_appends;            /* of these */
+    uint64_t append_progress_ms; /* when one began while none was, or the last one ended */
+    uint64_t warned_ms;
     bool has_failed;
     bool is_closing;
     unsigned n_lanes_open;
@@ -58,6 +61,7 @@ struct raft_storage {
 
     /* The bulk lane's. */
     struct snapshot_writer *receiving;
+    bool is_received_good; /* the loop's to read when the last call on the file has ended */
     struct snapshot_reader *reading;
 
     /* Our own snapshot. */

@@ -8,6 +8,7 @@
 #ifndef LEASED_RAFT_SNAPSHOT_STORE_H
 #define LEASED_RAFT_SNAPSHOT_STORE_H
 
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
 #include "raft/raft_files.h"
@@ -43,6 +44,8 @@ struct snapshot_writer;
 int snapshot_writer_open(const struct raft_files *files, const struct snapshot_meta *meta,
                          const char *name_hint, struct snapshot_writer **out_writer);
 int snapshot_writer_append(struct snapshot_writer *writer, struct bytes bytes);
+/* The payload so far, appended to the buffer. 0 or an errno. */
+int snapshot_writer_read_back(struct snapshot_writer *writer, struct buffer *out_payload);
 uint64_t snapshot_writer_size(const struct snapshot_writer *writer);
 /* Durable under its own name when it returns 0, and older ones but one are removed. After an errno
  * (also that of an earlier append) it may be there or not, but whole if it is. The writer is gone

@@ -139,6 +139,22 @@ int snapshot_writer_append(struct snapshot_writer *writer, struct bytes bytes) {
     return writer->error;
 }
 
+int snapshot_writer_read_back(struct snapshot_writer *writer, struct buffer *out_payload) {
+    uint64_t written = (uint64_t)writer->n_sums * SNAPSHOT_CHUNK_SIZE;
+    for (uint64_t offset = 0; offset < written; offset += SNAPSHOT_CHUNK_SIZE) {
+        size_t n = 0;
+        int error = writer->files.calls->read(
+            writer->files.data, writer->file, SNAPSHOT_HEADER_SIZE + offset,
+            buffer_reserve(out_payload, SNAPSHOT_CHUNK_SIZE), SNAPSHOT_CHUNK_SIZE, &n);
+        if (error != 0 || n != SNAPSHOT_CHUNK_SIZE) {
+            return error != 0 ? error : EIO;
+        }
+        out_payload->size += n;
+    }
+    buffer_append(out_payload, writer->chunk.data, writer->chunk.size);
+    return 0;
+}
+
 uint64_t snapshot_writer_size(const struct snapshot_writer *writer) {
     return writer->meta.size;
 }

@@ -47,6 +47,8 @@ struct vote_store {
     uint64_t sequence;
     uint64_t term;
     uint64_t vote;
+    int counts; /* which slot was the newer one when it was opened */
+    bool is_confirmed;
     int error;
 };
 
@@ -134,19 +136,6 @@ static int slot_put(struct vote_store *store, int i) {
                                     : slot_write(store, store->slots[i].file);
 }
 
-/* Both slots say the same, and are on disk, before anything is done that rests on them. They are
- * written even if they do already: a process that was killed, or whose last sync failed, may have
- * left what is read here and is not on disk, and a sync alone does nothing for the latter. The one
- * that does not count is written first. */
-static int confirm(struct vote_store *store, int counts) {
-    store->sequence++;
-    int error = slot_put(store, 1 - counts);
-    if (error == 0) {
-        error = slot_put(store, counts);
-    }
-    return error != 0 ? error : store->files.calls->sync_directory(store->files.data);
-}
-
 static enum status refuse(enum status status, const char *what, char *out_error,
                           size_t error_size) {
     snprintf(out_error, error_size, "meta.1 and meta.2, which hold the term and the vote: %s",
@@ -208,12 +197,7 @@ static enum status open_slots(struct vote_store *store, bool must_exist, char *o
         store->term = slot->term;
         store->vote = slot->vote;
     }
-    error = confirm(store, counts);
-    if (error != 0) {
-        snprintf(out_error, error_size, "meta.1 and meta.2 could not be written: %s",
-                 strerror(error));
-        return error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO;
-    }
+    store->counts = counts;
     return STATUS_OK;
 }
 
@@ -233,6 +217,27 @@ enum status vote_store_open(const struct raft_files *files, bool must_exist,
         vote_store_close(store);
     }
     return status;
+}
+
+/* They are written even if they say the same already: a process that was killed, or whose last sync
+ * failed, may have left what is read here and is not on disk, and a sync alone does nothing for the
+ * latter. The one that does not count is written first. */
+enum status vote_store_confirm(struct vote_store *store, char *out_error, size_t error_size) {
+    store->sequence++;
+    store->error = slot_put(store, 1 - store->counts);
+    if (store->error == 0) {
+        store->error = slot_put(store, store->counts);
+    }
+    if (store->error == 0) {
+        store->error = store->files.calls->sync_directory(store->files.data);
+    }
+    if (store->error != 0) {
+        snprintf(out_error, error_size, "meta.1 and meta.2 could not be written: %s",
+                 strerror(store->error));
+        return store->error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO;
+    }
+    store->is_confirmed = true;
+    return STATUS_OK;
 }
 
 void vote_store_close(struct vote_store *store) {
@@ -256,6 +261,7 @@ uint64_t vote_store_vote(const struct vote_store *store) {
 }
 
 int vote_store_write(struct vote_store *store, uint64_t term, uint64_t vote) {
+    assert(store->is_confirmed);
     assert(term >= store->term);
     if (store->error != 0) {
         return store->error;

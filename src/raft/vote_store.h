@@ -13,12 +13,15 @@
 
 struct vote_store;
 
-/* A directory without slots starts with term 0 and no vote, and both slots are created; whether
+/* Reads, and changes nothing. A directory without slots starts with term 0 and no vote; whether
  * they may be missing (other files are there) is for the caller to say: `must_exist`.
- * STATUS_CORRUPT, STATUS_IO, STATUS_NO_SPACE: `out_error` names the file, the damage and what to
+ * STATUS_CORRUPT, STATUS_UNSUPPORTED, STATUS_IO: `out_error` names the file, the damage and what to
  * do. */
 enum status vote_store_open(const struct raft_files *files, bool must_exist,
                             struct vote_store **out_store, char *out_error, size_t error_size);
+/* Once, when all else was found sound: both slots say the same, and are on disk, before anything is
+ * done that rests on them. STATUS_IO, STATUS_NO_SPACE. */
+enum status vote_store_confirm(struct vote_store *store, char *out_error, size_t error_size);
 void vote_store_close(struct vote_store *store);
 
 uint64_t vote_store_term(const struct vote_store *store);

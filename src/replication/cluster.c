@@ -304,7 +304,7 @@ bool cluster_has_company(const struct service *service) {
 enum status cluster_open_peers(struct service *service, char *out_error, size_t error_size) {
     struct peers_options options = {.cluster_id = service->options.cluster_id,
                                     .self_id = service->options.member_id,
-                                    .data_dir_id = service->options.birth,
+                                    .data_dir_id = service->options.data_dir_id,
                                     .heartbeat_ms = service->options.heartbeat_ms,
                                     .election_ms = service->options.election_ms,
                                     .listen_host = service->options.peer_listen_host,

@@ -17,9 +17,9 @@ void data_dir_ids_of_table(const struct member_table *table, struct data_dir_ids
     out_ids->n = 0;
     for (size_t i = 0; i < member_table_count(table); i++) {
         const struct member_facts *facts = &member_table_at(table, i)->facts;
-        if (facts->birth != 0) {
+        if (facts->data_dir_id != 0) {
             out_ids->members[out_ids->n].id = facts->id;
-            out_ids->members[out_ids->n++].birth = facts->birth;
+            out_ids->members[out_ids->n++].data_dir_id = facts->data_dir_id;
         }
     }
 }
@@ -27,7 +27,7 @@ void data_dir_ids_of_table(const struct member_table *table, struct data_dir_ids
 uint64_t data_dir_ids_find(const struct data_dir_ids *ids, uint64_t id) {
     for (size_t i = 0; i < ids->n; i++) {
         if (ids->members[i].id == id) {
-            return ids->members[i].birth;
+            return ids->members[i].data_dir_id;
         }
     }
     return 0;
@@ -44,7 +44,7 @@ size_t data_dir_ids_encode(const struct data_dir_ids *ids,
     for (size_t i = 0; i < ids->n; i++) {
         size += (size_t)snprintf(out_text + size, DATA_DIR_IDS_TEXT_SIZE_MAX - size,
                                  "%016" PRIx64 " %016" PRIx64 "\n", ids->members[i].id,
-                                 ids->members[i].birth);
+                                 ids->members[i].data_dir_id);
     }
     size += (size_t)snprintf(out_text + size, DATA_DIR_IDS_TEXT_SIZE_MAX - size,
                              "checksum %08" PRIx32 "\n", crc32c(0, out_text, size));
@@ -63,7 +63,7 @@ bool data_dir_ids_decode(struct bytes text, struct data_dir_ids *out_ids) {
     const char *at = copy + sizeof header - 1;
     while (ids.n < MEMBERS_MAX && strlen(at) >= LINE_SIZE &&
            sscanf(at, "%16" SCNx64 " %16" SCNx64, &ids.members[ids.n].id,
-                  &ids.members[ids.n].birth) == 2) {
+                  &ids.members[ids.n].data_dir_id) == 2) {
         ids.n++;
         at += LINE_SIZE;
     }

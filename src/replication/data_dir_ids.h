@@ -23,7 +23,7 @@ struct data_dir_ids {
     size_t n;
     struct {
         uint64_t id;
-        uint64_t birth;
+        uint64_t data_dir_id;
     } members[MEMBERS_MAX];
 };
 

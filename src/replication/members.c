@@ -272,7 +272,7 @@ bool members_begin(struct service *service, struct arena *arena, struct command 
                                                       : "");
         if (is_self) {
             facts->is_started = true;
-            facts->birth = service->options.birth;
+            facts->data_dir_id = service->options.data_dir_id;
             add_client_urls(service, facts);
         }
         const char *const *urls = first != NULL ? first->peer_urls
@@ -315,7 +315,7 @@ static void published(struct service_request *request, const struct outcome *out
 static void publish(struct service *service, uint64_t now_ms) {
     const struct member *self = member_table_find(table_of(service), service->options.member_id);
     bool is_told = self != NULL && self->facts.is_started &&
-                   self->facts.birth == service->options.birth &&
+                   self->facts.data_dir_id == service->options.data_dir_id &&
                    strcmp(self->name, service->options.name) == 0 &&
                    urls_equal(service->options.client_urls, self);
     if (self == NULL || is_told || service->members.is_publishing || cluster_leader(service) == 0 ||
@@ -324,7 +324,7 @@ static void publish(struct service *service, uint64_t now_ms) {
         return;
     }
     struct member_facts facts = {.id = service->options.member_id,
-                                 .birth = service->options.birth,
+                                 .data_dir_id = service->options.data_dir_id,
                                  .name = bytes_from_text(service->options.name)};
     add_client_urls(service, &facts);
     struct command command = {.type = COMMAND_MEMBER,
@@ -378,19 +378,19 @@ void members_turned_away(void *data, uint64_t by_id, enum peer_answer answer) {
 /* --- Data directories. --- */
 
 void members_remember(struct service *service) {
-    if (service->options.births_path != NULL) {
-        data_dir_ids_load(service->options.births_path, &service->members.data_dir_ids);
+    if (service->options.data_dir_ids_path != NULL) {
+        data_dir_ids_load(service->options.data_dir_ids_path, &service->members.data_dir_ids);
     }
 }
 
-static void keep_births(struct service *service) {
+static void keep_data_dir_ids(struct service *service) {
     struct data_dir_ids ids;
     data_dir_ids_of_table(table_of(service), &ids);
-    if (service->options.births_path == NULL || ids.n == 0 ||
+    if (service->options.data_dir_ids_path == NULL || ids.n == 0 ||
         data_dir_ids_equal(&ids, &service->members.data_dir_ids)) {
         return;
     }
-    if (data_dir_ids_store(service->options.births_path, &ids)) {
+    if (data_dir_ids_store(service->options.data_dir_ids_path, &ids)) {
         service->members.data_dir_ids = ids;
     } else {
         log_warning("what is known of the members' data directories cannot be stored");
@@ -399,7 +399,7 @@ static void keep_births(struct service *service) {
 
 static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_t data_dir_id) {
     const struct member *member = member_table_find(table_of(service), id);
-    uint64_t known = member != NULL ? member->facts.birth : 0;
+    uint64_t known = member != NULL ? member->facts.data_dir_id : 0;
     if (known == 0) {
         known = data_dir_ids_find(&service->members.data_dir_ids, id);
     }
@@ -438,7 +438,7 @@ void members_poll(struct service *service, uint64_t now_ms) {
         }
     }
     if (has_changed) {
-        keep_births(service);
+        keep_data_dir_ids(service);
     }
     publish(service, now_ms);
     reconfigure_poll(service, now_ms);

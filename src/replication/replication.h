@@ -44,10 +44,10 @@ struct replication_options {
     bool force_new_cluster;
     /* Of the token that the cluster was given, see join.h; 0: none. */
     uint64_t token_hash;
-    /* A random number of the data directory, and a file for those of the others: see births.h.
-     * NULL: nothing is kept. */
-    uint64_t birth;
-    const char *births_path;
+    /* A random number of the data directory, and a file for those of the others: see
+     * data_dir_ids.h. NULL: nothing is kept. */
+    uint64_t data_dir_id;
+    const char *data_dir_ids_path;
     const char *peer_listen_host;
     uint16_t peer_listen_port;
     const struct tls_options *peer_tls; /* NULL: peers speak plain text */

@@ -94,6 +94,7 @@ static void node_failed(void *data, enum status status, const char *reason) {
 static const struct raft_node_calls node_calls = {.check = apply_check,
                                                   .apply = apply_item,
                                                   .can_restore = snapshots_can_restore,
+                                                  .check_received = snapshots_check_received,
                                                   .check_snapshot = snapshot_check,
                                                   .restore = snapshots_restore,
                                                   .role_changed = leadership_role_changed,

@@ -394,6 +394,8 @@ void snapshots_added(struct service *service, size_t bytes);
 void snapshots_poll(struct service *service);
 /* Somebody reads a view: nothing can be reclaimed. */
 bool snapshots_are_read(const struct service *service);
+/* In a worker: whether it can be restored. */
+bool snapshots_check_received(void *data, struct bytes payload);
 bool snapshots_can_restore(void *data);
 void snapshots_fail(struct service *service, enum status status);
 enum status snapshots_restore(void *data, struct bytes payload);

@@ -144,6 +144,18 @@ static void wait_a_moment(uv_timer_t *timer) {
     uv_close((uv_handle_t *)timer, NULL);
 }
 
+/* Why nobody answered: of those who said anything at all, if there are any. */
+static const char *why_not(const struct join_answer *answers, size_t n) {
+    const char *reason = "they have not begun";
+    for (size_t i = 0; i < n; i++) {
+        if (answers[i].reason != NULL && strcmp(answers[i].reason, "connection refused") != 0) {
+            return answers[i].reason;
+        }
+        reason = answers[i].reason != NULL ? answers[i].reason : reason;
+    }
+    return reason;
+}
+
 enum status admission_join(uv_loop_t *loop, const struct join_options *proof,
                            const struct options *options, struct arena *arena,
                            struct identity *out_identity, struct admission *out_admission,
@@ -183,19 +195,20 @@ enum status admission_join(uv_loop_t *loop, const struct join_options *proof,
             return STATUS_MEMBER_NOT_ADDED;
         }
         if (first_answer_ms == 0 && clock_elapsed_ms(now_ms, begun_ms) > SILENCE_MS_MAX) {
-            snprintf(out_error, error_size,
-                     "no member in --initial-cluster answered for its cluster within %d s. Check "
-                     "that they run, that the peer URLs are right, and that this member was added "
-                     "(etcdctl member add %s --peer-urls=%s): a cluster of one node opens its peer "
-                     "port only then",
-                     SILENCE_MS_MAX / 1000, options->name,
-                     options->initial_advertise_peer_urls.texts[0]);
+            snprintf(
+                out_error, error_size,
+                "no member in --initial-cluster answered for its cluster within %d s (%s). "
+                "Check that they run, that the peer URLs are right, and that this member was added "
+                "(etcdctl member add %s --peer-urls=%s): a cluster of one node opens its peer "
+                "port only then",
+                SILENCE_MS_MAX / 1000, why_not(answers, n), options->name,
+                options->initial_advertise_peer_urls.texts[0]);
             return STATUS_TIMED_OUT;
         }
         if (clock_elapsed_ms(now_ms, told_ms) > PROGRESS_MS) {
             told_ms = now_ms;
             log_info("waiting for a member of the cluster to answer",
-                     LOG_NUMBER("members asked", n));
+                     LOG_NUMBER("members asked", n), LOG_TEXT("reason", why_not(answers, n)));
         }
         uv_timer_t timer;
         uv_timer_init(loop, &timer);

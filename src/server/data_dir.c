@@ -16,7 +16,7 @@ static const char lock_name[] = "lock";
 static const char identity_name[] = "identity";
 static const char identity_new_name[] = "identity.new";
 static const char raft_name[] = "raft";
-static const char births_name[] = "births";
+static const char ids_name[] = "births";
 
 struct data_dir {
     int fd;
@@ -24,7 +24,7 @@ struct data_dir {
     bool is_open_to_others;
     char path[PATH_MAX];
     char raft_path[PATH_MAX];
-    char births_path[PATH_MAX];
+    char data_dir_ids_path[PATH_MAX];
 };
 
 /* The reason a person needs, from the number the system gave. */
@@ -94,7 +94,8 @@ static enum status open_directory(struct data_dir *dir, const char *path, char *
     }
     int size = snprintf(dir->raft_path, sizeof dir->raft_path, "%s/%s", dir->path, raft_name);
     if (size >= 0 && (size_t)size < sizeof dir->raft_path) {
-        size = snprintf(dir->births_path, sizeof dir->births_path, "%s/%s", dir->path, births_name);
+        size = snprintf(dir->data_dir_ids_path, sizeof dir->data_dir_ids_path, "%s/%s", dir->path,
+                        ids_name);
     }
     if (size < 0 || (size_t)size >= sizeof dir->raft_path) {
         snprintf(out_error, error_size, "the path of the data directory is too long: %s", path);
@@ -202,8 +203,8 @@ const char *data_dir_raft_path(const struct data_dir *dir) {
     return dir->raft_path;
 }
 
-const char *data_dir_births_path(const struct data_dir *dir) {
-    return dir->births_path;
+const char *data_dir_ids_path(const struct data_dir *dir) {
+    return dir->data_dir_ids_path;
 }
 
 bool data_dir_is_open_to_others(const struct data_dir *dir) {

@@ -25,8 +25,8 @@ void data_dir_close(struct data_dir *dir);
 const char *data_dir_path(const struct data_dir *dir);
 /* Where raft's files go; made by data_dir_open(). */
 const char *data_dir_raft_path(const struct data_dir *dir);
-/* Where the births of the other members' directories are kept (replication/births.h). */
-const char *data_dir_births_path(const struct data_dir *dir);
+/* Where the ids of the other members' directories are kept (replication/data_dir_ids.h). */
+const char *data_dir_ids_path(const struct data_dir *dir);
 /* True when others than the owner may look into it. */
 bool data_dir_is_open_to_others(const struct data_dir *dir);
 

@@ -15,10 +15,10 @@
 enum { IDENTITY_TEXT_SIZE_MAX = 512 };
 
 struct identity {
-    uint64_t cluster_id; /* never 0 */
-    uint64_t member_id;  /* never 0 */
-    uint64_t birth;      /* of the data directory: random; 0 in one of an earlier version */
-    bool is_joined;      /* it was added to a cluster that ran already */
+    uint64_t cluster_id;  /* never 0 */
+    uint64_t member_id;   /* never 0 */
+    uint64_t data_dir_id; /* of the data directory: random; 0 in one of an earlier version */
+    bool is_joined;       /* it was added to a cluster that ran already */
     char name[OPTIONS_NAME_SIZE_MAX + 1];
 };
 

@@ -65,6 +65,16 @@ __attribute__((noreturn)) static void die(enum exit_code code, const char *what,
     _exit(code);
 }
 
+/* Whoever reads it must find the directory, also on a machine with several. */
+__attribute__((noreturn)) static void die_of_data(const struct server *server, enum status status,
+                                                  const char *what, const char *reason) {
+    enum exit_code code = exit_code_of_status(status);
+    log_error(what, LOG_TEXT("reason", reason), LOG_TEXT("data", data_dir_path(server->data_dir)),
+              LOG_NUMBER("exit code", code));
+    fflush(stdout);
+    _exit(code);
+}
+
 /* --- The data directory. --- */
 
 /* Also for a member that is alone and needs no certificate yet: one that is wrong is better known
@@ -167,12 +177,12 @@ static void open_data_dir(struct server *server) {
                  LOG_TEXT("to", options->name));
         memcpy(identity->name, options->name, strlen(options->name) + 1);
     }
-    bool is_unborn = status == STATUS_OK && identity->birth == 0;
-    if (is_unborn) {
-        ssize_t n = getrandom(&identity->birth, sizeof identity->birth, 0);
-        assert(n == (ssize_t)sizeof identity->birth);
+    bool has_no_data_dir_id = status == STATUS_OK && identity->data_dir_id == 0;
+    if (has_no_data_dir_id) {
+        ssize_t n = getrandom(&identity->data_dir_id, sizeof identity->data_dir_id, 0);
+        assert(n == (ssize_t)sizeof identity->data_dir_id);
     }
-    if (status == STATUS_OK && (is_new || is_renamed || is_unborn)) {
+    if (status == STATUS_OK && (is_new || is_renamed || has_no_data_dir_id)) {
         status = data_dir_store_identity(server->data_dir, identity, error, sizeof error);
     }
     if (status != STATUS_OK) {
@@ -191,8 +201,7 @@ static bool is_caught_up(void *data) {
 }
 
 static void replication_failed(void *data, enum status status, const char *reason) {
-    (void)data;
-    die(exit_code_of_status(status), "this node cannot go on", reason);
+    die_of_data(data, status, "this node cannot go on", reason);
 }
 
 /* The members by the ids that all of them make alike. */
@@ -245,8 +254,8 @@ static void open_replication(struct server *server) {
         .is_joining = is_joined,
         .force_new_cluster = options->force_new_cluster,
         .token_hash = join_token_hash(options->initial_cluster_token),
-        .birth = server->identity.birth,
-        .births_path = data_dir_births_path(server->data_dir),
+        .data_dir_id = server->identity.data_dir_id,
+        .data_dir_ids_path = data_dir_ids_path(server->data_dir),
         .peer_listen_host = options->listen_peer_urls.urls[0].host,
         .peer_listen_port = options->listen_peer_urls.urls[0].port,
         .peer_tls = options->has_peer_tls ? &server->peer_tls : NULL,
@@ -264,7 +273,7 @@ static void open_replication(struct server *server) {
     enum status status =
         replication_open(&server->loop, &replication, &server->service, error, sizeof error);
     if (status != STATUS_OK) {
-        die(exit_code_of_status(status), "cannot start", error);
+        die_of_data(server, status, "cannot start", error);
     }
 }
 

@@ -97,11 +97,24 @@ static void settle(struct tls_stream *stream, int result) {
     }
 }
 
+/* OpenSSL says nothing to one who speaks plain text; an alert tells why it is not let in. */
+static void answer_plain_text(struct tls_stream *stream) {
+    static const uint8_t alert[] = {SSL3_RT_ALERT, 3, 1, 0, 2, SSL3_AL_FATAL,
+                                    SSL_AD_PROTOCOL_VERSION};
+    if (SSL_is_server(stream->ssl) && stream->output.size == 0) {
+        buffer_append(&stream->output, alert, sizeof alert);
+    }
+}
+
 static void shake_hands(struct tls_stream *stream) {
     ERR_clear_error();
     int result = SSL_do_handshake(stream->ssl);
     if (result != 1) {
+        bool is_plain_text = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_WRONG_VERSION_NUMBER;
         settle(stream, result);
+        if (is_plain_text) {
+            answer_plain_text(stream);
+        }
         return;
     }
     const unsigned char *alpn;

@@ -24,7 +24,7 @@ LEADER_SECONDS = 20.0
 RETURN_SECONDS = 20.0
 # More than a leader keeps for those who are a little late.
 BULK_VALUE_BYTES = 250 * 1024
-BULK_PUTS = 96
+BULK_PUTS = 56
 BULK_KEYS = 2
 
 

@@ -361,6 +361,11 @@ def test_entries_that_no_leader_would_send_do_not_reach_the_log(cluster, known):
     check_well(cluster, known)
 
 
+def has_refused(server, index):
+    with open(server.log_path, encoding="utf-8", errors="replace") as log:
+        return f"cannot be read, and is not installed index={index} " in log.read()
+
+
 def test_a_snapshot_that_is_none_does_not_replace_the_state(cluster, known):
     leader, follower = known.present
     cluster.rpc(leader).put(b"/before", b"x")
@@ -373,7 +378,7 @@ def test_a_snapshot_that_is_none_does_not_replace_the_state(cluster, known):
         message = protocol.snapshot(term, index, term, len(payload), 0, (1, a_configuration(known)), payload)
         with connection:
             connection.sendall(message)
-            time.sleep(SETTLE_SECONDS)
+            wait_for(lambda: has_refused(cluster[follower], index), 10, "a word on the snapshot")
         cluster.check_alive(follower)
     cluster.resume(leader)
     check_well(cluster, known)

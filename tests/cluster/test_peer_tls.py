@@ -194,7 +194,7 @@ def test_a_member_with_tls_is_refused_where_nobody_else_has_it(authority):
         check_refused(
             cluster, authority.flags("stranger"),
             "the peer hung up before TLS was agreed on; does it speak TLS?",
-            "the peer speaks TLS, and this node does not",
+            "it speaks TLS, and this node does not",
         )  # fmt: skip
 
 
@@ -211,7 +211,7 @@ def test_a_new_certificate_is_used_without_a_restart(authority):
         assert not cluster[node].is_healthy()
         authority.sign(name)
         cluster[node].wait_ready()
-        wait_for_line(cluster[node], "the peer certificates were read again")
+        wait_for_line(cluster[node], "certificates reloaded")
         cluster.wait_equal()
 
 

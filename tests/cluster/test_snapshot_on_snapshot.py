@@ -1,4 +1,5 @@
 """A follower gets the leader's state while clients ask for its own (Maintenance.Snapshot)."""
+import os
 import threading
 
 import grpc
@@ -17,10 +18,10 @@ from harness.ops import put_op
 
 FLAGS = ("--snapshot-log-bytes", 64 * 1024)
 # A state of many small keys takes a while to write down.
-BALLAST_TXNS = 800
+BALLAST_TXNS = 350
 TXN_PUTS = 128
 IN_FLIGHT = 16
-ROUNDS = either(3, 30)
+ROUNDS = int(os.environ.get("LEASED_SNAPSHOT_ROUNDS", either(2, 30)))
 # As many as a node serves at once.
 READERS = 2
 # A node may have too much to do, or give up on a state that is no longer its own.

@@ -20,8 +20,8 @@ from harness.certificates import Authority
 from harness.cluster import Cluster
 
 LOOPS = int(os.environ.get("LEASED_STOP_LOOPS", 8))
-PLAIN_CYCLES = int(os.environ.get("LEASED_STOP_CYCLES", either(40, 1000)))
-TLS_CYCLES = int(os.environ.get("LEASED_STOP_CYCLES", either(24, 1000)))
+PLAIN_CYCLES = int(os.environ.get("LEASED_STOP_CYCLES", either(18, 1000)))
+TLS_CYCLES = int(os.environ.get("LEASED_STOP_CYCLES", either(12, 1000)))
 STOP_SECONDS_MAX = 15.0
 # After all three heed signals. Ready they are after about half a second when nothing else runs.
 DELAY_SECONDS_MAX = 1.2

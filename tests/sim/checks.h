@@ -13,10 +13,13 @@
 struct node;
 
 /* Holders of locks give up this much of a TTL, in parts of a thousand, for clocks that run at
- * different rates: theirs may be slow by a hundredth and the server's fast by one. */
-enum { DRIFT_ALLOWANCE_PERMILLE = 21 };
+ * different rates: theirs may be as slow as the seed lets them be, and the server's as fast. */
+unsigned checks_drift_allowance_permille(void);
 
 /* --- Leases, by what their holder knows. --- */
+
+/* Clocks of leaders stand still: how long leases last is not looked at. */
+void checks_leases_stretch(void);
 
 /* The holder was told that the lease stands; by its own clock, counted from when it asked, it may
  * rely on it until then (true time). */

@@ -1,7 +1,8 @@
 /*
  * The simulated clients. Lockers take locks, hold them by leases that they renew, and judge by
  * their own drifting clocks whether they still hold them; registers are written and read, and their
- * history must be linearizable; watchers follow every key and must miss nothing.
+ * history must be linearizable; watchers follow every key and must miss nothing; upkeep makes
+ * backups and compacts.
  */
 #ifndef LEASED_SIM_CLIENTS_H
 #define LEASED_SIM_CLIENTS_H
@@ -31,6 +32,19 @@ void watchers_stop(void);
 /* Whether they have got everything up to the end. */
 bool watchers_are_done(void);
 void watchers_check(void);
+
+/* The newest revision up to which every watcher has got everything. */
+int64_t watchers_seen_by_all(void);
+
+struct upkeep_options {
+    bool backs_up;
+    bool compacts;
+    bool has_ballast;
+};
+void upkeep_start(const struct upkeep_options *options);
+void upkeep_stop(void);
+/* Up to there the history may be gone. */
+int64_t upkeep_compacted_revision(void);
 
 /* A client's choice. */
 struct node;

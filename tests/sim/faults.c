@@ -27,6 +27,8 @@ enum fault {
     FAULT_VOTER,
     FAULT_ORPHAN,
     FAULT_NAP,
+    FAULT_FREEZE,     /* whoever does not lead */
+    FAULT_FREEZE_ANY, /* leaders, too */
     FAULT_COUNT
 };
 
@@ -45,6 +47,7 @@ static const struct plan_facts plans[PLAN_COUNT] = {
                      [FAULT_STOP] = 3,
                      [FAULT_STALL] = 6,
                      [FAULT_SLEEP] = 2,
+                     [FAULT_FREEZE] = 2,
                      [FAULT_ISOLATE] = 5,
                      [FAULT_SPLIT] = 2,
                      [FAULT_ONE_WAY] = 4,
@@ -76,7 +79,10 @@ static const struct plan_facts plans[PLAN_COUNT] = {
                          200 * WORLD_MS,
                          4 * WORLD_SECOND},
     [PLAN_STALLS] = {"stalls",
-                     {[FAULT_STALL] = 10, [FAULT_SLEEP] = 4, [FAULT_SLOW_DISK] = 2},
+                     {[FAULT_STALL] = 10,
+                      [FAULT_SLEEP] = 4,
+                      [FAULT_FREEZE] = 3,
+                      [FAULT_SLOW_DISK] = 2},
                      100 * WORLD_MS,
                      4 * WORLD_SECOND},
     [PLAN_DISKS] = {"disks",
@@ -98,6 +104,10 @@ static const struct plan_facts plans[PLAN_COUNT] = {
     [PLAN_VOTERS] = {"voters", {[FAULT_VOTER] = 1}, 5 * WORLD_SECOND, 7 * WORLD_SECOND},
     [PLAN_MOVES] = {"moves", {[FAULT_MOVE] = 1}, 1500 * WORLD_MS, 4 * WORLD_SECOND},
     [PLAN_ORPHANS] = {"orphans", {[FAULT_ORPHAN] = 1}, 3 * WORLD_SECOND, 7 * WORLD_SECOND},
+    [PLAN_FROZEN] = {"frozen",
+                     {[FAULT_FREEZE_ANY] = 10, [FAULT_FREEZE] = 2, [FAULT_KILL] = 2},
+                     300 * WORLD_MS,
+                     4 * WORLD_SECOND},
     [PLAN_MEMBERS] = {"members",
                       {[FAULT_KILL] = 6,
                        [FAULT_POWER] = 2,
@@ -119,6 +129,10 @@ static bool is_quiet;
 
 bool plan_is_slow(enum plan plan) {
     return plan == PLAN_VOTERS || plan == PLAN_MOVES || plan == PLAN_ORPHANS || plan == PLAN_NAPS;
+}
+
+bool plan_stretches_leases(enum plan plan) {
+    return plan == PLAN_FROZEN;
 }
 
 bool plan_changes_members(enum plan plan) {
@@ -212,6 +226,18 @@ static void stall_node(bool is_asleep) {
                is_asleep     ? STALL_ASLEEP
                : is_mid_turn ? STALL_MID_TURN
                              : STALL_STOPPED);
+}
+
+/* Who leads and does not know how long it was away goes on as if nothing had happened, for as long
+ * as its own lease says: that is the one thing that the design cannot bear. */
+static void freeze(bool is_leader_spared) {
+    struct node *node = victim();
+    if (is_leader_spared && node_is_leader(node)) {
+        return;
+    }
+    node_stall(node, random_chance(700) ? random_between(50, 2500) * WORLD_MS
+                                        : random_between(2, 15) * WORLD_SECOND,
+               STALL_FROZEN);
 }
 
 /* --- The network. --- */
@@ -507,6 +533,10 @@ static void strike(enum fault fault) {
         return;
     case FAULT_ORPHAN:
         orphan();
+        return;
+    case FAULT_FREEZE:
+    case FAULT_FREEZE_ANY:
+        freeze(fault == FAULT_FREEZE);
         return;
     case FAULT_COUNT:
         return;

@@ -21,6 +21,7 @@ enum plan {
     PLAN_MOVES,      /* leadership is moved, and who had it is cut off in that moment */
     PLAN_ORPHANS,    /* leaders cut off for a little longer than an election takes */
     PLAN_NAPS,       /* leaders stopped in the middle of a turn for less than their lease */
+    PLAN_FROZEN,     /* machines, leaders too, whose clocks stand still for a while */
     PLAN_MEMBERS,    /* members come and go while everything else goes wrong */
     PLAN_COUNT
 };
@@ -31,6 +32,8 @@ bool plan_is_slow(enum plan plan);
 void faults_start(enum plan plan);
 /* Whether this plan takes leases from nobody who renews: every node is up, and clients reach it. */
 bool plan_is_gentle(enum plan plan);
+/* Leaders' clocks stand still: leases may be stretched. */
+bool plan_stretches_leases(enum plan plan);
 /* Machines come and go. */
 bool plan_changes_members(enum plan plan);
 /* Clients should write nothing for a moment, so that nobody falls behind. */

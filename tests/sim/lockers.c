@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOCKERS_MAX = 8, RATE_PPM_MAX = 10000 };
+enum { LOCKERS_MAX = 8 };
 
 /* A round: a lease, a lock tied to it, some work, and the end of both. */
 struct locker {
@@ -117,7 +117,7 @@ static void start_over(struct locker *locker, uint64_t delay_us) {
 
 /* Rule 2, the holder's half: it counts from the moment it asked. */
 static uint64_t relies_until_us(const struct locker *locker, const struct call *call) {
-    uint64_t local_us = (uint64_t)call->ttl_ms * (1000 - DRIFT_ALLOWANCE_PERMILLE);
+    uint64_t local_us = (uint64_t)call->ttl_ms * (1000 - checks_drift_allowance_permille());
     return call->sent_us + local_us * 1000000 / (uint64_t)(1000000 + locker->rate_ppm);
 }
 
@@ -294,7 +294,7 @@ void lockers_start(const struct lockers_options *options) {
     for (size_t i = 0; i < options->n; i++) {
         lockers[i] =
             (struct locker){.number = i,
-                            .rate_ppm = (int64_t)random_between(0, 2 * RATE_PPM_MAX) - RATE_PPM_MAX,
+                            .rate_ppm = nodes_random_rate_ppm(),
                             .node = clients_choose_node()};
         later(&lockers[i], random_below(WORLD_SECOND), begin);
     }

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 enum {
     /* One call of the event loop's own is not slower than this. */
@@ -13,9 +14,20 @@ enum {
     CALLS_UNTIL_POWER_LOSS_MAX = 60
 };
 
+static const char *skipped_sync;
+
+void machine_disks_skip_sync(const char *prefix) {
+    skipped_sync = prefix;
+}
+
 void machine_disk_init(struct machine_disk *disk) {
     *disk = (struct machine_disk){.sim = disk_sim_create(random_next())};
     machine_disk_set_fast(disk);
+    if (skipped_sync != NULL) {
+        bool is_directory = strcmp(skipped_sync, "directory") == 0;
+        disk_sim_ignore(disk->sim, is_directory ? DISK_SIM_SYNC_DIRECTORY : DISK_SIM_SYNC,
+                        is_directory ? "" : skipped_sync);
+    }
 }
 
 void machine_disk_set_fast(struct machine_disk *disk) {

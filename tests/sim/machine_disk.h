@@ -21,6 +21,10 @@ struct machine_disk {
     bool is_power_loss_due;
 };
 
+/* Mutants: from now on a disk that is made ignores syncs of files whose names begin so, or of the
+ * directory ("directory"). NULL: none. */
+void machine_disks_skip_sync(const char *prefix);
+
 void machine_disk_init(struct machine_disk *disk);
 void machine_disk_set_fast(struct machine_disk *disk);
 void machine_disk_set_slow(struct machine_disk *disk);

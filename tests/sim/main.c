@@ -11,7 +11,8 @@
 
 static const char usage[] =
     "usage: lease-sim [--seed N | --seeds FROM-TO | --soak] [--jobs N] [--nodes N]\n"
-    "                 [--plan NAME] [--verbose] [--hash] [--keep-going]\n";
+    "                 [--plan NAME] [--verbose] [--hash] [--keep-going]\n"
+    "                 [--skip-sync PREFIX-OF-FILES | --skip-sync directory]\n";
 
 struct arguments {
     uint64_t first;
@@ -93,6 +94,8 @@ static struct arguments parse(int argc, char **argv) {
             arguments.n_jobs = whole_number(value);
         } else if (strcmp(name, "--nodes") == 0) {
             arguments.run.n_nodes = whole_number(value);
+        } else if (strcmp(name, "--skip-sync") == 0) {
+            arguments.run.skipped_sync = value;
         } else if (strcmp(name, "--plan") == 0) {
             arguments.run.plan = plan_of(value);
         } else {

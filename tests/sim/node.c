@@ -19,7 +19,6 @@ enum {
     /* What a turn costs. */
     TURN_US_MIN = 10,
     TURN_US_MAX = 120,
-    RATE_PPM_MAX = 10000,
     /* A stop in the middle of a turn comes at one of so many looks at the clock. */
     STALL_READS_MAX = 30,
     /* What the threads of a process that ends still ask of the disk. */
@@ -40,6 +39,17 @@ static struct node *current;
 
 /* --- Who is who. --- */
 
+unsigned nodes_drift_permille(void) {
+    return the_options.drift_permille;
+}
+
+int64_t nodes_random_rate_ppm(void) {
+    uint64_t max = (uint64_t)the_options.drift_permille * 1000;
+    /* The ends are where it matters. */
+    uint64_t rate = random_chance(500) ? random_between(0, 2 * max) : random_below(2) * 2 * max;
+    return (int64_t)rate - (int64_t)max;
+}
+
 void nodes_init(const struct node_options *options) {
     the_options = *options;
     for (size_t i = 0; i < options->n_nodes; i++) {
@@ -51,14 +61,14 @@ void nodes_init(const struct node_options *options) {
         snprintf(node->data_dir, sizeof node->data_dir, "/sim/%zu", i + 1);
         snprintf(node->url, sizeof node->url, "http://%s", node->address);
         node->urls[0] = node->url;
-        node->rate_ppm = (int64_t)random_between(0, 2 * RATE_PPM_MAX) - RATE_PPM_MAX;
+        node->rate_ppm = nodes_random_rate_ppm();
         node->boot_us = random_between(1, 5 * 86400) * WORLD_SECOND + random_below(WORLD_SECOND);
         node->wall_offset_ms = (int64_t)random_below(1000000);
         machine_disk_init(&node->disk);
         node->wake_us = UINT64_MAX;
         node->last_item = &node->first_item;
         node->is_in_service = i < options->n_first;
-        node->birth = random_next() | 1;
+        node->data_dir_id = random_next() | 1;
         members[i] = (struct replication_member){
             .id = node->id, .name = node->name, .address = node->address, .peer_urls = node->urls};
     }
@@ -129,6 +139,23 @@ uint64_t node_leads_term(struct node *node) {
 bool node_is_authority(struct node *node) {
     return node->is_up && node->service != NULL && !node->service->closing &&
            cluster_is_authority(node->service, node_boottime_us(node) / 1000);
+}
+
+void node_trace_state(const struct node *node) {
+    if (!node->is_up || node->service == NULL) {
+        trace("%s is %s", node->name, node->is_in_service ? "down" : "not in service");
+        return;
+    }
+    const struct raft_engine *engine = node->service->engine;
+    trace("%s (%llx): role %d, term %llu, leader %llx, applied %llu, commit %llu, last %llu, %zu "
+          "members, %s",
+          node->name, (unsigned long long)node->id, (int)raft_engine_role(engine),
+          (unsigned long long)raft_engine_term(engine),
+          (unsigned long long)raft_engine_leader_id(engine),
+          (unsigned long long)raft_engine_applied_index(engine),
+          (unsigned long long)raft_engine_commit_index(engine),
+          (unsigned long long)raft_engine_last_index(engine), raft_engine_configuration(engine)->n,
+          raft_engine_is_installing(engine) ? "installing" : "not installing");
 }
 
 /* --- Clocks. --- */
@@ -373,7 +400,7 @@ static void open_process(struct node *node) {
                                           .n_members = node->is_joining ? node->n_told
                                                                         : the_options.n_first,
                                           .is_joining = node->is_joining,
-                                          .birth = node->birth,
+                                          .data_dir_id = node->data_dir_id,
                                           .peer_listen_host = "sim",
                                           .peer_listen_port = (uint16_t)(node->index + 1),
                                           .strict_reads = the_options.strict_reads,
@@ -404,7 +431,7 @@ void node_commission(struct node *node, uint64_t id, const struct replication_me
     assert(n_told <= NODES_MAX);
     trace("%s joins as %016llx", node->name, (unsigned long long)id);
     node->id = id;
-    node->birth = random_next() | 1;
+    node->data_dir_id = random_next() | 1;
     node->is_in_service = true;
     node->is_joining = true;
     memcpy(node->told, told, n_told * sizeof *told);

@@ -33,7 +33,7 @@ struct node {
     /* Its place in the cluster. A machine that has none waits for one (operator.c). */
     bool is_in_service;
     bool is_joining; /* it was added to a cluster that was there */
-    uint64_t birth;  /* of its data directory */
+    uint64_t data_dir_id;  /* of its data directory */
     struct replication_member told[NODES_MAX]; /* the members when it joined */
     size_t n_told;
     bool is_dead;       /* it never comes back; whoever runs the cluster removes it */
@@ -87,12 +87,16 @@ struct node_options {
     bool has_mixed_timers; /* each process draws its own */
     size_t log_bytes_max;
     bool strict_reads;
+    unsigned drift_permille; /* how far a clock's rate may be off, nodes' and clients' */
 };
 
 void nodes_init(const struct node_options *options);
 size_t nodes_count(void);
 /* The longest of all. */
 uint32_t nodes_election_ms(void);
+unsigned nodes_drift_permille(void);
+/* Of a clock. */
+int64_t nodes_random_rate_ppm(void);
 struct node *node_at(size_t index);
 struct node *node_by_id(uint64_t id);
 /* host:port; NULL: nobody listens there. */
@@ -138,6 +142,9 @@ void node_deliver(struct node *node, void (*read)(struct node *node, void *data)
                   void (*drop)(void *data), void *data);
 /* Sees to it that the node has a turn at this time. */
 void node_wake(struct node *node, uint64_t time_us);
+
+/* For whoever reads the trace of a seed that failed. */
+void node_trace_state(const struct node *node);
 
 bool node_is_authority(struct node *node);
 bool node_is_leader(struct node *node);

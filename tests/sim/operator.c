@@ -18,6 +18,7 @@ enum {
 
 static bool is_started;
 static bool is_stopped;
+static size_t n_asked; /* and not answered yet */
 
 /* --- Who there is. --- */
 
@@ -116,7 +117,7 @@ bool operator_is_done(void) {
     if (!is_started) {
         return true;
     }
-    if (from == NULL || member_table_count(table_at(from)) == 0) {
+    if (from == NULL || n_asked > 0 || member_table_count(table_at(from)) == 0) {
         return false;
     }
     const struct member_table *table = table_at(from);
@@ -139,6 +140,7 @@ bool operator_is_done(void) {
 /* --- Changes. --- */
 
 static void changed(struct call *call) {
+    n_asked--;
     trace("changing members (%d, %016llx): %s", (int)call->action,
           (unsigned long long)call->member_id, status_text(call->status));
 }
@@ -157,6 +159,7 @@ static void ask(enum member_action action, uint64_t id, const struct member_fact
     }
     trace("the operator asks %s for change %d of %016llx", node->name, (int)action,
           (unsigned long long)id);
+    n_asked++;
     call_send(call, node);
 }
 
@@ -185,15 +188,21 @@ static struct node *dead_member(void) {
     return NULL;
 }
 
-/* Everybody is up: one may die for good. */
-static bool can_bear_a_death(const struct member_table *table) {
+/* Everybody is up and raft's majority is large enough: one may die for good. */
+static bool can_bear_a_death(const struct node *from) {
+    const struct raft_config *configuration = raft_engine_configuration(from->service->engine);
     for (size_t i = 0; i < nodes_count(); i++) {
         if (node_at(i)->is_in_service &&
-            (!node_at(i)->is_up || member_table_find(table, node_at(i)->id) == NULL)) {
+            (!node_at(i)->is_up || member_table_find(table_at(from), node_at(i)->id) == NULL)) {
             return false;
         }
     }
-    return member_table_voters(table) >= 3 && member_table_voters(table) == member_table_count(table);
+    size_t n_voters = 0;
+    for (size_t i = 0; i < configuration->n; i++) {
+        n_voters += configuration->servers[i].role == CONFIG_VOTER;
+    }
+    return n_voters >= 3 && n_voters == member_table_count(table_at(from)) &&
+           !raft_engine_is_changing(from->service->engine);
 }
 
 static void bury(void *data) {
@@ -225,7 +234,7 @@ static void change(void *data) {
     const struct member_table *table = table_at(from);
     size_t n = member_table_count(table);
     const struct member *member = member_table_at(table, random_below(n));
-    if (random_chance(100) && can_bear_a_death(table)) {
+    if (random_chance(100) && can_bear_a_death(from)) {
         lose_for_good(machine_of(member));
     } else if (member->facts.role == MEMBER_LEARNER) {
         ask(random_chance(800) ? MEMBER_PROMOTE : MEMBER_REMOVE, member->facts.id, NULL);

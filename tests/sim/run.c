@@ -14,6 +14,8 @@
 #include <stdlib.h>
 
 enum {
+    /* The leader's lease allows for twice as much between two clocks: a tenth. */
+    DRIFT_PERMILLE_MAX = 45,
     FAULTS_US = 35 * WORLD_SECOND,
     /* From the end of all faults until every node must serve again. */
     RECOVERY_US = 15 * WORLD_SECOND,
@@ -25,6 +27,7 @@ enum {
 /* --- Does every node serve? --- */
 
 static bool serves[NODES_MAX];
+static bool is_probed[NODES_MAX];
 
 static void probe(void *data);
 
@@ -32,6 +35,7 @@ static void probed(struct call *call) {
     if (call->status == STATUS_OK) {
         serves[call->node->index] = true;
     } else {
+        trace("%s does not serve: %s", call->node->name, status_text(call->status));
         world_at(world_now_us() + 100 * WORLD_MS, probe, call->node);
     }
 }
@@ -44,35 +48,46 @@ static void probe(void *data) {
     call_send(call, node);
 }
 
+static void trace_states(void) {
+    for (size_t i = 0; i < nodes_count(); i++) {
+        node_trace_state(node_at(i));
+    }
+}
+
 static void must_be_settled(void) {
     uint64_t end_us = world_now_us() + RECOVERY_US;
     while (!operator_is_done()) {
         world_run_until(world_now_us() + 100 * WORLD_MS);
         if (world_now_us() > end_us) {
+            trace_states();
             check_failed("recovery", "members do not settle %.0f s after everything was mended",
                          (double)RECOVERY_US / WORLD_SECOND);
         }
     }
 }
 
-static void must_serve_again(void) {
-    for (size_t i = 0; i < nodes_count(); i++) {
-        if (node_at(i)->is_in_service) {
-            probe(node_at(i));
-        }
+static bool must_serve(size_t i) {
+    if (node_at(i)->is_in_service && !is_probed[i]) {
+        is_probed[i] = true;
+        probe(node_at(i));
     }
+    return node_at(i)->is_in_service;
+}
+
+static void must_serve_again(void) {
     uint64_t end_us = world_now_us() + RECOVERY_US;
     for (bool is_done = false; !is_done;) {
-        world_run_until(world_now_us() + 100 * WORLD_MS);
         is_done = true;
         for (size_t i = 0; i < nodes_count(); i++) {
-            bool is_served = serves[i] || !node_at(i)->is_in_service;
+            bool is_served = !must_serve(i) || serves[i];
             is_done &= is_served;
             if (!is_served && world_now_us() > end_us) {
+                trace_states();
                 check_failed("recovery", "%s serves nobody %.0f s after everything was mended",
                              node_at(i)->name, (double)RECOVERY_US / WORLD_SECOND);
             }
         }
+        world_run_until(world_now_us() + 100 * WORLD_MS);
     }
 }
 
@@ -87,13 +102,14 @@ static void set_up(const struct run_options *options, enum plan plan) {
     size_t n_first = options->n_nodes != 0 ? options->n_nodes : random_chance(600) ? 3 : 5;
     struct node_options nodes = {.n_nodes = n_first + (plan_changes_members(plan) ? 3 : 0),
                                  .n_first = n_first,
+                                 .drift_permille = random_chance(300) ? DRIFT_PERMILLE_MAX : 10,
                                  .has_mixed_timers = random_chance(150) && !plan_is_slow(plan),
                                  .heartbeat_ms = timeouts[pace].heartbeat_ms,
                                  .election_ms = timeouts[pace].election_ms,
                                  /* Small, so that snapshots are taken and sent. */
                                  .log_bytes_max =
                                      random_chance(500) ? random_between(8, 64) * 1024 : 0,
-                                 .strict_reads = random_chance(100)};
+                                 .strict_reads = random_chance(100) || plan_stretches_leases(plan)};
     struct network_options network = {.delay_us = random_between(50, 2000),
                                       .worst_delay_us = random_between(2, 100) * WORLD_MS,
                                       .repeat_permille = 20,
@@ -103,6 +119,10 @@ static void set_up(const struct run_options *options, enum plan plan) {
                                       .is_hostile =
                                           random_chance(300) && !plan_is_gentle(plan)};
     bounds_sim_init();
+    machine_disks_skip_sync(options->skipped_sync);
+    if (plan_stretches_leases(plan)) {
+        checks_leases_stretch();
+    }
     network_init(&network);
     nodes_init(&nodes);
     bool is_near = plan_is_gentle(plan) || plan_is_slow(plan);
@@ -124,12 +144,17 @@ static void start_clients(enum plan plan) {
     lockers_start(&lockers);
     registers_start(random_between(1, 4), random_between(1, 2));
     watchers_start(random_between(1, 3));
+    struct upkeep_options upkeep = {.backs_up = random_chance(400),
+                                    .compacts = random_chance(400),
+                                    .has_ballast = random_chance(120)};
+    upkeep_start(&upkeep);
 }
 
 /* Everything ends by itself, in time. */
 static void wind_down(void) {
     lockers_stop();
     registers_stop();
+    upkeep_stop();
     checks_healed();
     uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
     while (world_now_us() < end_us) {
@@ -140,6 +165,7 @@ static void wind_down(void) {
     end_us = world_now_us() + SETTLE_US;
     while (!checks_nodes_are_level() || !watchers_are_done()) {
         if (world_now_us() > end_us) {
+            trace_states();
             check_failed("recovery", "nodes or watchers do not come to an end");
         }
         world_run_until(world_now_us() + 100 * WORLD_MS);

@@ -11,6 +11,7 @@ struct run_options {
     size_t n_nodes; /* 0: the seed decides */
     int plan;       /* -1: the seed decides */
     bool is_verbose;
+    const char *skipped_sync; /* NULL, or what no disk syncs: see machine_disk.h */
 };
 
 /* Ends the process when a check fails. */

@@ -129,7 +129,7 @@ static bool deliver(void *data, const struct watch_batch *events) {
 
 static void compacted(void *data, int64_t revision) {
     const struct watch *watch = data;
-    check_failed("watch", "watcher %zu was told that %lld is compacted, which nobody did",
+    check_failed("watch", "watcher %zu was told that %lld is compacted, which it had yet to see",
                  watch->client->number, (long long)revision);
 }
 
@@ -228,13 +228,40 @@ bool watchers_are_done(void) {
     return true;
 }
 
+int64_t watchers_seen_by_all(void) {
+    int64_t revision = INT64_MAX;
+    for (size_t i = 0; i < n_clients; i++) {
+        if (clients[i].next_revision - 1 < revision) {
+            revision = clients[i].next_revision - 1;
+        }
+    }
+    return revision;
+}
+
+/* What was compacted is not there any more: there the watchers must agree. */
+static void check_beginning(const struct watch_client *client, const struct watch_client *first,
+                            size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (i >= first->n || client->seen[i].revision != first->seen[i].revision ||
+            client->seen[i].hash != first->seen[i].hash) {
+            check_failed("watch", "watchers %zu and %zu differ at revision %lld", client->number,
+                         first->number, (long long)client->seen[i].revision);
+        }
+    }
+}
+
 void watchers_check(void) {
     const struct key_store *keys = keys_of_first();
+    int64_t compacted_revision = upkeep_compacted_revision();
     for (size_t i = 0; i < n_clients; i++) {
         const struct watch_client *client = &clients[i];
         size_t n = 0;
-        for (uint64_t at = key_store_history_seek(keys, 1); at < key_store_history_end(keys);
-             at++) {
+        while (n < client->n && client->seen[n].revision <= compacted_revision) {
+            n++;
+        }
+        check_beginning(client, &clients[0], n);
+        for (uint64_t at = key_store_history_seek(keys, compacted_revision + 1);
+             at < key_store_history_end(keys); at++) {
             const struct record *record = key_store_history_at(keys, at);
             if (n == client->n || client->seen[n].revision != record->mod_revision ||
                 client->seen[n].hash != hash_record(record)) {

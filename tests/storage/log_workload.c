@@ -246,18 +246,21 @@ static bool is_log_equal(struct log_world *world, const struct log_model *model)
                      strerror(error));
             return false;
         }
-        for (size_t i = 0; i < n; i++, first++) {
-            bool is_right = is_entry(items[i], first, model->terms[first]) &&
-                            log_store_entry_term(world->store, first) == model->terms[first];
+        bool are_right = true;
+        for (size_t i = 0; i < n; i++) {
+            uint64_t index = first + i;
+            bool is_right = is_entry(items[i], index, model->terms[index]) &&
+                            log_store_entry_term(world->store, index) == model->terms[index];
             log_item_release(items[i]);
-            if (!is_right) {
-                snprintf(world->text, sizeof world->text, "entry %" PRIu64 " is another", first);
-                first = UINT64_MAX - n;
+            if (!is_right && are_right) {
+                snprintf(world->text, sizeof world->text, "entry %" PRIu64 " is another", index);
             }
+            are_right &= is_right;
         }
-        if (first > last + 1) {
+        if (!are_right) {
             return false;
         }
+        first += n;
     }
     return true;
 }

@@ -6,6 +6,7 @@
 #include "disk_sim.h"
 #include "legacy_fixture.h"
 #include "raft/legacy_store.h"
+#include "thorough.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -16,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { OPEN_SIZE_MAX = 16 * 1024, CRASHES_PER_POINT = 12 };
+enum { OPEN_SIZE_MAX = 16 * 1024, CRASHES_PER_POINT = THOROUGH(12) };
 
 static struct legacy_fixture_facts facts;
 

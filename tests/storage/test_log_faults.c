@@ -3,6 +3,7 @@
  * never makes it refuse to open; what was acknowledged is there, and nothing but what was appended.
  */
 #include "log_workload.h"
+#include "thorough.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { CLONES = 48, CLONES_FOR_MUTANTS = 12, RANDOM_SEEDS = 1500 };
+enum { CLONES = THOROUGH(48), CLONES_FOR_MUTANTS = 12, RANDOM_SEEDS = THOROUGH(1500) };
 
 struct tally {
     uint64_t n_points; /* faults tried, each with its recovery */

@@ -6,6 +6,7 @@
 #include "disk_sim.h"
 #include "raft/snapshot_store.h"
 #include "snapshot_fixture.h"
+#include "thorough.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -242,7 +243,7 @@ static void stop_at_call(const struct operation *operation, uint64_t n) {
     char text[400];
     snprintf(text, sizeof(text), "stopped at call %llu (%s)", (unsigned long long)n,
              disk_sim_fault_text(disk));
-    for (uint64_t seed = 1; seed <= operation->crashes; seed++) {
+    for (uint64_t seed = 1; seed <= THOROUGH(operation->crashes); seed++) {
         crash_once(disk, operation, seed, error == 0, text);
     }
     disk_sim_destroy(disk);

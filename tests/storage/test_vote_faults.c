@@ -5,6 +5,7 @@
 #include "disk_sim.h"
 #include "mutant_files.h"
 #include "raft/vote_store.h"
+#include "thorough.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { WRITES = 4, CLONES = 240 };
+enum { WRITES = 4, CLONES = THOROUGH(240) };
 
 struct vote {
     uint64_t term;
@@ -47,6 +48,11 @@ static bool votes_open(struct votes *votes) {
     mutant_files_begin_opening(&votes->files);
     bool is_open = vote_store_open(&files, votes->must_exist, &votes->store, votes->text,
                                    sizeof votes->text) == STATUS_OK;
+    if (is_open && vote_store_confirm(votes->store, votes->text, sizeof votes->text) != STATUS_OK) {
+        vote_store_close(votes->store);
+        votes->store = NULL;
+        is_open = false;
+    }
     mutant_files_end_opening(&votes->files);
     votes->must_exist = votes->must_exist || is_open;
     return is_open;

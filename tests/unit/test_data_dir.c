@@ -188,7 +188,7 @@ static void an_identity_is_found_again_as_it_was_stored(void **state) {
     assert_int_equal(data_dir_load_identity(dir, &loaded, error, sizeof error), STATUS_OK);
     assert_memory_equal(&stored, &loaded, sizeof stored);
     stored.is_joined = true;
-    stored.birth = 1;
+    stored.data_dir_id = 1;
     assert_int_equal(data_dir_store_identity(dir, &stored, error, sizeof error), STATUS_OK);
     assert_int_equal(data_dir_load_identity(dir, &loaded, error, sizeof error), STATUS_OK);
     assert_memory_equal(&stored, &loaded, sizeof stored);
@@ -208,7 +208,7 @@ static void data_without_an_identity_is_not_given_a_new_one(void **state) {
 static void every_changed_byte_of_an_identity_is_found(void **state) {
     struct identity identity = some_identity();
     identity.is_joined = true;
-    identity.birth = UINT64_MAX;
+    identity.data_dir_id = UINT64_MAX;
     char text[IDENTITY_TEXT_SIZE_MAX];
     size_t size = identity_encode(&identity, text);
     struct identity decoded;

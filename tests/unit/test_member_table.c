@@ -223,11 +223,11 @@ static void what_a_member_says_of_itself_leaves_its_peer_urls(void **state) {
 
 static void a_member_keeps_the_directory_it_was_born_with(void **state) {
     begin_three();
-    struct member_facts said = {.id = 20, .name = bytes_from_text("second"), .birth = 7};
+    struct member_facts said = {.id = 20, .name = bytes_from_text("second"), .data_dir_id = 7};
     assert_int_equal(change(MEMBER_PUBLISH, &said), STATUS_OK);
-    assert_int_equal(member_table_find(table(), 20)->facts.birth, 7);
+    assert_int_equal(member_table_find(table(), 20)->facts.data_dir_id, 7);
     assert_int_equal(change(MEMBER_PUBLISH, &said), STATUS_OK);
-    said.birth = 8;
+    said.data_dir_id = 8;
     said.name = bytes_from_text("somebody else");
     assert_int_equal(change(MEMBER_PUBLISH, &said), STATUS_MEMBER_EXISTS);
     assert_string_equal(member_table_find(table(), 20)->name, "second");

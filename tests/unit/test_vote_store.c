@@ -15,7 +15,8 @@ static char error_text[512];
 static struct vote_store *open_votes(struct files_fixture *fixture, bool must_exist) {
     struct vote_store *store;
     if (vote_store_open(&fixture->files, must_exist, &store, error_text, sizeof error_text) !=
-        STATUS_OK) {
+            STATUS_OK ||
+        vote_store_confirm(store, error_text, sizeof error_text) != STATUS_OK) {
         fail_msg("%s", error_text);
     }
     return store;
@@ -37,6 +38,17 @@ static void slots_must_exist_beside_other_files(void **state) {
     assert_non_null(strstr(error_text, "missing"));
     assert_non_null(strstr(error_text, "backup"));
     vote_store_close(open_votes(fixture, false)); /* nothing was created */
+}
+
+static void opening_alone_changes_nothing(void **state) {
+    struct files_fixture *fixture = *state;
+    struct vote_store *store;
+    assert_int_equal(vote_store_open(&fixture->files, false, &store, error_text, sizeof error_text),
+                     STATUS_OK);
+    vote_store_close(store);
+    assert_int_equal(vote_store_open(&fixture->files, true, &store, error_text, sizeof error_text),
+                     STATUS_CORRUPT);
+    assert_non_null(strstr(error_text, "missing"));
 }
 
 static void term_and_vote_are_there_again(void **state) {
@@ -84,6 +96,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         vote_test(a_new_directory_starts_with_term_zero),
         vote_test(slots_must_exist_beside_other_files),
+        vote_test(opening_alone_changes_nothing),
         vote_test(term_and_vote_are_there_again),
         vote_test(a_newer_version_is_refused),
     };

@@ -1,0 +1,65 @@
+"""Who may listen where for peers, and what a file with a secret must be."""
+import pytest
+
+from harness import KIND_LEASED, Server, ServerFailed
+from harness.exit_codes import EXIT_CODES
+
+SECRET = b"0123456789abcdef"
+
+
+@pytest.fixture
+def server():
+    """Not started. Its peer port is not on loopback: anybody could reach it there."""
+    made = Server(KIND_LEASED)
+    made.flags_before = made.flags
+    made.flags = lambda: [*made.flags_before(), "--listen-peer-urls", f"http://0.0.0.0:{made.peer_port}"]
+    yield made
+    made.close()
+
+
+def secret_file(folder, data=SECRET, mode=0o600):
+    path = folder / "secret"
+    path.touch()
+    path.chmod(mode)
+    path.write_bytes(data)
+    return str(path)
+
+
+def check_refused(server, *words):
+    with pytest.raises(ServerFailed):
+        server.start()
+    assert server.process.exit_code() == EXIT_CODES["USAGE"], server.log_tail()
+    log = server.log_tail()
+    for word in words:
+        assert word in log, log
+
+
+def test_a_peer_port_that_others_reach_needs_a_proof_or_a_word(server):
+    check_refused(server, "--listen-peer-urls", "--peer-cert-file", "--peer-secret-file", "--allow-insecure")
+
+
+def test_with_a_secret_it_may_be_reached(server, tmp_path):
+    server.extra_flags += ["--peer-secret-file", secret_file(tmp_path)]
+    server.start()
+
+
+def test_who_allows_it_may_be_reached_by_anybody(server):
+    server.extra_flags += ["--allow-insecure"]
+    server.start()
+
+
+@pytest.mark.parametrize(
+    "data, mode, word", [(SECRET[:-1], 0o600, "16"), (b"", 0o600, "16"), (SECRET, 0o644, "chmod")],
+    ids=["short", "empty", "readable by others"],
+)  # fmt: skip
+def test_a_secret_that_is_none_is_refused_and_never_shown(server, tmp_path, data, mode, word):
+    path = secret_file(tmp_path, data, mode)
+    server.extra_flags += ["--peer-secret-file", path]
+    check_refused(server, path, word)
+    assert not data or data.decode() not in server.log_tail()
+
+
+def test_a_secret_that_is_not_there_is_refused(server, tmp_path):
+    path = str(tmp_path / "none")
+    server.extra_flags += ["--peer-secret-file", path]
+    check_refused(server, path)
