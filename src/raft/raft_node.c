@@ -219,6 +219,7 @@ static void storage_installed(void *data, const struct snapshot_meta *meta,
 static void storage_taken(void *data, uint64_t size) {
     struct raft_node *node = data;
     node->is_taking = false;
+    assert(size > 0 || is_dead(node));
     bool is_stale = is_dead(node) || raft_engine_snapshot_is_stale(node->engine);
     if (is_stale && !is_dead(node)) {
         raft_engine_snapshot_abandoned(node->engine);

@@ -250,9 +250,7 @@ static void take_done(uv_work_t *work, int status) {
     if (storage->take_error != 0) {
         fail(storage, "writing a snapshot", storage->take_error);
     }
-    if (storage->take_error == 0 && !storage->has_failed) {
-        storage->callbacks->taken(storage->data, storage->take_size);
-    }
+    storage->callbacks->taken(storage->data, storage->take_error == 0 ? storage->take_size : 0);
     close_if_idle(storage);
 }
 

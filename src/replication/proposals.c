@@ -221,8 +221,11 @@ void proposals_poll(struct service *service, uint64_t leader_id, uint64_t now_ms
     } else if (service->proposals.open != NULL) {
         since_ms = service->proposals.open->submitted_ms;
     }
-    if (clock_elapsed_ms(now_ms, since_ms) > PROPOSAL_TIMEOUT_MS && leader_id == 0) {
-        proposals_fail_all(service, STATUS_NO_LEADER);
+    /* A leader that is heard need not be one that is reached. What waits for room while this node
+     * leads is on its way. */
+    if (clock_elapsed_ms(now_ms, since_ms) > PROPOSAL_TIMEOUT_MS &&
+        leader_id != service->options.member_id) {
+        proposals_fail_all(service, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
     }
 }
 
