@@ -42,7 +42,7 @@ static const struct peer_renewal renewals[] = {
     {0}};
 static const struct peer_renewal_result results[] = {
     {.request_id = 1, .status = STATUS_OK, .ttl_ms = INT64_MAX},
-    {.request_id = UINT64_MAX, .status = STATUS_LEASE_NOT_FOUND, .ttl_ms = -1},
+    {.request_id = UINT64_MAX, .status = STATUS_LEASE_NOT_FOUND, .ttl_ms = 0},
     {.status = STATUS_IO}};
 
 static const struct member_facts *a_member(uint64_t id) {
