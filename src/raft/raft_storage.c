@@ -388,7 +388,7 @@ enum status raft_storage_open(uv_loop_t *loop, const struct raft_files *files,
 
 int raft_storage_start(struct raft_storage *storage) {
     struct raft_lane_work log_work = {
-        .run = storage_run_log, .idle = storage_idle_log, .data = storage};
+        .run = storage_run_log, .idle = storage_idle_log, .data = storage, .is_prompt = true};
     struct raft_lane_work bulk_work = {.run = storage_run_bulk, .data = storage};
     int error = snapshot_store_clean(&storage->files);
     if (error == 0) {
