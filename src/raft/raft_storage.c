@@ -417,9 +417,12 @@ bool raft_storage_is_busy(const struct raft_storage *storage) {
     return storage->n_jobs > 0 || storage->is_taking;
 }
 
+uint64_t raft_storage_log_bytes(const struct raft_storage *storage) {
+    return __atomic_load_n(&storage->log_bytes, __ATOMIC_RELAXED);
+}
+
 uint64_t raft_storage_disk_bytes(const struct raft_storage *storage) {
-    return __atomic_load_n(&storage->log_bytes, __ATOMIC_RELAXED) +
-           snapshot_store_disk_bytes(&storage->files);
+    return raft_storage_log_bytes(storage) + snapshot_store_disk_bytes(&storage->files);
 }
 
 static void lane_closed(void *data) {

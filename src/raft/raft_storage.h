@@ -101,6 +101,8 @@ void raft_storage_take(struct raft_storage *storage, const struct snapshot_meta 
 void raft_storage_poll(struct raft_storage *storage);
 /* Something has not come back yet. */
 bool raft_storage_is_busy(const struct raft_storage *storage);
+/* Of the log alone, as it was after the last write. */
+uint64_t raft_storage_log_bytes(const struct raft_storage *storage);
 uint64_t raft_storage_disk_bytes(const struct raft_storage *storage);
 /* Waits for what is under way (without reporting it), then calls closed. */
 void raft_storage_close(struct raft_storage *storage, void (*closed)(void *data), void *data);
