@@ -186,25 +186,25 @@ static void handle_frame(struct service *service, uint64_t from_id,
         proposals_of_peer(service, from_id, frame);
         return;
     case PEER_PROPOSE_REFUSED:
-        proposals_refused_by_peer(service, frame->propose_refused.sequence);
+        proposals_refused_by_peer(service, from_id, frame->propose_refused.sequence);
         return;
     case PEER_READ:
         forwarding_on_read(service, from_id, frame);
         return;
     case PEER_READ_RESULT:
-        forwarding_on_read_result(service, frame);
+        forwarding_on_read_result(service, from_id, frame);
         return;
     case PEER_RENEW:
         forwarding_on_renew(service, from_id, frame);
         return;
     case PEER_RENEW_RESULT:
-        forwarding_on_renew_result(service, frame);
+        forwarding_on_renew_result(service, from_id, frame);
         return;
     case PEER_CHANGE:
         member_changes_of_peer(service, from_id, frame);
         return;
     case PEER_CHANGE_RESULT:
-        member_changes_result(service, frame);
+        member_changes_result(service, from_id, frame);
         return;
     case PEER_MEMBERS: /* only who asks is told, and not on a link */
     case PEER_RAFT:

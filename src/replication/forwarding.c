@@ -6,12 +6,13 @@
 #include <stdlib.h>
 
 enum {
-    /* Renewals in one frame. */
-    RENEW_BATCH_MAX = 1024,
     /* A question that found no leader for so long is given up. */
     ASK_TIMEOUT_MS = 5000,
     /* Whoever was asked did not lead, or not yet: it is not asked in a circle. */
-    ASK_PAUSE_MS = 10
+    ASK_PAUSE_MS = 10,
+    /* Questions of other nodes that wait here at once. They ask again what was not answered. */
+    PEER_READS_MAX = 4096,
+    PEER_QUESTIONS_MAX = 256 * 1024
 };
 
 /* A read that another node asked for. */
@@ -117,7 +118,16 @@ static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now
     }
 }
 
-void forwarding_on_read_result(struct service *service, const struct peer_frame *frame) {
+/* Only the leader was asked. */
+static bool is_of_leader(const struct service *service, uint64_t from_id) {
+    return from_id == raft_engine_leader_id(service->engine);
+}
+
+void forwarding_on_read_result(struct service *service, uint64_t from_id,
+                               const struct peer_frame *frame) {
+    if (!is_of_leader(service, from_id)) {
+        return;
+    }
     for (struct list *node = service->forwarding.waiting_reads.next;
          node != &service->forwarding.waiting_reads; node = node->next) {
         struct service_read *read = list_entry(node, struct service_read, link);
@@ -133,10 +143,14 @@ void forwarding_on_read_result(struct service *service, const struct peer_frame 
 }
 
 void forwarding_on_read(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
+    if (service->forwarding.n_peer_reads >= PEER_READS_MAX) {
+        return;
+    }
     struct peer_read *read = malloc(sizeof *read);
     if (read == NULL) {
         abort();
     }
+    service->forwarding.n_peer_reads++;
     *read = (struct peer_read){
         .from_id = from_id, .request_id = frame->read.request_id, .asked_ms = clock_boottime_ms()};
     list_append(&service->forwarding.peer_reads, &read->link);
@@ -164,6 +178,7 @@ static void peer_reads_poll(struct service *service, uint64_t now_ms) {
         result.read_result.index = raft_engine_commit_index(service->engine);
         (void)cluster_send(service, read->from_id, &result);
         list_remove(&read->link);
+        service->forwarding.n_peer_reads--;
         free(read);
     }
 }
@@ -178,7 +193,7 @@ void forwarding_hold_renewal(struct service *service, struct service_renewal *re
 }
 
 static void send_renewals(struct service *service, uint64_t leader_id, uint64_t now_ms) {
-    struct peer_renewal batch[RENEW_BATCH_MAX];
+    struct peer_renewal batch[PEER_RENEWALS_MAX];
     size_t n = 0;
     for (struct list *node = service->forwarding.held_renewals.next;
          node != &service->forwarding.held_renewals; node = node->next) {
@@ -186,7 +201,7 @@ static void send_renewals(struct service *service, uint64_t leader_id, uint64_t 
         bool is_overdue =
             renewal->request_id != 0 && is_answer_overdue(service, renewal->sent_ms, now_ms);
         if ((may_ask(renewal->request_id, renewal->sent_ms, now_ms) || is_overdue) &&
-            n < RENEW_BATCH_MAX) {
+            n < PEER_RENEWALS_MAX) {
             renewal->request_id =
                 is_overdue ? renewal->request_id : ++service->forwarding.request_id;
             renewal->sent_ms = now_ms;
@@ -244,6 +259,7 @@ static void question_done(struct service_renewal *renewal, enum status status, i
     send_result(question->service, question->from_id,
                 &(struct peer_renewal_result){
                     .request_id = question->request_id, .status = status, .ttl_ms = ttl_ms});
+    question->service->forwarding.n_peer_questions--;
     free(question);
 }
 
@@ -251,6 +267,10 @@ void forwarding_on_renew(struct service *service, uint64_t from_id,
                          const struct peer_frame *frame) {
     for (size_t i = 0; i < frame->renew.n; i++) {
         const struct peer_renewal *asked = &frame->renew.renewals[i];
+        if (service->forwarding.n_peer_questions >= PEER_QUESTIONS_MAX) {
+            return;
+        }
+        service->forwarding.n_peer_questions++;
         struct peer_question *question = calloc(1, sizeof *question);
         if (question == NULL) {
             abort();
@@ -272,7 +292,11 @@ void forwarding_on_renew(struct service *service, uint64_t from_id,
     }
 }
 
-void forwarding_on_renew_result(struct service *service, const struct peer_frame *frame) {
+void forwarding_on_renew_result(struct service *service, uint64_t from_id,
+                                const struct peer_frame *frame) {
+    if (!is_of_leader(service, from_id)) {
+        return;
+    }
     for (size_t i = 0; i < frame->renew_result.n; i++) {
         const struct peer_renewal_result *result = &frame->renew_result.results[i];
         for (struct list *node = service->forwarding.held_renewals.next;
@@ -331,4 +355,5 @@ void forwarding_fail(struct service *service, enum status status) {
     for (struct list *node; (node = list_pop_first(&service->forwarding.peer_reads)) != NULL;) {
         free(list_entry(node, struct peer_read, link));
     }
+    service->forwarding.n_peer_reads = 0;
 }

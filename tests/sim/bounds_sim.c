@@ -48,7 +48,6 @@ struct raft_engine *__wrap_raft_engine_create(const struct raft_engine_options *
 bool __real_raft_node_take_snapshot(struct raft_node *node, uint64_t trailing);
 bool __wrap_raft_node_take_snapshot(struct raft_node *node, uint64_t trailing);
 bool __wrap_raft_node_take_snapshot(struct raft_node *node, uint64_t trailing) {
-    return __real_raft_node_take_snapshot(node, trailing < bounds.trailing_max
-                                                    ? trailing
-                                                    : bounds.trailing_max);
+    return __real_raft_node_take_snapshot(
+        node, trailing < bounds.trailing_max ? trailing : bounds.trailing_max);
 }

@@ -55,7 +55,8 @@ static uint64_t shortest_us(int64_t ttl_ms) {
 }
 
 static void look_whether_early(const struct lease *lease) {
-    if (!are_stretched && lease->ended_us != 0 && !lease->is_given_up && lease->until_us > lease->ended_us) {
+    if (!are_stretched && lease->ended_us != 0 && !lease->is_given_up &&
+        lease->until_us > lease->ended_us) {
         check_failed("early",
                      "lease %llx of %lld ms expired at %.3f s, its holder relied on it "
                      "until %.3f s",
@@ -155,7 +156,8 @@ static uint64_t unled_us(uint64_t from_us, uint64_t to_us, uint64_t patience_us)
  * count; of an outage three election timeouts may, and as many again for a node that was stopped
  * and reads late what the last leader said. */
 static void look_whether_led(const struct lease *lease) {
-    uint64_t patience_us = (uint64_t)nodes_election_ms() * 6 * (1000 + 2 * nodes_drift_permille()) + 100 * WORLD_MS;
+    uint64_t patience_us =
+        (uint64_t)nodes_election_ms() * 6 * (1000 + 2 * nodes_drift_permille()) + 100 * WORLD_MS;
     if (are_stretched || lease->given_us == 0) {
         return;
     }

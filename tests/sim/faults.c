@@ -78,13 +78,11 @@ static const struct plan_facts plans[PLAN_COUNT] = {
                           [FAULT_LOSS] = 2},
                          200 * WORLD_MS,
                          4 * WORLD_SECOND},
-    [PLAN_STALLS] = {"stalls",
-                     {[FAULT_STALL] = 10,
-                      [FAULT_SLEEP] = 4,
-                      [FAULT_FREEZE] = 3,
-                      [FAULT_SLOW_DISK] = 2},
-                     100 * WORLD_MS,
-                     4 * WORLD_SECOND},
+    [PLAN_STALLS] =
+        {"stalls",
+         {[FAULT_STALL] = 10, [FAULT_SLEEP] = 4, [FAULT_FREEZE] = 3, [FAULT_SLOW_DISK] = 2},
+         100 * WORLD_MS,
+         4 * WORLD_SECOND},
     [PLAN_DISKS] = {"disks",
                     {[FAULT_SLOW_DISK] = 8,
                      [FAULT_BAD_DISK] = 3,
@@ -129,6 +127,10 @@ static bool is_quiet;
 
 bool plan_is_slow(enum plan plan) {
     return plan == PLAN_VOTERS || plan == PLAN_MOVES || plan == PLAN_ORPHANS || plan == PLAN_NAPS;
+}
+
+bool plan_wants_worst_timers(enum plan plan) {
+    return plan == PLAN_ORPHANS;
 }
 
 bool plan_stretches_leases(enum plan plan) {
@@ -235,8 +237,9 @@ static void freeze(bool is_leader_spared) {
     if (is_leader_spared && node_is_leader(node)) {
         return;
     }
-    node_stall(node, random_chance(700) ? random_between(50, 2500) * WORLD_MS
-                                        : random_between(2, 15) * WORLD_SECOND,
+    node_stall(node,
+               random_chance(700) ? random_between(50, 2500) * WORLD_MS
+                                  : random_between(2, 15) * WORLD_SECOND,
                STALL_FROZEN);
 }
 
@@ -396,11 +399,27 @@ void faults_handing_over(size_t from) {
     }
 }
 
+static void moved(struct call *call) {
+    trace("moving the leader: %s", status_text(call->status));
+}
+
+static void move_leader_to(struct node *from, uint64_t id) {
+    struct call *call = call_make(CALL_MOVE_LEADER);
+    call->member_id = id;
+    call->answered = moved;
+    call_send(call, from);
+}
+
 static void orphan(void) {
     struct node *from = leader();
-    if (from != NULL) {
-        cut_off(from->index, random_between(1300, 3800) * WORLD_MS);
+    if (from == NULL) {
+        return;
     }
+    if (nodes_have_worst_timers() && from->index != 0) {
+        move_leader_to(from, node_at(0)->id);
+        return;
+    }
+    cut_off(from->index, random_between(1300, 4500) * WORLD_MS);
 }
 
 static void flap(void *data) {
@@ -466,19 +485,11 @@ static void break_disk(bool is_full) {
 
 /* --- All of them. --- */
 
-static void moved(struct call *call) {
-    trace("moving the leader: %s", status_text(call->status));
-}
-
 static void move_leader(void) {
     struct node *from = leader();
-    if (from == NULL) {
-        return;
+    if (from != NULL) {
+        move_leader_to(from, node_at(random_below(nodes_count()))->id);
     }
-    struct call *call = call_make(CALL_MOVE_LEADER);
-    call->member_id = node_at(random_below(nodes_count()))->id;
-    call->answered = moved;
-    call_send(call, from);
 }
 
 static void strike(enum fault fault) {

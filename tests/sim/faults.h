@@ -32,6 +32,10 @@ bool plan_is_slow(enum plan plan);
 void faults_start(enum plan plan);
 /* Whether this plan takes leases from nobody who renews: every node is up, and clients reach it. */
 bool plan_is_gentle(enum plan plan);
+/* Whether the first member has the longest timers and the slowest clock, and all others the
+ * shortest and the fastest, as often as not: where a promise's length and the margin for drift
+ * matter. */
+bool plan_wants_worst_timers(enum plan plan);
 /* Leaders' clocks stand still: leases may be stretched. */
 bool plan_stretches_leases(enum plan plan);
 /* Machines come and go. */

@@ -292,10 +292,8 @@ static void begin(struct locker *locker) {
 void lockers_start(const struct lockers_options *options) {
     the_options = *options;
     for (size_t i = 0; i < options->n; i++) {
-        lockers[i] =
-            (struct locker){.number = i,
-                            .rate_ppm = nodes_random_rate_ppm(),
-                            .node = clients_choose_node()};
+        lockers[i] = (struct locker){
+            .number = i, .rate_ppm = nodes_random_rate_ppm(), .node = clients_choose_node()};
         later(&lockers[i], random_below(WORLD_SECOND), begin);
     }
 }

@@ -77,7 +77,7 @@ bool machine_disk_has_lost_power(const struct machine_disk *disk) {
 
 void machine_disk_crash(struct machine_disk *disk, bool is_power) {
     disk->is_power_loss_due = false;
-    disk_sim_crash(disk->sim, !is_power              ? DISK_SIM_LOSE_NONE
+    disk_sim_crash(disk->sim, !is_power            ? DISK_SIM_LOSE_NONE
                               : random_chance(100) ? DISK_SIM_LOSE_ALL
                                                    : DISK_SIM_LOSE_ANY);
 }

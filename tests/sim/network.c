@@ -153,10 +153,7 @@ void network_send_unordered(const struct network_channel *channel, uint64_t at_u
     if (packet == NULL) {
         abort();
     }
-    *packet = (struct lone_packet){.from = channel->from,
-                                   .to = channel->to,
-                                   .arrive = arrive,
-                                   .lose = lose,
-                                   .data = data};
+    *packet = (struct lone_packet){
+        .from = channel->from, .to = channel->to, .arrive = arrive, .lose = lose, .data = data};
     world_at(at_us + network_delay_us(), lone_packet_arrives, packet);
 }

@@ -62,6 +62,10 @@ void nodes_init(const struct node_options *options) {
         snprintf(node->url, sizeof node->url, "http://%s", node->address);
         node->urls[0] = node->url;
         node->rate_ppm = nodes_random_rate_ppm();
+        if (options->has_worst_timers) {
+            int64_t max_ppm = (int64_t)options->drift_permille * 1000;
+            node->rate_ppm = i == 0 ? -max_ppm : max_ppm;
+        }
         node->boot_us = random_between(1, 5 * 86400) * WORLD_SECOND + random_below(WORLD_SECOND);
         node->wall_offset_ms = (int64_t)random_below(1000000);
         machine_disk_init(&node->disk);
@@ -84,13 +88,23 @@ static void draw_timers(struct node *node) {
     if (the_options.has_mixed_timers) {
         node->heartbeat_ms = mixed_heartbeats_ms[random_below(3)];
         node->election_ms = mixed_elections_ms[random_below(4)];
+    }
+    if (the_options.has_worst_timers) {
+        node->election_ms = mixed_elections_ms[node->index == 0 ? 3 : 0];
+    }
+    if (the_options.has_mixed_timers || the_options.has_worst_timers) {
         trace("%s runs with heartbeats of %u ms, elections of %u ms", node->name,
               node->heartbeat_ms, node->election_ms);
     }
 }
 
+bool nodes_have_worst_timers(void) {
+    return the_options.has_worst_timers;
+}
+
 uint32_t nodes_election_ms(void) {
-    return the_options.has_mixed_timers ? mixed_elections_ms[3] : the_options.election_ms;
+    return the_options.has_mixed_timers || the_options.has_worst_timers ? mixed_elections_ms[3]
+                                                                        : the_options.election_ms;
 }
 
 size_t nodes_count(void) {
@@ -397,8 +411,8 @@ static void open_process(struct node *node) {
                                           .peer_urls = node->urls,
                                           .peer_address = node->address,
                                           .members = node->is_joining ? node->told : members,
-                                          .n_members = node->is_joining ? node->n_told
-                                                                        : the_options.n_first,
+                                          .n_members =
+                                              node->is_joining ? node->n_told : the_options.n_first,
                                           .is_joining = node->is_joining,
                                           .data_dir_id = node->data_dir_id,
                                           .peer_listen_host = "sim",

@@ -24,16 +24,16 @@ struct node_item; /* something that waits to be read by the process */
 struct node {
     size_t index;
     uint64_t id;
-    char name[8];
-    char address[16];
-    char data_dir[16];
-    char url[24]; /* for peers and, as far as it matters here, for clients */
+    char name[24];
+    char address[32];
+    char data_dir[32];
+    char url[48]; /* for peers and, as far as it matters here, for clients */
     const char *urls[2];
 
     /* Its place in the cluster. A machine that has none waits for one (operator.c). */
     bool is_in_service;
-    bool is_joining; /* it was added to a cluster that was there */
-    uint64_t data_dir_id;  /* of its data directory */
+    bool is_joining;                           /* it was added to a cluster that was there */
+    uint64_t data_dir_id;                      /* of its data directory */
     struct replication_member told[NODES_MAX]; /* the members when it joined */
     size_t n_told;
     bool is_dead;       /* it never comes back; whoever runs the cluster removes it */
@@ -85,6 +85,7 @@ struct node_options {
     uint32_t heartbeat_ms;
     uint32_t election_ms;
     bool has_mixed_timers; /* each process draws its own */
+    bool has_worst_timers; /* the first node's are the longest and its clock is the slowest */
     size_t log_bytes_max;
     bool strict_reads;
     unsigned drift_permille; /* how far a clock's rate may be off, nodes' and clients' */
@@ -92,6 +93,7 @@ struct node_options {
 
 void nodes_init(const struct node_options *options);
 size_t nodes_count(void);
+bool nodes_have_worst_timers(void);
 /* The longest of all. */
 uint32_t nodes_election_ms(void);
 unsigned nodes_drift_permille(void);

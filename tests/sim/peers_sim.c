@@ -488,9 +488,9 @@ struct buffer *peers_frame_begin(struct peers *peers, uint64_t to_id, uint8_t ty
 static void watch_raft(const struct link *link, struct bytes body) {
     const struct node *from = link->peers->node;
     struct raft_message_view message;
-    bool is_vote = body.size > 0 &&
-                   (body.data[0] == MESSAGE_VOTE || body.data[0] == MESSAGE_VOTE_RESULT ||
-                    body.data[0] == MESSAGE_TIMEOUT_NOW);
+    bool is_vote =
+        body.size > 0 && (body.data[0] == MESSAGE_VOTE || body.data[0] == MESSAGE_VOTE_RESULT ||
+                          body.data[0] == MESSAGE_TIMEOUT_NOW);
     if (!is_vote || raft_codec_decode(body, &message) != STATUS_OK) {
         return;
     }
@@ -513,8 +513,8 @@ void peers_frame_end(struct peers *peers, uint64_t to_id) {
     struct link *link = find_open(peers, to_id);
     assert(link != NULL);
     peer_frame_end(&link->queue, link->frame_start);
-    struct bytes left = bytes_of(link->queue.data + link->frame_start,
-                                 link->queue.size - link->frame_start);
+    struct bytes left =
+        bytes_of(link->queue.data + link->frame_start, link->queue.size - link->frame_start);
     uint8_t type;
     struct bytes body;
     enum status status = peer_frame_next(&left, &type, &body);
@@ -544,8 +544,7 @@ enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
     peers->node = node_of_loop(loop);
     peers->generation = peers->node->generation;
     peers->options = *options;
-    peers->queue_size_max =
-        random_chance(300) ? QUEUE_SIZE_MIN : (size_t)PEERS_QUEUE_SIZE_MAX;
+    peers->queue_size_max = random_chance(300) ? QUEUE_SIZE_MIN : (size_t)PEERS_QUEUE_SIZE_MAX;
     peers->callbacks = callbacks;
     peers->data = data;
     uv_timer_init(loop, &peers->retry);

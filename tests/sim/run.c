@@ -100,24 +100,25 @@ static void set_up(const struct run_options *options, enum plan plan) {
     } timeouts[] = {{100, 1000}, {50, 300}, {100, 500}};
     size_t pace = plan_is_slow(plan) ? 0 : random_below(3);
     size_t n_first = options->n_nodes != 0 ? options->n_nodes : random_chance(600) ? 3 : 5;
-    struct node_options nodes = {.n_nodes = n_first + (plan_changes_members(plan) ? 3 : 0),
-                                 .n_first = n_first,
-                                 .drift_permille = random_chance(300) ? DRIFT_PERMILLE_MAX : 10,
-                                 .has_mixed_timers = random_chance(150) && !plan_is_slow(plan),
-                                 .heartbeat_ms = timeouts[pace].heartbeat_ms,
-                                 .election_ms = timeouts[pace].election_ms,
-                                 /* Small, so that snapshots are taken and sent. */
-                                 .log_bytes_max =
-                                     random_chance(500) ? random_between(8, 64) * 1024 : 0,
-                                 .strict_reads = random_chance(100) || plan_stretches_leases(plan)};
+    struct node_options nodes = {
+        .n_nodes = n_first + (plan_changes_members(plan) ? 3 : 0),
+        .n_first = n_first,
+        .has_mixed_timers = random_chance(150) && !plan_is_slow(plan),
+        .has_worst_timers = random_chance(500) && plan_wants_worst_timers(plan),
+        .heartbeat_ms = timeouts[pace].heartbeat_ms,
+        .election_ms = timeouts[pace].election_ms,
+        /* Small, so that snapshots are taken and sent. */
+        .log_bytes_max = random_chance(500) ? random_between(8, 64) * 1024 : 0,
+        .strict_reads = random_chance(100) || plan_stretches_leases(plan)};
+    bool is_far_off = nodes.has_worst_timers || random_chance(300);
+    nodes.drift_permille = is_far_off ? DRIFT_PERMILLE_MAX : 10;
     struct network_options network = {.delay_us = random_between(50, 2000),
                                       .worst_delay_us = random_between(2, 100) * WORLD_MS,
                                       .repeat_permille = 20,
                                       /* Streams rely on the order of a link: where it is broken,
                                        * entries wait for a second or two until they are sent again,
                                        * and leases may be lost meanwhile. */
-                                      .is_hostile =
-                                          random_chance(300) && !plan_is_gentle(plan)};
+                                      .is_hostile = random_chance(300) && !plan_is_gentle(plan)};
     bounds_sim_init();
     machine_disks_skip_sync(options->skipped_sync);
     if (plan_stretches_leases(plan)) {

@@ -69,7 +69,7 @@ static void only_members_with_a_birth_are_kept(void **state) {
     assert_int_equal(member_table_begin(table, 1, members, 2), STATUS_OK);
     struct data_dir_ids ids;
     data_dir_ids_of_table(table, &ids);
-    assert_int_equal(births.n, 1);
+    assert_int_equal(ids.n, 1);
     assert_int_equal(data_dir_ids_find(&ids, 2), 7);
     member_table_destroy(table);
 }
