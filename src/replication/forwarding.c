@@ -8,6 +8,8 @@
 enum {
     /* A question that found no leader for so long is given up. */
     ASK_TIMEOUT_MS = 5000,
+    /* Whoever was asked did not lead, or not yet: it is not asked in a circle. */
+    ASK_PAUSE_MS = 10,
     /* Questions of other nodes that wait here at once. They ask again what was not answered. */
     PEER_READS_MAX = 4096,
     PEER_QUESTIONS_MAX = 256 * 1024
@@ -49,6 +51,7 @@ enum status service_read(struct service *service, struct service_read *read) {
         return STATUS_OK;
     }
     read->asked_ms = now_ms;
+    read->sent_ms = 0;
     read->request_id = 0;
     read->index = 0;
     list_append(&service->forwarding.waiting_reads, &read->link);
@@ -64,6 +67,11 @@ static void answer_read(struct service_read *read, enum status status) {
  * once more, under the same number, so that a late answer counts too. */
 static bool is_answer_overdue(const struct service *service, uint64_t sent_ms, uint64_t now_ms) {
     return clock_elapsed_ms(now_ms, sent_ms) >= service->options.election_ms;
+}
+
+/* A question that is not on its way. */
+static bool may_ask(uint64_t request_id, uint64_t sent_ms, uint64_t now_ms) {
+    return request_id == 0 && (sent_ms == 0 || clock_elapsed_ms(now_ms, sent_ms) >= ASK_PAUSE_MS);
 }
 
 static bool ask_to_read(struct service *service, uint64_t leader_id, uint64_t request_id) {
@@ -85,11 +93,11 @@ static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now
             answer_read(read, STATUS_OK);
         } else if (clock_elapsed_ms(now_ms, read->asked_ms) > ASK_TIMEOUT_MS) {
             answer_read(read, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
-        } else if (read->request_id == 0) {
+        } else if (may_ask(read->request_id, read->sent_ms, now_ms)) {
             read->request_id = service->forwarding.request_id + 1;
             read->sent_ms = now_ms;
             asks = true;
-        } else if (!service->leadership.serving && read->index == 0 &&
+        } else if (!service->leadership.serving && read->request_id != 0 && read->index == 0 &&
                    is_answer_overdue(service, read->sent_ms, now_ms)) {
             read->sent_ms = now_ms;
             if (read->request_id != overdue_id) {
@@ -179,6 +187,7 @@ static void peer_reads_poll(struct service *service, uint64_t now_ms) {
 
 void forwarding_hold_renewal(struct service *service, struct service_renewal *renewal) {
     renewal->asked_ms = clock_boottime_ms();
+    renewal->sent_ms = 0;
     renewal->request_id = 0;
     list_append(&service->forwarding.held_renewals, &renewal->link);
 }
@@ -191,7 +200,8 @@ static void send_renewals(struct service *service, uint64_t leader_id, uint64_t 
         struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
         bool is_overdue =
             renewal->request_id != 0 && is_answer_overdue(service, renewal->sent_ms, now_ms);
-        if ((renewal->request_id == 0 || is_overdue) && n < PEER_RENEWALS_MAX) {
+        if ((may_ask(renewal->request_id, renewal->sent_ms, now_ms) || is_overdue) &&
+            n < PEER_RENEWALS_MAX) {
             renewal->request_id =
                 is_overdue ? renewal->request_id : ++service->forwarding.request_id;
             renewal->sent_ms = now_ms;
@@ -272,8 +282,8 @@ void forwarding_on_renew(struct service *service, uint64_t from_id,
             .request_id = asked->request_id};
         list_init(&question->renewal.link);
         int64_t ttl_ms = 0;
-        /* Only the leader answers: a question must not travel in circles. */
-        enum status status = service->leadership.serving && !service->closing
+        /* Only the leader answers, as soon as it serves: a question must not travel in circles. */
+        enum status status = service->leadership.term != 0 && !service->closing
                                  ? service_ask(service, &question->renewal, &ttl_ms)
                                  : STATUS_NO_LEADER;
         if (status != STATUS_PENDING) {
@@ -322,11 +332,14 @@ void forwarding_ask_again(struct service *service) {
         struct service_read *read = list_entry(node, struct service_read, link);
         if (read->index == 0) {
             read->request_id = 0;
+            read->sent_ms = 0;
         }
     }
     for (struct list *node = service->forwarding.held_renewals.next;
          node != &service->forwarding.held_renewals; node = node->next) {
-        list_entry(node, struct service_renewal, link)->request_id = 0;
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
+        renewal->request_id = 0;
+        renewal->sent_ms = 0;
     }
 }
 

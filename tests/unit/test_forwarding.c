@@ -51,6 +51,9 @@ static bool is_speaking; /* sends heartbeats */
 static uint64_t n_asked;
 static uint64_t asked_request_id;
 static int64_t asked_lease_id;
+static bool is_not_leading; /* answers that it does not lead (yet, or any more) */
+
+static void leader_answer(uint64_t request_id, enum status status);
 
 /* --- The leader. --- */
 
@@ -77,6 +80,9 @@ static bool leader_frame(void *data, uint64_t from_id, uint8_t type, struct byte
         asked_request_id = frame.renew.renewals[0].request_id;
         asked_lease_id = frame.renew.renewals[0].id;
         n_asked++;
+        if (is_not_leading) {
+            leader_answer(asked_request_id, STATUS_NO_LEADER);
+        }
     }
     arena_clear(&arena);
     return true;
@@ -120,9 +126,9 @@ static void leader_say_it_leads(void) {
     peers_flush(leader);
 }
 
-static void leader_answer(uint64_t request_id) {
+static void leader_answer(uint64_t request_id, enum status status) {
     struct peer_renewal_result result = {
-        .request_id = request_id, .status = STATUS_OK, .ttl_ms = TTL_MS};
+        .request_id = request_id, .status = status, .ttl_ms = TTL_MS};
     struct peer_frame frame = {.type = PEER_RENEW_RESULT,
                                .renew_result = {.n = 1, .results = &result}};
     struct buffer *buffer = peers_frame_begin(leader, FOLLOWER_ID, PEER_RENEW_RESULT, false);
@@ -227,6 +233,7 @@ static int set_up(void **state) {
     uv_timer_init(&loop, &ticker);
     uv_timer_start(&ticker, tick, 1, 5);
     n_asked = 0;
+    is_not_leading = false;
     is_leader_closed = false;
     return 0;
 }
@@ -274,6 +281,10 @@ static bool is_asked(void) {
     return n_asked > n_asked_before;
 }
 
+static bool is_first_done(void) {
+    return first.is_done;
+}
+
 static bool is_second_done(void) {
     return second.is_done;
 }
@@ -304,17 +315,39 @@ static void an_answer_to_an_earlier_process_renews_nothing(void **state) {
     run_until(is_led, "the follower knows its leader again");
     renew(&second, 2);
     uint64_t own_request_id = asked_request_id;
-    leader_answer(earlier_request_id);
-    leader_answer(UINT64_MAX / 2);
+    leader_answer(earlier_request_id, STATUS_OK);
+    leader_answer(UINT64_MAX / 2, STATUS_OK);
     /* The next answer comes behind it on the same link. */
     renew(&third, 3);
     assert_false(second.is_done);
-    leader_answer(own_request_id);
+    leader_answer(own_request_id, STATUS_OK);
     run_until(is_second_done, "its own answer counts");
     assert_int_equal(second.status, STATUS_OK);
     assert_false(third.is_done);
     follower_close();
     assert_true(third.is_done);
+}
+
+/* A new leader does not serve before its first entry is on disk. */
+static void who_is_told_that_there_is_no_leader_asks_again_in_a_moment(void **state) {
+    (void)state;
+    enum { LOOK_MS = 300, PACE_MS = 10 };
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    is_not_leading = true;
+    renew(&first, 1);
+    uint64_t start_ms = clock_boottime_ms();
+    while (clock_boottime_ms() - start_ms < LOOK_MS) {
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    assert_in_range(n_asked, 3, LOOK_MS / PACE_MS + 1);
+    is_not_leading = false;
+    n_asked_before = n_asked;
+    run_until(is_asked, "the leader is asked again");
+    leader_answer(asked_request_id, STATUS_OK);
+    run_until(is_first_done, "the leader answers");
+    assert_int_equal(first.status, STATUS_OK);
 }
 
 struct write {
@@ -354,6 +387,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_to_an_earlier_process_renews_nothing, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(who_is_told_that_there_is_no_leader_asks_again_in_a_moment,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_write_ends_though_the_leader_that_is_heard_is_not_reached,
                                         set_up, tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
