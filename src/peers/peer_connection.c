@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 
 enum {
-    PEER_READ_SIZE = 128 * 1024,
+    /* libuv reads this up to 32 times before others have their turn. */
+    PEER_READ_SIZE = 32 * 1024,
     /* An empty buffer larger than this is freed. */
     PEER_BUFFER_KEPT_MAX = 1024 * 1024,
     /* A connection on which nothing is sent is probed after so long. */

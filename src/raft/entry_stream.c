@@ -287,3 +287,9 @@ bool entry_stream_admit(struct entry_stream *stream, const struct message_append
                          stream->acknowledged < stream->last;
     return !is_on_its_way || is_stalled(stream, now_ms);
 }
+
+bool entry_stream_is_live(const struct entry_stream *stream) {
+    /* A link that is full has no room either, but something is on it. */
+    return stream->is_open &&
+           (is_in_flight(stream) || stream->calls->room(stream->data, stream->to_id) > 0);
+}

@@ -73,5 +73,7 @@ void entry_stream_read_done(struct entry_stream *stream, struct log_item **items
 bool entry_stream_admit(struct entry_stream *stream, const struct message_append_result *result,
                         uint64_t now_ms);
 void entry_stream_stop(struct entry_stream *stream);
+/* The link is up, and the member gets what raft wants it to have. */
+bool entry_stream_is_live(const struct entry_stream *stream);
 
 #endif

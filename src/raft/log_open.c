@@ -107,6 +107,8 @@ static void sort_files(const struct opening *opening, struct log_store *store) {
             log_garbage_add(store, file);
         }
     }
+    log_spare_lock(store);
+    log_spare_unlock(store); /* tells of the files found */
 }
 
 static void build(struct opening *opening, bool is_torn, struct log_store *store) {
@@ -221,6 +223,7 @@ enum status log_store_open(const struct raft_files *files, const struct log_stor
         options->segment_size == 0 ? LOG_SEGMENT_SIZE_DEFAULT : options->segment_size;
     assert(store->segment_size >= LOG_SEGMENT_SIZE_MIN);
     assert(store->segment_size <= LOG_SEGMENT_SIZE_MAX);
+    pthread_mutex_init(&store->spare_mutex, NULL);
     store->file = -1;
     store->spare.file = -1;
     store->read_file = -1;

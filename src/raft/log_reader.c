@@ -106,7 +106,7 @@ int log_store_read(struct log_store *store, uint64_t first, uint64_t last, size_
     assert(last <= log_index_last(&store->index));
     size_t left = bytes_max;
     size_t n = 0;
-    int error = store->error;
+    int error = log_store_error(store);
     while (error == 0 && first + n <= last && n < capacity) {
         size_t run = run_length(store, first + n, last, left, capacity - n);
         const struct log_place *end = log_index_at(&store->index, first + n + run - 1);

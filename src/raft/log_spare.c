@@ -5,7 +5,32 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-void log_garbage_add(struct log_store *store, struct log_file file) {
+void log_spare_lock(struct log_store *store) {
+    pthread_mutex_lock(&store->spare_mutex);
+}
+
+static uint64_t count_bytes(const struct log_store *store) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < store->n_free; i++) {
+        bytes += store->free_files[i].size;
+    }
+    for (size_t i = 0; i < store->n_garbage; i++) {
+        bytes += store->garbage[i].size;
+    }
+    if (store->spare.state == SPARE_ZEROING) {
+        return bytes + store->spare.progress;
+    }
+    return store->spare.state == SPARE_NONE ? bytes : bytes + store->spare.segment.size;
+}
+
+void log_spare_unlock(struct log_store *store) {
+    bool is_prepared = store->spare.state == SPARE_READY && store->n_garbage == 0;
+    __atomic_store_n(&store->spare_bytes, count_bytes(store), __ATOMIC_RELAXED);
+    __atomic_store_n(&store->is_prepared, is_prepared, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&store->spare_mutex);
+}
+
+static void add_garbage(struct log_store *store, struct log_file file) {
     if (store->n_garbage == store->garbage_capacity) {
         store->garbage_capacity = store->garbage_capacity == 0 ? 16 : 2 * store->garbage_capacity;
         store->garbage = realloc(store->garbage, store->garbage_capacity * sizeof *store->garbage);
@@ -14,10 +39,16 @@ void log_garbage_add(struct log_store *store, struct log_file file) {
         }
     }
     store->garbage[store->n_garbage++] = file;
+}
+
+void log_garbage_add(struct log_store *store, struct log_file file) {
     if (store->read_file >= 0 && store->read_generation == file.number) {
         store->files.calls->close(store->files.data, store->read_file);
         store->read_file = -1;
     }
+    log_spare_lock(store);
+    add_garbage(store, file);
+    log_spare_unlock(store);
 }
 
 /* Only what was a segment is used again: the size of any other file may not be on disk. Renames
@@ -159,15 +190,15 @@ static void discard_spare(struct log_store *store) {
         file.number = spare->segment.generation;
     }
     log_spare_clear(store);
-    log_garbage_add(store, file);
+    add_garbage(store, file);
 }
 
-int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
-                   struct log_segment *out_segment) {
+static int take(struct log_store *store, uint64_t size, int *out_file,
+                struct log_segment *out_segment) {
     struct log_spare *spare = &store->spare;
     uint64_t wanted = size > store->segment_size ? size : store->segment_size;
-    int error = 0;
-    if (spare->state != SPARE_NONE && spare->segment.size < size) {
+    int error = log_store_error(store);
+    if (error == 0 && spare->state != SPARE_NONE && spare->segment.size < size) {
         discard_spare(store);
     }
     while (error == 0 && spare->state != SPARE_READY) {
@@ -189,6 +220,16 @@ int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
     *out_segment = spare->segment;
     *spare = (struct log_spare){.file = -1};
     return 0;
+}
+
+int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
+                   struct log_segment *out_segment) {
+    __atomic_store_n(&store->is_spare_awaited, true, __ATOMIC_RELAXED);
+    log_spare_lock(store);
+    __atomic_store_n(&store->is_spare_awaited, false, __ATOMIC_RELAXED);
+    int error = take(store, size, out_file, out_segment);
+    log_spare_unlock(store);
+    return error;
 }
 
 void log_spare_clear(struct log_store *store) {

@@ -222,9 +222,15 @@ static int put_item(struct log_store *store, const struct log_item *item, bool i
     return 0;
 }
 
+int log_store_error(const struct log_store *store) {
+    return __atomic_load_n(&store->error, __ATOMIC_ACQUIRE);
+}
+
 static int fail(struct log_store *store, int error) {
-    if (error != 0 && store->error == 0) {
-        store->error = error;
+    int none = 0;
+    if (error != 0) {
+        __atomic_compare_exchange_n(&store->error, &none, error, false, __ATOMIC_RELEASE,
+                                    __ATOMIC_RELAXED);
     }
     return error;
 }
@@ -257,41 +263,18 @@ static int write_record(struct log_store *store, enum log_record_type type, uint
     return error != 0 ? error : end_batch(store, type == RECORD_SEAL);
 }
 
-/* Under a load that leaves no time for log_store_prepare() its work is done along with the writes:
- * the spare from a quarter of the segment on, to be ready at three quarters. */
-static int keep_pace(struct log_store *store) {
-    if (store->n_garbage > 0) {
-        int error = log_garbage_free(store);
-        if (error != 0) {
-            return error;
-        }
-    }
-    uint64_t begin = current(store)->size / 4;
-    while (store->tail > begin && store->spare.state != SPARE_READY &&
-           store->spare.progress < 2 * (store->tail - begin)) {
-        int error = log_spare_step(store, store->segment_size);
-        if (error != 0) {
-            return error;
-        }
-    }
-    return 0;
-}
-
 int log_store_append(struct log_store *store, struct log_item *const *items, size_t n) {
-    if (store->error != 0 || n == 0) {
-        return store->error;
+    int error = log_store_error(store);
+    if (error != 0 || n == 0) {
+        return error;
     }
     /* Each item may need a truncation before it, and a new segment. */
     begin_batch(store, 2 * n + 1);
-    int error = 0;
     for (size_t i = 0; i < n && error == 0; i++) {
         error = put_item(store, items[i], i + 1 == n);
     }
     if (error == 0) {
         error = end_batch(store, false);
-    }
-    if (error == 0) {
-        error = keep_pace(store);
     }
     return fail(store, error);
 }
@@ -305,10 +288,11 @@ int log_store_write_reset(struct log_store *store, uint64_t index, uint64_t term
 }
 
 int log_store_reset(struct log_store *store, uint64_t snapshot_index, uint64_t snapshot_term) {
-    if (store->error != 0) {
-        return store->error;
+    int error = log_store_error(store);
+    if (error != 0) {
+        return error;
     }
-    int error = log_store_write_reset(store, snapshot_index, snapshot_term);
+    error = log_store_write_reset(store, snapshot_index, snapshot_term);
     if (error == 0) {
         drop_segments(store, snapshot_index);
     }
@@ -316,26 +300,43 @@ int log_store_reset(struct log_store *store, uint64_t snapshot_index, uint64_t s
 }
 
 int log_store_trim(struct log_store *store, uint64_t upto) {
-    if (store->error != 0) {
-        return store->error;
+    int error = log_store_error(store);
+    if (error != 0) {
+        return error;
     }
     assert(upto <= log_index_last(&store->index));
     drop_segments(store, upto);
     return 0;
 }
 
-int log_store_prepare(struct log_store *store, bool is_resting) {
-    int error = store->error;
-    if (error == 0 && is_resting && !store->is_sealed) {
+int log_store_seal(struct log_store *store) {
+    int error = log_store_error(store);
+    if (error == 0 && !store->is_sealed) {
         error = write_record(store, RECORD_SEAL, 0, 0);
     }
-    if (error == 0 && store->n_garbage > 0) {
+    return fail(store, error);
+}
+
+int log_store_prepare(struct log_store *store, bool *out_is_over) {
+    *out_is_over = true;
+    int error = log_store_error(store);
+    if (error != 0 || __atomic_load_n(&store->is_spare_awaited, __ATOMIC_RELAXED)) {
+        return error;
+    }
+    log_spare_lock(store);
+    if (store->n_garbage > 0) {
         error = log_garbage_free(store);
     }
     if (error == 0) {
         error = log_spare_step(store, store->segment_size);
     }
+    log_spare_unlock(store);
+    *out_is_over = error != 0 || log_store_is_prepared(store);
     return fail(store, error);
+}
+
+bool log_store_is_prepared(const struct log_store *store) {
+    return __atomic_load_n(&store->is_prepared, __ATOMIC_RELAXED);
 }
 
 /* --- the rest --- */
@@ -356,6 +357,7 @@ void log_store_close(struct log_store *store) {
     free(store->group.parts);
     free(store->garbage);
     free(store->chain);
+    pthread_mutex_destroy(&store->spare_mutex);
     free(store);
 }
 
@@ -376,14 +378,5 @@ uint64_t log_store_disk_bytes(const struct log_store *store) {
     for (size_t i = 0; i < store->n_chain; i++) {
         bytes += store->chain[i].size;
     }
-    for (size_t i = 0; i < store->n_free; i++) {
-        bytes += store->free_files[i].size;
-    }
-    for (size_t i = 0; i < store->n_garbage; i++) {
-        bytes += store->garbage[i].size;
-    }
-    if (store->spare.state == SPARE_ZEROING) {
-        return bytes + store->spare.progress;
-    }
-    return store->spare.state == SPARE_NONE ? bytes : bytes + store->spare.segment.size;
+    return bytes + __atomic_load_n(&store->spare_bytes, __ATOMIC_RELAXED);
 }

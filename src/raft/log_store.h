@@ -5,7 +5,8 @@
  * does not add up is corruption, and the store refuses to open and says what an operator can do.
  *
  * Blocking, and used by one thread at a time: that of the caller while it opens, the log's own
- * thread afterwards (raft_lane.h).
+ * thread afterwards (raft_lane.h). Only log_store_prepare() and log_store_is_prepared() may be
+ * called by another thread meanwhile.
  */
 #ifndef LEASED_RAFT_LOG_STORE_H
 #define LEASED_RAFT_LOG_STORE_H
@@ -14,6 +15,7 @@
 #include "raft/log_item.h"
 #include "raft/raft_files.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,8 +24,8 @@ struct log_store;
 struct log_store_options {
     uint64_t segment_size; /* 0: the default */
     /* The newest snapshot, which the log must meet: it holds this entry with this term, or begins
-     * right behind it, or is discarded because the snapshot was installed and the log not yet reset.
-     * 0: there is none, and the log begins at 1. */
+     * right behind it, or is discarded because the snapshot was installed and the log not yet
+     * reset. 0: there is none, and the log begins at 1. */
     uint64_t snapshot_index;
     uint64_t snapshot_term;
     /* The stored term (vote_store): an entry of a later term is corruption. */
@@ -31,7 +33,8 @@ struct log_store_options {
 };
 
 /* Changes nothing on disk when it fails. STATUS_CORRUPT, STATUS_IO, STATUS_NO_SPACE,
- * STATUS_UNSUPPORTED (a newer version): `out_error` says which file, what is wrong, and what to do. */
+ * STATUS_UNSUPPORTED (a newer version): `out_error` says which file, what is wrong, and what to do.
+ */
 enum status log_store_open(const struct raft_files *files, const struct log_store_options *options,
                            struct log_store **out_store, char *out_error, size_t error_size);
 /* Does not write anything. */
@@ -60,10 +63,14 @@ int log_store_reset(struct log_store *store, uint64_t snapshot_index, uint64_t s
 /* Entries up to this one are not needed any more: whole segments are recycled. */
 int log_store_trim(struct log_store *store, uint64_t upto);
 
-/* What can be done ahead: the spare segment, and after a rest a seal behind the last batch, so that
- * damage in it is not taken for a torn tail. Called by the log's thread when nothing waits.
- * `is_resting`: nothing was appended for a second. */
-int log_store_prepare(struct log_store *store, bool is_resting);
+/* After a rest: a seal behind the last batch, so that damage in it is not taken for a torn tail. */
+int log_store_seal(struct log_store *store);
+
+/* One bounded step of what can be done ahead: the spare segment, and files that were trimmed. In
+ * any thread, one at a time. An error ends the store, as one of an append does. `out_is_over`:
+ * there is nothing left to do, or the log's thread does it now because it needs a segment. */
+int log_store_prepare(struct log_store *store, bool *out_is_over);
+bool log_store_is_prepared(const struct log_store *store);
 
 /* Bytes of all its files. */
 uint64_t log_store_disk_bytes(const struct log_store *store);

@@ -9,13 +9,14 @@
 #include "raft/log_segment.h"
 #include "raft/log_store.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/uio.h>
 
 enum {
     LOG_SEGMENT_SIZE_DEFAULT = 8 * 1024 * 1024,
     LOG_SEGMENT_SIZE_MIN = 512,
-    /* Zeros written and synced in one step: no append waits longer than for this. */
+    /* Zeros written and synced in one step: no append's sync waits behind more. */
     LOG_SPARE_STEP_SIZE = 256 * 1024,
     /* Files kept for use when more than these are trimmed at once are removed. */
     LOG_FREE_MAX = 8,
@@ -72,6 +73,8 @@ struct log_store {
     uint64_t batch;    /* of the last whole batch */
 
     struct log_group group;
+
+    pthread_mutex_t spare_mutex; /* of the spare and of the files below */
     struct log_spare spare;
     uint64_t generation_last; /* the highest number ever given to a file */
     struct log_file free_files[LOG_FREE_MAX];
@@ -81,28 +84,37 @@ struct log_store {
     struct log_file *garbage;
     size_t n_garbage;
     size_t garbage_capacity;
+    /* Read without the mutex. */
+    uint64_t spare_bytes;  /* of all these files */
+    bool is_prepared;      /* the spare is ready and there is no garbage */
+    bool is_spare_awaited; /* the log's thread wants the mutex for a segment */
 
     int read_file; /* -1: none */
     uint64_t read_generation;
 
-    int error; /* the first one: nothing more is done */
+    int error; /* the first one: nothing more is done. Atomic: log_store_prepare() may set it */
 };
 
 /* --- log_spare.c --- */
 
-/* One bounded step towards a spare of this size. */
+void log_spare_lock(struct log_store *store);
+/* Tells what may be read without the mutex, and unlocks it. */
+void log_spare_unlock(struct log_store *store);
+/* One bounded step towards a spare of this size. With the mutex held. */
 int log_spare_step(struct log_store *store, uint64_t size);
 /* Takes a segment of at least `size` for writing; makes one if there is none ready. */
 int log_spare_take(struct log_store *store, uint64_t size, int *out_file,
                    struct log_segment *out_segment);
 /* The file does not count any more. */
 void log_garbage_add(struct log_store *store, struct log_file file);
-/* Keeps one of these files for use, or removes it. There is one. */
+/* Keeps one of these files for use, or removes it. There is one. With the mutex held. */
 int log_garbage_free(struct log_store *store);
 void log_spare_clear(struct log_store *store);
 
 /* --- log_store.c --- */
 
+/* Of this operation, or of an earlier one. */
+int log_store_error(const struct log_store *store);
 int log_store_write_reset(struct log_store *store, uint64_t index, uint64_t term);
 void log_store_add_segment(struct log_store *store, const struct log_segment *segment);
 const struct log_segment *log_store_find_segment(const struct log_store *store,

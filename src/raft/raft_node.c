@@ -14,7 +14,11 @@
 
 enum {
     /* Entries that stay in memory for members that lag a little. */
-    RECENT_BYTES_MAX = 8 * 1024 * 1024
+    RECENT_BYTES_MAX = 8 * 1024 * 1024,
+    /* A log on disk that is larger than this is cut, whoever is being caught up. */
+    LOG_BYTES_KEPT_MAX = 512 * 1024 * 1024,
+    /* And one that is so many times as large as the snapshot. */
+    LOG_TO_SNAPSHOT_MAX = 3
 };
 
 /* What a leader may make a follower store. */
@@ -216,16 +220,32 @@ static void storage_installed(void *data, const struct snapshot_meta *meta,
     restore_if_possible(node);
 }
 
+/* Were the log cut behind a snapshot that is on its way to a member, or behind what it has got
+ * since, the member would need the next snapshot as soon as it has this one, and so on for as long
+ * as there is load. A snapshot that is much smaller than the log is the shorter way, though. */
+static uint64_t trailing_now(const struct raft_node *node, uint64_t snapshot_size) {
+    uint64_t index = node->taking_index;
+    uint64_t from = raft_sender_needed_from(node->sender);
+    uint64_t log_bytes = raft_storage_log_bytes(node->storage);
+    if (from >= index || index - from <= node->trailing ||
+        log_bytes > LOG_TO_SNAPSHOT_MAX * snapshot_size || log_bytes > LOG_BYTES_KEPT_MAX) {
+        return node->trailing;
+    }
+    return index - from;
+}
+
 static void storage_taken(void *data, uint64_t size) {
     struct raft_node *node = data;
     node->is_taking = false;
+    assert(size > 0 || is_dead(node));
     bool is_stale = is_dead(node) || raft_engine_snapshot_is_stale(node->engine);
     if (is_stale && !is_dead(node)) {
         raft_engine_snapshot_abandoned(node->engine);
     }
     node->calls->snapshot_ended(node->data, is_stale ? 0 : size);
     if (!is_stale) {
-        raft_engine_snapshot_taken(node->engine, size, node->trailing, clock_boottime_ms());
+        raft_engine_snapshot_taken(node->engine, size, trailing_now(node, size),
+                                   clock_boottime_ms());
     }
 }
 
@@ -248,7 +268,7 @@ static const struct raft_storage_callbacks storage_callbacks = {.written = stora
                                                                 .snapshot_read =
                                                                     storage_snapshot_read,
                                                                 .check = storage_check,
-    .received = storage_received,
+                                                                .received = storage_received,
                                                                 .installed = storage_installed,
                                                                 .taken = storage_taken,
                                                                 .failed = storage_failed};
@@ -419,6 +439,7 @@ bool raft_node_take_snapshot(struct raft_node *node, uint64_t trailing) {
         return false;
     }
     node->is_taking = true;
+    node->taking_index = meta.index;
     node->trailing = trailing;
     struct raft_storage_source source = {.serialise = node->calls->serialise, .data = node->data};
     raft_storage_take(node->storage, &meta, &source);

@@ -84,7 +84,8 @@ void raft_node_complete_writes(struct raft_node *node);
 void raft_node_poll(struct raft_node *node, uint64_t now_ms);
 uint64_t raft_node_deadline_ms(const struct raft_node *node, uint64_t now_ms);
 
-/* Begins a snapshot of what is applied; keeps so many entries before it. False: not now. */
+/* Begins a snapshot of what is applied; keeps so many entries before it, and more, within a bound,
+ * while a member that is being caught up needs them. False: not now. */
 bool raft_node_take_snapshot(struct raft_node *node, uint64_t trailing);
 bool raft_node_is_taking_snapshot(const struct raft_node *node);
 uint64_t raft_node_disk_bytes(const struct raft_node *node);

@@ -24,6 +24,7 @@ struct raft_node {
 
     /* The snapshot being taken. */
     bool is_taking;
+    uint64_t taking_index;
     uint64_t trailing;
 
     /* One that came from the leader, until the state can be replaced. */

@@ -187,6 +187,21 @@ void raft_sender_stop_all(struct raft_sender *sender) {
     }
 }
 
+uint64_t raft_sender_needed_from(const struct raft_sender *sender) {
+    uint64_t from = UINT64_MAX;
+    for (size_t i = 0; i < sender->n_members; i++) {
+        const struct member *member = sender->members[i];
+        uint64_t has = UINT64_MAX;
+        if (member->transfer.state != TRANSFER_IDLE) {
+            has = member->transfer.index;
+        } else if (entry_stream_is_live(&member->stream)) {
+            has = member->stream.acknowledged;
+        }
+        from = has < from ? has : from;
+    }
+    return from;
+}
+
 bool raft_sender_is_transferring(const struct raft_sender *sender) {
     for (size_t i = 0; i < sender->n_members; i++) {
         if (snapshot_transfer_is_reading_file(&sender->members[i]->transfer)) {

@@ -67,6 +67,9 @@ bool raft_sender_admit_rejection(struct raft_sender *sender, uint64_t from_id,
 void raft_sender_link_lost(struct raft_sender *sender, uint64_t id);
 /* No longer leader, or another term: all streams end. */
 void raft_sender_stop_all(struct raft_sender *sender);
+/* The last entry that the member which lags most among those in contact has or is being sent in a
+ * snapshot: it needs what follows. UINT64_MAX: nobody needs anything. */
+uint64_t raft_sender_needed_from(const struct raft_sender *sender);
 /* A transfer is under way to anybody: the snapshot must be kept. */
 bool raft_sender_is_transferring(const struct raft_sender *sender);
 

@@ -135,6 +135,36 @@ static void job_report(struct raft_storage *storage, struct storage_job *job) {
     }
 }
 
+/* --- The log's next segment: making one takes many syncs, and no write waits for them. --- */
+
+static void prepare_run(uv_work_t *work) {
+    struct raft_storage *storage = work->data;
+    storage->prepare_error = storage_prepare_log(storage);
+}
+
+static void prepare_done(uv_work_t *work, int status) {
+    struct raft_storage *storage = work->data;
+    (void)status;
+    storage->is_preparing = false;
+    if (storage->prepare_error != 0) {
+        fail(storage, "preparing a segment of the log", storage->prepare_error);
+    }
+    close_if_idle(storage);
+}
+
+static void prepare_if_due(struct raft_storage *storage) {
+    if (storage->is_preparing || storage->is_closing || storage->has_failed ||
+        log_store_is_prepared(storage->log)) {
+        return;
+    }
+    storage->is_preparing = true;
+    storage->prepare_work.data = storage;
+    int rv = uv_queue_work(storage->loop, &storage->prepare_work, prepare_run, prepare_done);
+    assert(rv == 0);
+}
+
+/* --- Jobs. --- */
+
 static void job_done(struct raft_job *lane_job) {
     struct storage_job *job = list_entry(lane_job, struct storage_job, lane_job);
     struct raft_storage *storage = job->storage;
@@ -149,6 +179,7 @@ static void job_done(struct raft_job *lane_job) {
         job_report(storage, job);
     }
     job_free(job);
+    prepare_if_due(storage);
     close_if_idle(storage);
 }
 
@@ -250,9 +281,7 @@ static void take_done(uv_work_t *work, int status) {
     if (storage->take_error != 0) {
         fail(storage, "writing a snapshot", storage->take_error);
     }
-    if (storage->take_error == 0 && !storage->has_failed) {
-        storage->callbacks->taken(storage->data, storage->take_size);
-    }
+    storage->callbacks->taken(storage->data, storage->take_error == 0 ? storage->take_size : 0);
     close_if_idle(storage);
 }
 
@@ -390,7 +419,7 @@ enum status raft_storage_open(uv_loop_t *loop, const struct raft_files *files,
 
 int raft_storage_start(struct raft_storage *storage) {
     struct raft_lane_work log_work = {
-        .run = storage_run_log, .idle = storage_idle_log, .data = storage};
+        .run = storage_run_log, .idle = storage_idle_log, .data = storage, .is_prompt = true};
     struct raft_lane_work bulk_work = {.run = storage_run_bulk, .data = storage};
     int error = snapshot_store_clean(&storage->files);
     if (error == 0) {
@@ -400,6 +429,9 @@ int raft_storage_start(struct raft_storage *storage) {
     if (error == 0) {
         error = raft_lane_open(storage->loop, &bulk_work, &storage->bulk_lane);
         storage->n_lanes_open += error == 0;
+    }
+    if (error == 0) {
+        prepare_if_due(storage);
     }
     return error;
 }
@@ -416,12 +448,15 @@ void raft_storage_poll(struct raft_storage *storage) {
 }
 
 bool raft_storage_is_busy(const struct raft_storage *storage) {
-    return storage->n_jobs > 0 || storage->is_taking;
+    return storage->n_jobs > 0 || storage->is_taking || storage->is_preparing;
+}
+
+uint64_t raft_storage_log_bytes(const struct raft_storage *storage) {
+    return __atomic_load_n(&storage->log_bytes, __ATOMIC_RELAXED);
 }
 
 uint64_t raft_storage_disk_bytes(const struct raft_storage *storage) {
-    return __atomic_load_n(&storage->log_bytes, __ATOMIC_RELAXED) +
-           snapshot_store_disk_bytes(&storage->files);
+    return raft_storage_log_bytes(storage) + snapshot_store_disk_bytes(&storage->files);
 }
 
 static void lane_closed(void *data) {

@@ -35,7 +35,8 @@ struct raft_storage_callbacks {
     void (*received)(void *data);
     /* The received snapshot has replaced the log. The payload is the callee's. */
     void (*installed)(void *data, const struct snapshot_meta *meta, struct buffer *payload);
-    /* Our own snapshot is durable. Also called while closing. */
+    /* Our own snapshot is durable. Size 0: it is not, which failed() has told, or nobody because the
+     * storage is closing. Called in any case: what it was made from may go. */
     void (*taken)(void *data, uint64_t size);
     void (*failed)(void *data, enum status status, const char *reason);
 };
@@ -100,6 +101,8 @@ void raft_storage_take(struct raft_storage *storage, const struct snapshot_meta 
 void raft_storage_poll(struct raft_storage *storage);
 /* Something has not come back yet. */
 bool raft_storage_is_busy(const struct raft_storage *storage);
+/* Of the log alone, as it was after the last write. */
+uint64_t raft_storage_log_bytes(const struct raft_storage *storage);
 uint64_t raft_storage_disk_bytes(const struct raft_storage *storage);
 /* Waits for what is under way (without reporting it), then calls closed. */
 void raft_storage_close(struct raft_storage *storage, void (*closed)(void *data), void *data);

@@ -59,6 +59,11 @@ struct raft_storage {
     void *closed_data;
     uint64_t log_bytes; /* written by the log lane, read by the loop */
 
+    /* The log's next segment, made by a worker. */
+    uv_work_t prepare_work;
+    bool is_preparing;
+    int prepare_error;
+
     /* The bulk lane's. */
     struct snapshot_writer *receiving;
     bool is_received_good; /* the loop's to read when the last call on the file has ended */
@@ -77,6 +82,8 @@ struct raft_storage {
 void storage_run_log(void *data, struct list *jobs);
 void storage_idle_log(void *data, bool is_resting);
 void storage_run_bulk(void *data, struct list *jobs);
+/* The log's next segment, in a worker: 0 or an errno. */
+int storage_prepare_log(struct raft_storage *storage);
 /* Our own snapshot, in a worker: 0 or an errno. */
 int storage_take(struct raft_storage *storage);
 /* Blocking: the whole payload of this snapshot. 0 or an errno. */

@@ -1,5 +1,5 @@
 /* What the threads do for the storage: the log's lane, the lane for snapshots that travel between
- * members, and the worker that writes our own. */
+ * members, and the workers that make the log's next segment and write our own snapshots. */
 #include "raft/convert.h"
 #include "raft/raft_storage_internal.h"
 
@@ -108,7 +108,18 @@ void storage_run_log(void *data, struct list *jobs) {
 /* An error here shows again in the next write, which has somebody to tell. */
 void storage_idle_log(void *data, bool is_resting) {
     struct raft_storage *storage = data;
-    (void)log_store_prepare(storage->log, is_resting);
+    if (is_resting) {
+        (void)log_store_seal(storage->log);
+    }
+}
+
+int storage_prepare_log(struct raft_storage *storage) {
+    int error;
+    bool is_over;
+    do {
+        error = log_store_prepare(storage->log, &is_over);
+    } while (!is_over);
+    return error;
 }
 
 /* --- The bulk lane. --- */

@@ -35,7 +35,8 @@ uint64_t cluster_leader(struct service *service) {
 
 void cluster_lead(struct service *service, uint64_t term) {
     memset(service->cluster.announced, 0, sizeof service->cluster.announced);
-    leader_lease_begin(&service->leader_lease, term, service->options.election_ms, true, NULL, 0);
+    leader_lease_begin(&service->leader_lease, term, service->options.election_ms,
+                       clock_boottime_ms(), true, NULL, 0);
     members_count_voters(service);
     service->cluster.ping_ms = 0;
 }
@@ -185,25 +186,25 @@ static void handle_frame(struct service *service, uint64_t from_id,
         proposals_of_peer(service, from_id, frame);
         return;
     case PEER_PROPOSE_REFUSED:
-        proposals_refused_by_peer(service, frame->propose_refused.sequence);
+        proposals_refused_by_peer(service, from_id, frame->propose_refused.sequence);
         return;
     case PEER_READ:
         forwarding_on_read(service, from_id, frame);
         return;
     case PEER_READ_RESULT:
-        forwarding_on_read_result(service, frame);
+        forwarding_on_read_result(service, from_id, frame);
         return;
     case PEER_RENEW:
         forwarding_on_renew(service, from_id, frame);
         return;
     case PEER_RENEW_RESULT:
-        forwarding_on_renew_result(service, frame);
+        forwarding_on_renew_result(service, from_id, frame);
         return;
     case PEER_CHANGE:
         member_changes_of_peer(service, from_id, frame);
         return;
     case PEER_CHANGE_RESULT:
-        member_changes_result(service, frame);
+        member_changes_result(service, from_id, frame);
         return;
     case PEER_MEMBERS: /* only who asks is told, and not on a link */
     case PEER_RAFT:
@@ -273,6 +274,9 @@ enum status cluster_open(struct service *service, char *out_error, size_t error_
     list_init(&service->forwarding.peer_reads);
     list_init(&service->forwarding.held_renewals);
     list_init(&service->changes);
+    /* An answer to an earlier process on this node, which may come over a new link, must not be
+     * taken for one to this process: the numbers of their questions do not meet. */
+    service->forwarding.request_id = service->proposals.incarnation >> 16;
     uv_timer_init(service->loop, &service->cluster.ping_timer);
     service->cluster.ping_timer.data = service;
     uv_timer_init(service->loop, &service->cluster.raft_timer);

@@ -6,10 +6,13 @@
 #include <stdlib.h>
 
 enum {
-    /* Renewals in one frame. */
-    RENEW_BATCH_MAX = 1024,
     /* A question that found no leader for so long is given up. */
-    ASK_TIMEOUT_MS = 5000
+    ASK_TIMEOUT_MS = 5000,
+    /* Whoever was asked did not lead, or not yet: it is not asked in a circle. */
+    ASK_PAUSE_MS = 10,
+    /* Questions of other nodes that wait here at once. They ask again what was not answered. */
+    PEER_READS_MAX = 4096,
+    PEER_QUESTIONS_MAX = 256 * 1024
 };
 
 /* A read that another node asked for. */
@@ -48,6 +51,7 @@ enum status service_read(struct service *service, struct service_read *read) {
         return STATUS_OK;
     }
     read->asked_ms = now_ms;
+    read->sent_ms = 0;
     read->request_id = 0;
     read->index = 0;
     list_append(&service->forwarding.waiting_reads, &read->link);
@@ -63,6 +67,11 @@ static void answer_read(struct service_read *read, enum status status) {
  * once more, under the same number, so that a late answer counts too. */
 static bool is_answer_overdue(const struct service *service, uint64_t sent_ms, uint64_t now_ms) {
     return clock_elapsed_ms(now_ms, sent_ms) >= service->options.election_ms;
+}
+
+/* A question that is not on its way. */
+static bool may_ask(uint64_t request_id, uint64_t sent_ms, uint64_t now_ms) {
+    return request_id == 0 && (sent_ms == 0 || clock_elapsed_ms(now_ms, sent_ms) >= ASK_PAUSE_MS);
 }
 
 static bool ask_to_read(struct service *service, uint64_t leader_id, uint64_t request_id) {
@@ -84,11 +93,11 @@ static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now
             answer_read(read, STATUS_OK);
         } else if (clock_elapsed_ms(now_ms, read->asked_ms) > ASK_TIMEOUT_MS) {
             answer_read(read, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
-        } else if (read->request_id == 0) {
+        } else if (may_ask(read->request_id, read->sent_ms, now_ms)) {
             read->request_id = service->forwarding.request_id + 1;
             read->sent_ms = now_ms;
             asks = true;
-        } else if (!service->leadership.serving && read->index == 0 &&
+        } else if (!service->leadership.serving && read->request_id != 0 && read->index == 0 &&
                    is_answer_overdue(service, read->sent_ms, now_ms)) {
             read->sent_ms = now_ms;
             if (read->request_id != overdue_id) {
@@ -109,7 +118,16 @@ static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now
     }
 }
 
-void forwarding_on_read_result(struct service *service, const struct peer_frame *frame) {
+/* Only the leader was asked. */
+static bool is_of_leader(const struct service *service, uint64_t from_id) {
+    return from_id == raft_engine_leader_id(service->engine);
+}
+
+void forwarding_on_read_result(struct service *service, uint64_t from_id,
+                               const struct peer_frame *frame) {
+    if (!is_of_leader(service, from_id)) {
+        return;
+    }
     for (struct list *node = service->forwarding.waiting_reads.next;
          node != &service->forwarding.waiting_reads; node = node->next) {
         struct service_read *read = list_entry(node, struct service_read, link);
@@ -125,10 +143,14 @@ void forwarding_on_read_result(struct service *service, const struct peer_frame 
 }
 
 void forwarding_on_read(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
+    if (service->forwarding.n_peer_reads >= PEER_READS_MAX) {
+        return;
+    }
     struct peer_read *read = malloc(sizeof *read);
     if (read == NULL) {
         abort();
     }
+    service->forwarding.n_peer_reads++;
     *read = (struct peer_read){
         .from_id = from_id, .request_id = frame->read.request_id, .asked_ms = clock_boottime_ms()};
     list_append(&service->forwarding.peer_reads, &read->link);
@@ -156,6 +178,7 @@ static void peer_reads_poll(struct service *service, uint64_t now_ms) {
         result.read_result.index = raft_engine_commit_index(service->engine);
         (void)cluster_send(service, read->from_id, &result);
         list_remove(&read->link);
+        service->forwarding.n_peer_reads--;
         free(read);
     }
 }
@@ -164,19 +187,21 @@ static void peer_reads_poll(struct service *service, uint64_t now_ms) {
 
 void forwarding_hold_renewal(struct service *service, struct service_renewal *renewal) {
     renewal->asked_ms = clock_boottime_ms();
+    renewal->sent_ms = 0;
     renewal->request_id = 0;
     list_append(&service->forwarding.held_renewals, &renewal->link);
 }
 
 static void send_renewals(struct service *service, uint64_t leader_id, uint64_t now_ms) {
-    struct peer_renewal batch[RENEW_BATCH_MAX];
+    struct peer_renewal batch[PEER_RENEWALS_MAX];
     size_t n = 0;
     for (struct list *node = service->forwarding.held_renewals.next;
          node != &service->forwarding.held_renewals; node = node->next) {
         struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
         bool is_overdue =
             renewal->request_id != 0 && is_answer_overdue(service, renewal->sent_ms, now_ms);
-        if ((renewal->request_id == 0 || is_overdue) && n < RENEW_BATCH_MAX) {
+        if ((may_ask(renewal->request_id, renewal->sent_ms, now_ms) || is_overdue) &&
+            n < PEER_RENEWALS_MAX) {
             renewal->request_id =
                 is_overdue ? renewal->request_id : ++service->forwarding.request_id;
             renewal->sent_ms = now_ms;
@@ -234,6 +259,7 @@ static void question_done(struct service_renewal *renewal, enum status status, i
     send_result(question->service, question->from_id,
                 &(struct peer_renewal_result){
                     .request_id = question->request_id, .status = status, .ttl_ms = ttl_ms});
+    question->service->forwarding.n_peer_questions--;
     free(question);
 }
 
@@ -241,6 +267,10 @@ void forwarding_on_renew(struct service *service, uint64_t from_id,
                          const struct peer_frame *frame) {
     for (size_t i = 0; i < frame->renew.n; i++) {
         const struct peer_renewal *asked = &frame->renew.renewals[i];
+        if (service->forwarding.n_peer_questions >= PEER_QUESTIONS_MAX) {
+            return;
+        }
+        service->forwarding.n_peer_questions++;
         struct peer_question *question = calloc(1, sizeof *question);
         if (question == NULL) {
             abort();
@@ -252,8 +282,8 @@ void forwarding_on_renew(struct service *service, uint64_t from_id,
             .request_id = asked->request_id};
         list_init(&question->renewal.link);
         int64_t ttl_ms = 0;
-        /* Only the leader answers: a question must not travel in circles. */
-        enum status status = service->leadership.serving && !service->closing
+        /* Only the leader answers, as soon as it serves: a question must not travel in circles. */
+        enum status status = service->leadership.term != 0 && !service->closing
                                  ? service_ask(service, &question->renewal, &ttl_ms)
                                  : STATUS_NO_LEADER;
         if (status != STATUS_PENDING) {
@@ -262,7 +292,11 @@ void forwarding_on_renew(struct service *service, uint64_t from_id,
     }
 }
 
-void forwarding_on_renew_result(struct service *service, const struct peer_frame *frame) {
+void forwarding_on_renew_result(struct service *service, uint64_t from_id,
+                                const struct peer_frame *frame) {
+    if (!is_of_leader(service, from_id)) {
+        return;
+    }
     for (size_t i = 0; i < frame->renew_result.n; i++) {
         const struct peer_renewal_result *result = &frame->renew_result.results[i];
         for (struct list *node = service->forwarding.held_renewals.next;
@@ -298,11 +332,14 @@ void forwarding_ask_again(struct service *service) {
         struct service_read *read = list_entry(node, struct service_read, link);
         if (read->index == 0) {
             read->request_id = 0;
+            read->sent_ms = 0;
         }
     }
     for (struct list *node = service->forwarding.held_renewals.next;
          node != &service->forwarding.held_renewals; node = node->next) {
-        list_entry(node, struct service_renewal, link)->request_id = 0;
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
+        renewal->request_id = 0;
+        renewal->sent_ms = 0;
     }
 }
 
@@ -318,4 +355,5 @@ void forwarding_fail(struct service *service, enum status status) {
     for (struct list *node; (node = list_pop_first(&service->forwarding.peer_reads)) != NULL;) {
         free(list_entry(node, struct peer_read, link));
     }
+    service->forwarding.n_peer_reads = 0;
 }

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 
 void leader_lease_begin(struct leader_lease *lease, uint64_t term, uint32_t election_ms,
-                        bool self_votes, const uint64_t *other_voters, size_t n_others) {
-    *lease = (struct leader_lease){.term = term, .election_ms = election_ms};
+                        uint64_t now_ms, bool self_votes, const uint64_t *other_voters,
+                        size_t n_others) {
+    *lease = (struct leader_lease){.term = term, .election_ms = election_ms, .begun_ms = now_ms};
     leader_lease_set_voters(lease, self_votes, other_voters, n_others);
 }
 
@@ -37,7 +38,7 @@ void leader_lease_set_voters(struct leader_lease *lease, bool self_votes,
 
 void leader_lease_answered(struct leader_lease *lease, uint64_t voter, uint64_t term,
                            uint64_t sent_ms) {
-    if (lease->term == 0 || lease->term != term) {
+    if (lease->term == 0 || lease->term != term || sent_ms < lease->begun_ms) {
         return;
     }
     for (size_t i = 0; i < lease->n_others; i++) {

@@ -25,7 +25,8 @@ enum { LEADER_LEASE_DRIFT_PARTS = 10 };
 struct leader_lease {
     uint64_t term; /* 0: not leading */
     uint32_t election_ms;
-    size_t n_voters; /* this node included, when it votes */
+    uint64_t begun_ms; /* answers to pings sent before do not count */
+    size_t n_voters;   /* this node included, when it votes */
     bool self_votes;
     struct {
         uint64_t id;
@@ -34,9 +35,12 @@ struct leader_lease {
     size_t n_others;
 };
 
-/* Begins a term as leader among the given other voters; nothing is answered yet. */
+/* Begins a term as leader, or goes on in it after leader_lease_end(), among the given other voters;
+ * nothing is answered yet. A voter that was released is bound by nothing that it answered before:
+ * such an answer may still be on its way. */
 void leader_lease_begin(struct leader_lease *lease, uint64_t term, uint32_t election_ms,
-                        bool self_votes, const uint64_t *other_voters, size_t n_others);
+                        uint64_t now_ms, bool self_votes, const uint64_t *other_voters,
+                        size_t n_others);
 /* Gives it up, before leadership is transferred or when it is lost. */
 void leader_lease_end(struct leader_lease *lease);
 /* The voters changed; what those answered that stay is kept. */

@@ -204,11 +204,13 @@ static void proposed_done(struct service_request *request, const struct outcome 
     settle(change, 0);
 }
 
-void member_changes_result(struct service *service, const struct peer_frame *frame) {
+void member_changes_result(struct service *service, uint64_t from_id,
+                           const struct peer_frame *frame) {
     for (struct list *node = service->changes.next; node != &service->changes; node = node->next) {
         struct service_change *change = list_entry(node, struct service_change, link);
         bool is_open = change->stage == CHANGE_ASKED || change->stage == CHANGE_TAKEN;
-        if (!is_open || change->request_id != frame->change_result.request_id) {
+        if (!is_open || change->asked_id != from_id ||
+            change->request_id != frame->change_result.request_id) {
             continue;
         }
         if (frame->change_result.id != 0) {

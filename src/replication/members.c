@@ -13,7 +13,9 @@
 enum {
     /* Between two attempts to tell the others who we are. */
     PUBLISH_RETRY_MS = 1000,
-    REPLACED_SIZE = 1024
+    REPLACED_SIZE = 1024,
+    /* So long nobody who leads has welcomed one that is told it was removed. */
+    REMOVED_PATIENCE_MS = 1000
 };
 
 static const struct member_table *table_of(const struct service *service) {
@@ -352,23 +354,43 @@ static void explain_replaced(const struct service *service, char out_reason[REPL
              id, id, service->options.name, url != NULL ? url : "URL");
 }
 
+/* The leader knows all members: who leads, or is welcome to the one who does, is one of them,
+ * whatever is said at another member's address. Without a proof, that may be anybody. */
+static bool is_welcome_to_leader(struct service *service, uint64_t by_id, uint64_t now_ms) {
+    uint64_t leader_id = raft_engine_leader_id(service->engine);
+    return cluster_is_authority(service, now_ms) ||
+           (leader_id != 0 && leader_id != by_id && leader_id != service->options.member_id &&
+            peers_is_linked(service->peers, leader_id));
+}
+
 void members_turned_away(void *data, uint64_t by_id, enum peer_answer answer) {
     struct service *service = data;
-    (void)by_id;
-    if (service->members.is_turned_away || service->closing || service->failed) {
+    struct members *members = &service->members;
+    uint64_t now_ms = clock_boottime_ms();
+    /* Who does not know us may not have heard of us yet. */
+    if (members->is_turned_away || service->closing || service->failed ||
+        answer == PEER_NOT_A_MEMBER) {
         return;
     }
-    service->members.is_turned_away = true;
+    if (is_welcome_to_leader(service, by_id, now_ms)) {
+        members->removed_ms = 0;
+        return;
+    }
     if (answer == PEER_DISK_REPLACED) {
         char reason[REPLACED_SIZE];
+        members->is_turned_away = true;
         explain_replaced(service, reason);
         service_fail(service, STATUS_DATA_DIR_REPLACED, reason);
         return;
     }
-    if (answer != PEER_REMOVED) {
-        service->members.is_turned_away = false; /* it may not have heard of us yet */
+    if (members->removed_ms == 0) {
+        members->removed_ms = now_ms;
+    }
+    /* Said again at each attempt. Right after a start the leader may not have been heard yet. */
+    if (clock_elapsed_ms(now_ms, members->removed_ms) < REMOVED_PATIENCE_MS) {
         return;
     }
+    members->is_turned_away = true;
     log_error("this node was removed from the cluster");
     if (service->options.removed != NULL) {
         service->options.removed(service->options.data);

@@ -87,7 +87,7 @@ static enum status decode_status(struct reader *reader) {
  * could hold. */
 static size_t decode_count(struct reader *reader, size_t size_min) {
     uint64_t n = reader_get_varint(reader);
-    if (n > reader_left(reader) / size_min) {
+    if (n > PEER_RENEWALS_MAX || n > reader_left(reader) / size_min) {
         reader->failed = true;
         return 0;
     }
@@ -116,7 +116,11 @@ static void decode_results(struct reader *reader, struct arena *arena, struct pe
     for (size_t i = 0; i < n && !reader->failed; i++) {
         results[i].request_id = reader_get_varint(reader);
         results[i].status = decode_status(reader);
-        results[i].ttl_ms = (int64_t)reader_get_varint(reader);
+        uint64_t ttl_ms = reader_get_varint(reader);
+        results[i].ttl_ms = (int64_t)ttl_ms;
+        if (ttl_ms > INT64_MAX) {
+            reader->failed = true;
+        }
     }
     frame->renew_result.n = n;
     frame->renew_result.results = results;

@@ -30,6 +30,9 @@ enum peer_frame_type {
     PEER_RAFT = 14 /* a message of raft's: see raft/raft_codec.h */
 };
 
+/* Renewals, or results of them, in one frame. */
+enum { PEER_RENEWALS_MAX = 1024 };
+
 struct peer_renewal {
     uint64_t request_id; /* the asker's own, given back */
     int64_t id;

@@ -10,7 +10,7 @@
 static const char FILE_NAME[] = "promise";
 static const char NEW_NAME[] = "promise.new";
 static const char MAGIC[8] = {'l', 's', 'p', 'r', 'o', 'm', 'i', '1'};
-enum { FILE_SIZE = 16 };
+enum { FILE_SIZE = 16, ROUND_MS = 1000 };
 
 static void encode(struct buffer *buffer, uint32_t longest_ms) {
     buffer_append(buffer, MAGIC, sizeof MAGIC);
@@ -80,7 +80,7 @@ static enum status load(struct promise_file *file, int handle) {
 enum status promise_file_open(struct promise_file *file, const struct raft_files *files,
                               uint32_t initial_ms, uint64_t now_ms, char *out_error,
                               size_t error_size) {
-    *file = (struct promise_file){.files = *files};
+    *file = (struct promise_file){.files = *files, .own_ms = initial_ms};
     int handle = -1;
     int error = files->calls->open(files->data, FILE_NAME, RAFT_FILES_READ, &handle);
     enum status status = STATUS_OK;
@@ -106,7 +106,15 @@ enum status promise_file_open(struct promise_file *file, const struct raft_files
     return error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO;
 }
 
+static uint32_t rounded(const struct promise_file *file, uint32_t promise_ms) {
+    if (promise_ms <= file->own_ms) {
+        return file->own_ms;
+    }
+    return (promise_ms + ROUND_MS - 1) / ROUND_MS * ROUND_MS;
+}
+
 int promise_file_note(struct promise_file *file, uint32_t promise_ms, uint64_t now_ms) {
+    promise_ms = rounded(file, promise_ms);
     if (promise_ms == file->longest_ms) {
         file->until_ms = now_ms + promise_ms + 1;
         return 0;

@@ -17,6 +17,7 @@ enum { PROMISE_MS_MAX = 60 * 1000 };
 
 struct promise_file {
     struct raft_files files;
+    uint32_t own_ms;     /* this member's own */
     uint32_t longest_ms; /* as stored */
     uint64_t until_ms;   /* when the last promise of that length ends */
 };
@@ -26,8 +27,10 @@ struct promise_file {
 enum status promise_file_open(struct promise_file *file, const struct raft_files *files,
                               uint32_t initial_ms, uint64_t now_ms, char *out_error,
                               size_t error_size);
-/* A promise of this length is about to be given. 0, or an errno: it must not be given. A length is
- * forgotten when the last promise of that length has ended and shorter ones are given. */
+/* A promise of this length is about to be given. Another length than this member's own is rounded
+ * up to a second, so that whatever a leader asks for costs few writes. 0, or an errno: it must not
+ * be given. A length is forgotten when the last promise of that length has ended and shorter ones
+ * are given. */
 int promise_file_note(struct promise_file *file, uint32_t promise_ms, uint64_t now_ms);
 
 #endif

@@ -13,6 +13,16 @@
 /* What is kept of a proposal's room for the next one: a full entry, with what doubling adds. */
 enum { FREE_COMMANDS_CAPACITY_MAX = 2 * LOG_ENTRY_COMMANDS_SIZE_MAX };
 
+/* Entries that are not committed yet, beyond which those of other nodes are refused: more than all
+ * members can have on their way if each keeps to PROPOSALS_IN_FLIGHT_MAX. And the bytes of one: a
+ * proposal is closed when it is full, by a command of any size. */
+enum {
+    UNCOMMITTED_MAX = 4 * MEMBERS_MAX * PROPOSALS_IN_FLIGHT_MAX,
+    PEER_COMMANDS_SIZE_MAX = 2 * 1024 * 1024
+};
+static_assert(PEER_COMMANDS_SIZE_MAX > LOG_ENTRY_COMMANDS_SIZE_MAX + COMMAND_SIZE_MAX + 64 * 1024,
+              "a proposal that a member gathered is not refused");
+
 /* How many ids ahead the table is asked to load what it will look at. */
 enum { LEASE_IDS_NEAR = 2, LEASE_IDS_FAR = 4 };
 
@@ -168,9 +178,11 @@ static bool may_be_forwarded(const struct command *command) {
 }
 
 void proposals_of_peer(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
-    bool can_propose = service->leadership.term != 0 &&
-                       raft_engine_role(service->engine) == ENGINE_LEADER &&
-                       !service->transfer.is_under_way;
+    bool can_propose =
+        service->leadership.term != 0 && raft_engine_role(service->engine) == ENGINE_LEADER &&
+        !service->transfer.is_under_way && frame->propose.commands.size <= PEER_COMMANDS_SIZE_MAX &&
+        raft_engine_last_index(service->engine) - raft_engine_commit_index(service->engine) <
+            UNCOMMITTED_MAX;
     struct log_entry_header header = {.incarnation = frame->propose.incarnation,
                                       .sequence = frame->propose.sequence,
                                       .acknowledged = frame->propose.acknowledged,
@@ -186,9 +198,9 @@ void proposals_of_peer(struct service *service, uint64_t from_id, const struct p
     }
 }
 
-void proposals_refused_by_peer(struct service *service, uint64_t sequence) {
+void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64_t sequence) {
     struct proposal *proposal = proposals_match(service, sequence);
-    if (proposal != NULL && proposal->forwarded_to != 0) {
+    if (proposal != NULL && proposal->forwarded_to == from_id) {
         fail_in_flight(service, proposal, STATUS_LEADER_CHANGED);
     }
 }
@@ -221,8 +233,11 @@ void proposals_poll(struct service *service, uint64_t leader_id, uint64_t now_ms
     } else if (service->proposals.open != NULL) {
         since_ms = service->proposals.open->submitted_ms;
     }
-    if (clock_elapsed_ms(now_ms, since_ms) > PROPOSAL_TIMEOUT_MS && leader_id == 0) {
-        proposals_fail_all(service, STATUS_NO_LEADER);
+    /* A leader that is heard need not be one that is reached. What waits for room while this node
+     * leads is on its way. */
+    if (clock_elapsed_ms(now_ms, since_ms) > PROPOSAL_TIMEOUT_MS &&
+        leader_id != service->options.member_id) {
+        proposals_fail_all(service, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
     }
 }
 

@@ -81,6 +81,8 @@ struct leadership {
 struct forwarding {
     struct list waiting_reads;
     struct list peer_reads;
+    size_t n_peer_reads;
+    size_t n_peer_questions;   /* renewals of other nodes, wherever they wait */
     struct list held_renewals; /* until there is a leader that may answer them */
     uint64_t request_id;       /* the newest given to a question */
 };
@@ -133,6 +135,7 @@ struct members {
     bool is_publishing;
     uint64_t published_ms;
     bool is_turned_away;
+    uint64_t removed_ms; /* since when others say that this member was removed; 0: they do not */
     struct data_dir_ids data_dir_ids; /* as they are stored */
 };
 
@@ -253,7 +256,7 @@ void proposals_submit(struct service *service, struct service_request *request,
 /* Another node asks us, the leader, to propose. */
 void proposals_of_peer(struct service *service, uint64_t from_id, const struct peer_frame *frame);
 /* The leader did not propose it: it may be tried again. */
-void proposals_refused_by_peer(struct service *service, uint64_t sequence);
+void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64_t sequence);
 /* What went over this link may or may not have been proposed. */
 void proposals_link_lost(struct service *service, uint64_t id);
 /* Gives up what has waited for too long. */
@@ -320,7 +323,8 @@ void member_changes_poll(struct service *service, uint64_t now_ms);
 /* Another node asks us, the leader. */
 void member_changes_of_peer(struct service *service, uint64_t from_id,
                             const struct peer_frame *frame);
-void member_changes_result(struct service *service, const struct peer_frame *frame);
+void member_changes_result(struct service *service, uint64_t from_id,
+                           const struct peer_frame *frame);
 void member_changes_link_lost(struct service *service, uint64_t id);
 void member_changes_fail(struct service *service, enum status status);
 
@@ -332,9 +336,11 @@ void forwarding_hold_renewal(struct service *service, struct service_renewal *re
 void forwarding_ask_again(struct service *service);
 void forwarding_fail(struct service *service, enum status status);
 void forwarding_on_read(struct service *service, uint64_t from_id, const struct peer_frame *frame);
-void forwarding_on_read_result(struct service *service, const struct peer_frame *frame);
+void forwarding_on_read_result(struct service *service, uint64_t from_id,
+                               const struct peer_frame *frame);
 void forwarding_on_renew(struct service *service, uint64_t from_id, const struct peer_frame *frame);
-void forwarding_on_renew_result(struct service *service, const struct peer_frame *frame);
+void forwarding_on_renew_result(struct service *service, uint64_t from_id,
+                                const struct peer_frame *frame);
 
 /* transfer.c */
 void transfer_poll(struct service *service, uint64_t now_ms);

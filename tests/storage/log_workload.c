@@ -138,7 +138,8 @@ static int append(struct log_world *world, unsigned n, unsigned n_replaced) {
 static int prepare(struct log_world *world, unsigned n) {
     int error = 0;
     while (n-- > 0 && error == 0) {
-        error = log_store_prepare(world->store, false);
+        bool is_over;
+        error = log_store_prepare(world->store, &is_over);
     }
     return error;
 }
@@ -188,7 +189,7 @@ int log_world_step(struct log_world *world, const struct log_step *step) {
         error = prepare(world, step->a);
         break;
     case STEP_REST:
-        error = log_store_prepare(world->store, true);
+        error = log_store_seal(world->store);
         break;
     case STEP_TRIM:
         error = trim(world, step->a);

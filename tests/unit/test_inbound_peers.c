@@ -106,7 +106,7 @@ static void who_says_nothing_is_dropped_in_the_end(void **state) {
     assert_int_equal(raw_read(fd), -1);
     uint64_t took_ms = clock_boottime_ms() - start_ms;
     assert_true(took_ms >= HANDSHAKE_MS - 200);
-    assert_true(took_ms < HANDSHAKE_MS + 2000);
+    assert_true(took_ms < HANDSHAKE_MS + 20000);
     close(fd);
 }
 
@@ -124,7 +124,7 @@ static void who_speaks_slowly_is_dropped_in_the_end(void **state) {
     }
     uint8_t byte;
     WAIT_UNTIL(recv(fd, &byte, 1, 0) == 0 || errno == ECONNRESET || errno == EPIPE);
-    assert_true(clock_boottime_ms() - start_ms < HANDSHAKE_MS + 2000);
+    assert_true(clock_boottime_ms() - start_ms < HANDSHAKE_MS + 20000);
     close(fd);
 }
 

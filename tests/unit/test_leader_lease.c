@@ -15,7 +15,7 @@ static const uint64_t others[] = {2, 3, 4, 5};
 /* Leads among this node and `n_others` more. */
 static struct leader_lease lead(size_t n_others) {
     struct leader_lease lease;
-    leader_lease_begin(&lease, TERM, ELECTION_MS, true, others, n_others);
+    leader_lease_begin(&lease, TERM, ELECTION_MS, 0, true, others, n_others);
     return lease;
 }
 
@@ -60,18 +60,29 @@ static void one_voter_that_answers_often_is_no_majority(void **state) {
     assert_true(leader_lease_is_valid(&lease, SENT_MS + 10));
 }
 
+/* A transfer that fails at once: the voters were released, the leader goes on in its term. */
+static void answers_from_before_it_was_given_up_do_not_count(void **state) {
+    struct leader_lease lease = lead(2);
+    leader_lease_end(&lease);
+    leader_lease_begin(&lease, TERM, ELECTION_MS, SENT_MS + 10, true, others, 2);
+    answer(&lease, 2, SENT_MS);
+    assert_false(leader_lease_is_valid(&lease, SENT_MS + 10));
+    answer(&lease, 1, SENT_MS + 10);
+    assert_true(leader_lease_is_valid(&lease, SENT_MS + 10));
+}
+
 static void a_leader_that_does_not_vote_counts_the_others_only(void **state) {
     struct leader_lease lease;
-    leader_lease_begin(&lease, TERM, ELECTION_MS, false, others, 3);
+    leader_lease_begin(&lease, TERM, ELECTION_MS, 0, false, others, 3);
     answer(&lease, 1, SENT_MS);
     assert_false(leader_lease_is_valid(&lease, SENT_MS));
     answer(&lease, 2, SENT_MS);
     assert_true(leader_lease_is_valid(&lease, SENT_MS));
-    leader_lease_begin(&lease, TERM, ELECTION_MS, false, others, 1);
+    leader_lease_begin(&lease, TERM, ELECTION_MS, 0, false, others, 1);
     assert_false(leader_lease_is_valid(&lease, SENT_MS));
     answer(&lease, 1, SENT_MS);
     assert_true(leader_lease_is_valid(&lease, SENT_MS));
-    leader_lease_begin(&lease, TERM, ELECTION_MS, false, NULL, 0);
+    leader_lease_begin(&lease, TERM, ELECTION_MS, 0, false, NULL, 0);
     assert_false(leader_lease_is_valid(&lease, 0));
 }
 
@@ -122,7 +133,7 @@ static void a_lease_ends_a_margin_before_the_election_timeout(void **state) {
 static void the_margin_is_never_less_than_a_tenth(void **state) {
     for (uint32_t election_ms = 10; election_ms < 3000; election_ms += 10) {
         struct leader_lease lease;
-        leader_lease_begin(&lease, TERM, election_ms, true, others, 2);
+        leader_lease_begin(&lease, TERM, election_ms, 0, true, others, 2);
         leader_lease_answered(&lease, 2, TERM, SENT_MS);
         uint64_t last_ms = (uint64_t)election_ms * 9 / 10 - 1;
         assert_false(leader_lease_is_valid(&lease, SENT_MS + last_ms));
@@ -136,7 +147,7 @@ static void an_election_timeout_that_has_no_tenth_gives_no_longer_lease(void **s
     /* Nine tenths of 5 ms would be 4.5: a lease that lasts for 5 would be too long. */
     for (uint32_t election_ms = 1; election_ms < 200; election_ms++) {
         struct leader_lease lease;
-        leader_lease_begin(&lease, TERM, election_ms, true, others, 2);
+        leader_lease_begin(&lease, TERM, election_ms, 0, true, others, 2);
         leader_lease_answered(&lease, 2, TERM, SENT_MS);
         for (uint64_t ms = 0; ms <= election_ms; ms++) {
             if (leader_lease_is_valid(&lease, SENT_MS + ms)) {
@@ -195,7 +206,7 @@ static void what_was_given_up_stays_given_up(void **state) {
 static void a_new_term_begins_without_answers(void **state) {
     struct leader_lease lease = lead(2);
     answer(&lease, 2, SENT_MS);
-    leader_lease_begin(&lease, TERM + 1, ELECTION_MS, true, others, 2);
+    leader_lease_begin(&lease, TERM + 1, ELECTION_MS, 0, true, others, 2);
     assert_false(leader_lease_is_valid(&lease, SENT_MS));
     answer(&lease, 2, SENT_MS); /* late ones of the old term */
     assert_false(leader_lease_is_valid(&lease, SENT_MS));
@@ -369,7 +380,7 @@ static void model_init(struct model *model, size_t n_voters) {
         model->clocks[i].rate_per_mille = 1000 - MODEL_DRIFT_PER_MILLE + at;
         voter_promise_init(&model->promises[i], ELECTION_MS, model_clock_ms(model, i));
     }
-    leader_lease_begin(&model->lease, TERM, ELECTION_MS, true, ids + 1, n_voters - 1);
+    leader_lease_begin(&model->lease, TERM, ELECTION_MS, 0, true, ids + 1, n_voters - 1);
 }
 
 /* Raft lets a leader vote for nobody else while it leads, so only the others could elect another.
@@ -434,6 +445,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_voter_by_itself_needs_nobody),
         cmocka_unit_test(a_lease_needs_answers_of_a_majority),
         cmocka_unit_test(one_voter_that_answers_often_is_no_majority),
+        cmocka_unit_test(answers_from_before_it_was_given_up_do_not_count),
         cmocka_unit_test(a_leader_that_does_not_vote_counts_the_others_only),
         cmocka_unit_test(answers_of_other_terms_do_not_count),
         cmocka_unit_test(answers_of_strangers_do_not_count),

@@ -5,6 +5,8 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,6 +46,11 @@ static enum status try_open(struct files_fixture *fixture, struct log_store_opti
         log_store_close(store);
     }
     return status;
+}
+
+static int prepare(struct log_store *store) {
+    bool is_over;
+    return log_store_prepare(store, &is_over);
 }
 
 static void append(struct log_store *store, uint64_t first, size_t n, uint64_t term, size_t size) {
@@ -184,7 +191,7 @@ static void trimmed_segments_are_used_again(void **state) {
     uint64_t bytes_max = 0;
     for (uint64_t index = 1; index <= 2000; index += 10) {
         append(store, index, 10, 1, 100);
-        assert_int_equal(log_store_prepare(store, false), 0);
+        assert_int_equal(prepare(store), 0);
         if (index > 100) {
             assert_int_equal(log_store_trim(store, index - 50), 0);
             assert_true(log_store_first_index(store) <= index - 49);
@@ -217,7 +224,7 @@ static void everything_can_be_trimmed(void **state) {
     assert_int_equal(log_store_trim(store, 100), 0);
     assert_int_equal(log_store_first_index(store), 101);
     for (int i = 0; i < 40; i++) {
-        assert_int_equal(log_store_prepare(store, false), 0);
+        assert_int_equal(prepare(store), 0);
     }
     log_store_close(store);
     store = open_log(*state, 100, 1);
@@ -268,7 +275,7 @@ static void a_gap_behind_the_snapshot_is_refused(void **state) {
     append(store, 1, 100, 1, 100);
     assert_int_equal(log_store_trim(store, 100), 0);
     for (int i = 0; i < 40; i++) {
-        assert_int_equal(log_store_prepare(store, false), 0);
+        assert_int_equal(prepare(store), 0);
     }
     log_store_close(store);
     assert_int_equal(
@@ -359,8 +366,8 @@ static void a_sealed_last_batch_is_not_taken_for_torn(void **state) {
     struct files_fixture *fixture = *state;
     struct log_store *store = open_log(fixture, 0, 0);
     append(store, 1, 3, 1, 100);
-    assert_int_equal(log_store_prepare(store, true), 0);
-    assert_int_equal(log_store_prepare(store, true), 0);
+    assert_int_equal(log_store_seal(store), 0);
+    assert_int_equal(log_store_seal(store), 0);
     log_store_close(store);
     change_file(fixture, "log-00000000000000000002", 48 + 80 + 2 * 160, "xxxxxxxx", 8);
     assert_int_equal(try_open(fixture, (struct log_store_options){.snapshot_index = 0}),
@@ -407,11 +414,51 @@ static void a_newer_version_is_refused(void **state) {
     assert_non_null(strstr(error_text, "newer version"));
 }
 
+struct preparer {
+    struct log_store *store;
+    bool is_stopping;
+    int error;
+};
+
+static void *prepare_until_stopped(void *data) {
+    struct preparer *preparer = data;
+    while (preparer->error == 0 && !__atomic_load_n(&preparer->is_stopping, __ATOMIC_RELAXED)) {
+        preparer->error = prepare(preparer->store);
+    }
+    return NULL;
+}
+
+static void segments_are_prepared_by_another_thread(void **state) {
+    struct log_store *store = open_log(*state, 0, 0);
+    struct preparer preparer = {.store = store};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, prepare_until_stopped, &preparer), 0);
+    for (uint64_t index = 1; index <= 3000; index += 10) {
+        append(store, index, 10, 1, index % 500 == 1 ? 2000 : 100); /* some fit no spare */
+        if (index > 100) {
+            assert_int_equal(log_store_trim(store, index - 50), 0);
+        }
+        if (log_store_is_prepared(store)) {
+            sched_yield();
+        }
+    }
+    __atomic_store_n(&preparer.is_stopping, true, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    assert_int_equal(preparer.error, 0);
+    uint64_t first = log_store_first_index(store);
+    check(store, 2991, 3000, 1, 100);
+    log_store_close(store);
+    store = open_log(*state, 2941, 1);
+    assert_true(log_store_first_index(store) <= first);
+    check(store, 2991, 3000, 1, 100);
+    log_store_close(store);
+}
+
 static void a_spare_is_prepared_and_found_again(void **state) {
     struct files_fixture *fixture = *state;
     struct log_store *store = open_log(fixture, 0, 0);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(log_store_prepare(store, false), 0);
+        assert_int_equal(prepare(store), 0);
     }
     assert_int_equal(log_store_disk_bytes(store), SMALL_SEGMENT);
     log_store_close(store);
@@ -445,6 +492,7 @@ int main(void) {
         log_test(a_sealed_last_batch_is_not_taken_for_torn),
         log_test(a_missing_segment_is_refused),
         log_test(a_newer_version_is_refused),
+        log_test(segments_are_prepared_by_another_thread),
         log_test(a_spare_is_prepared_and_found_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static const struct peer_renewal renewals[] = {
     {0}};
 static const struct peer_renewal_result results[] = {
     {.request_id = 1, .status = STATUS_OK, .ttl_ms = INT64_MAX},
-    {.request_id = UINT64_MAX, .status = STATUS_LEASE_NOT_FOUND, .ttl_ms = -1},
+    {.request_id = UINT64_MAX, .status = STATUS_LEASE_NOT_FOUND, .ttl_ms = 0},
     {.status = STATUS_IO}};
 
 static const struct member_facts *a_member(uint64_t id) {
@@ -300,6 +300,33 @@ static void lying_counts_are_malformed_and_cost_nothing(void **state) {
     }
 }
 
+static void a_frame_has_a_bounded_number_of_renewals(void **state) {
+    for (uint8_t type = PEER_RENEW; type <= PEER_RENEW_RESULT; type++) {
+        for (size_t n = PEER_RENEWALS_MAX; n <= PEER_RENEWALS_MAX + 1; n++) {
+            buffer.size = 0;
+            buffer_put_varint(&buffer, n);
+            for (size_t i = 0; i < 3 * n; i++) {
+                buffer_put_u8(&buffer, 0);
+            }
+            assert_int_equal(decode_exact(type, buffer.data, buffer.size),
+                             n == PEER_RENEWALS_MAX ? STATUS_OK : STATUS_MALFORMED);
+        }
+    }
+}
+
+static void a_time_that_no_lease_can_have_left_is_malformed(void **state) {
+    static const uint64_t times_ms[] = {0, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
+    for (size_t i = 0; i < 4; i++) {
+        buffer.size = 0;
+        buffer_put_varint(&buffer, 1);
+        buffer_put_varint(&buffer, 7);
+        buffer_put_u8(&buffer, STATUS_OK);
+        buffer_put_varint(&buffer, times_ms[i]);
+        assert_int_equal(decode_exact(PEER_RENEW_RESULT, buffer.data, buffer.size),
+                         times_ms[i] <= INT64_MAX ? STATUS_OK : STATUS_MALFORMED);
+    }
+}
+
 static void statuses_we_do_not_know_are_malformed(void **state) {
     for (int status = 0; status < 256; status++) {
         struct peer_frame frame = {.type = PEER_PROPOSE_REFUSED};
@@ -330,6 +357,8 @@ int main(void) {
         FRAME_TEST(any_byte_may_be_wrong),
         FRAME_TEST(unknown_types_are_malformed),
         FRAME_TEST(lying_counts_are_malformed_and_cost_nothing),
+        FRAME_TEST(a_frame_has_a_bounded_number_of_renewals),
+        FRAME_TEST(a_time_that_no_lease_can_have_left_is_malformed),
         FRAME_TEST(statuses_we_do_not_know_are_malformed),
         FRAME_TEST(flags_we_do_not_know_are_malformed),
     };

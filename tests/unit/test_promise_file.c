@@ -71,6 +71,23 @@ static void after_a_crash_at_any_call_it_is_the_old_one_or_the_new_one(void **st
     }
 }
 
+static void lengths_that_change_all_the_time_cost_few_writes(void **state) {
+    struct disk_sim *disk = disk_sim_create(5);
+    struct raft_files files = disk_sim_files(disk);
+    struct promise_file file = opened(&files, NOW_MS);
+    disk_sim_reset_counts(disk);
+    for (uint32_t ms = 0; ms <= PROMISE_MS_MAX; ms++) {
+        assert_int_equal(promise_file_note(&file, ms, NOW_MS), 0);
+        assert_true(file.longest_ms >= ms);
+        assert_true(file.longest_ms <= PROMISE_MS_MAX);
+    }
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(promise_file_note(&file, i % 2, NOW_MS), 0);
+    }
+    assert_true(disk_sim_count(disk, DISK_SIM_SYNC) <= PROMISE_MS_MAX / 1000);
+    disk_sim_destroy(disk);
+}
+
 static void damage_counts_as_the_longest_promise_of_all(void **state) {
     struct disk_sim *disk = disk_sim_create(4);
     struct raft_files files = disk_sim_files(disk);
@@ -86,6 +103,7 @@ int main(void) {
         cmocka_unit_test(a_shorter_one_replaces_it_only_when_the_longer_ones_have_ended),
         cmocka_unit_test(after_a_start_the_longest_is_kept_for_as_long_as_it_lasts),
         cmocka_unit_test(after_a_crash_at_any_call_it_is_the_old_one_or_the_new_one),
+        cmocka_unit_test(lengths_that_change_all_the_time_cost_few_writes),
         cmocka_unit_test(damage_counts_as_the_longest_promise_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -611,6 +611,27 @@ static void a_slow_link_holds_back_a_transfer(void **state) {
     assert_int_equal(last_sent()->snapshot.offset, 3 * CHUNK);
 }
 
+static void what_a_member_in_contact_lacks_is_needed(void **state) {
+    assert_true(raft_sender_needed_from(fake.sender) == UINT64_MAX);
+    fake_append(90, 10, 3);
+    start_transfer(3 * (uint64_t)CHUNK, 0);
+    assert_int_equal(raft_sender_needed_from(fake.sender), 70);
+    read_while_possible();
+    fake_result(70, 3 * (uint64_t)CHUNK);
+    assert_int_equal(raft_sender_needed_from(fake.sender), 70);
+    /* Installed: what follows is on its way, until the member has it. */
+    assert_true(fake_admit(0, 70));
+    fake_post_entries(70, 20);
+    assert_int_equal(raft_sender_needed_from(fake.sender), 70);
+    assert_true(fake_admit(0, 90));
+    assert_int_equal(raft_sender_needed_from(fake.sender), 90);
+    /* For a member that is away nothing is kept, though raft goes on trying. */
+    raft_sender_link_lost(fake.sender, MEMBER);
+    fake.room = 0;
+    fake_post_entries(80, 10);
+    assert_true(raft_sender_needed_from(fake.sender) == UINT64_MAX);
+}
+
 static void a_snapshot_that_is_gone_ends_the_transfer(void **state) {
     start_transfer(100 * (uint64_t)CHUNK, 0);
     fake_end_snapshot_read();
@@ -959,6 +980,7 @@ int main(void) {
         SENDER_TEST(a_silent_member_is_probed_and_then_given_up),
         SENDER_TEST(a_late_answer_does_not_call_chunks_back),
         SENDER_TEST(a_slow_link_holds_back_a_transfer),
+        SENDER_TEST(what_a_member_in_contact_lacks_is_needed),
         SENDER_TEST(a_snapshot_that_is_gone_ends_the_transfer),
         SENDER_TEST(impossible_results_change_nothing),
         SENDER_TEST(a_result_without_a_transfer_changes_nothing),

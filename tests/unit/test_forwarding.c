@@ -1,0 +1,395 @@
+/* A node that follows, and a leader of the test's own making: what is asked of it, and what its
+ * answers are taken for. */
+#include "base/clock.h"
+#include "core/service.h"
+#include "peers/peers.h"
+#include "raft/raft_codec.h"
+#include "replication/peer_frames.h"
+#include "replication/service_internal.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h> /* after what it needs */
+
+enum {
+    CLUSTER_ID = 7,
+    FOLLOWER_ID = 9,
+    LEADER_ID = 10,
+    OTHER_ID = 11,
+    TERM = 2,
+    HEARTBEAT_MS = 20,
+    ELECTION_MS = 2000,
+    WAIT_MS_MAX = 20000,
+    TTL_MS = 7000
+};
+
+static char follower_address[32];
+static char leader_address[32];
+static char other_address[32];
+static uint16_t follower_port;
+static uint16_t leader_port;
+
+static uv_loop_t loop;
+static uv_timer_t ticker;
+static char dir[64];
+static struct service *service;
+static bool is_closed;
+
+/* The leader. */
+static struct peers *leader;
+static bool is_leader_closed;
+static bool is_speaking; /* sends heartbeats */
+static uint64_t n_asked;
+static uint64_t asked_request_id;
+static int64_t asked_lease_id;
+static bool is_not_leading; /* answers that it does not lead (yet, or any more) */
+
+static void leader_answer(uint64_t request_id, enum status status);
+
+/* --- The leader. --- */
+
+static enum peer_answer leader_admit(void *data, const struct peer_hello *hello) {
+    (void)data;
+    (void)hello;
+    return PEER_WELCOME;
+}
+
+static void leader_asked(void *data, uint64_t id, struct buffer *out_body) {
+    (void)data;
+    (void)id;
+    (void)out_body;
+}
+
+static bool leader_frame(void *data, uint64_t from_id, uint8_t type, struct bytes body) {
+    (void)data;
+    assert_int_equal(from_id, FOLLOWER_ID);
+    struct arena arena;
+    struct peer_frame frame;
+    arena_init(&arena);
+    if (type == PEER_RENEW && peer_frame_decode(type, body, &arena, &frame) == STATUS_OK) {
+        assert_int_equal(frame.renew.n, 1);
+        asked_request_id = frame.renew.renewals[0].request_id;
+        asked_lease_id = frame.renew.renewals[0].id;
+        n_asked++;
+        if (is_not_leading) {
+            leader_answer(asked_request_id, STATUS_NO_LEADER);
+        }
+    }
+    arena_clear(&arena);
+    return true;
+}
+
+static const struct peers_callbacks leader_callbacks = {
+    .admit = leader_admit, .asked = leader_asked, .frame = leader_frame};
+
+static void leader_open(bool is_listening) {
+    char error[256] = "";
+    struct peers_options options = {.cluster_id = CLUSTER_ID,
+                                    .self_id = LEADER_ID,
+                                    .data_dir_id = 1,
+                                    .heartbeat_ms = HEARTBEAT_MS,
+                                    .election_ms = ELECTION_MS,
+                                    .listen_host = is_listening ? "127.0.0.1" : NULL,
+                                    .listen_port = leader_port,
+                                    .address = leader_address};
+    assert_int_equal(
+        peers_open(&loop, &options, &leader_callbacks, NULL, &leader, error, sizeof error),
+        STATUS_OK);
+    peers_set_member(leader, FOLLOWER_ID, follower_address);
+    is_speaking = true;
+}
+
+static void leader_closed(void *data) {
+    (void)data;
+    is_leader_closed = true;
+}
+
+static void leader_say_it_leads(void) {
+    struct buffer *buffer = peers_frame_begin(leader, FOLLOWER_ID, PEER_RAFT, true);
+    if (buffer == NULL) {
+        return;
+    }
+    struct raft_message_view heartbeat = {
+        .kind = MESSAGE_APPEND,
+        .append = {.term = TERM, .prev_index = 1, .prev_term = 1, .commit = 1}};
+    raft_codec_encode(buffer, &heartbeat);
+    peers_frame_end(leader, FOLLOWER_ID);
+    peers_flush(leader);
+}
+
+static void leader_answer(uint64_t request_id, enum status status) {
+    struct peer_renewal_result result = {
+        .request_id = request_id, .status = status, .ttl_ms = TTL_MS};
+    struct peer_frame frame = {.type = PEER_RENEW_RESULT,
+                               .renew_result = {.n = 1, .results = &result}};
+    struct buffer *buffer = peers_frame_begin(leader, FOLLOWER_ID, PEER_RENEW_RESULT, false);
+    assert_non_null(buffer);
+    peer_frame_encode(buffer, &frame);
+    peers_frame_end(leader, FOLLOWER_ID);
+    peers_flush(leader);
+}
+
+/* --- The follower. --- */
+
+static void on_failed(void *data, enum status status, const char *reason) {
+    (void)data;
+    (void)status;
+    fail_msg("%s", reason);
+}
+
+static void follower_open(void) {
+    static const char *const urls[] = {"http://127.0.0.1:1", NULL};
+    struct replication_member members[] = {
+        {.id = FOLLOWER_ID, .name = "n1", .address = follower_address, .peer_urls = urls},
+        {.id = LEADER_ID, .name = "n2", .address = leader_address, .peer_urls = urls},
+        {.id = OTHER_ID, .name = "n3", .address = other_address, .peer_urls = urls}};
+    static struct replication_member kept[3];
+    memcpy(kept, members, sizeof members);
+    struct replication_options options = {.data_dir = dir,
+                                          .name = "n1",
+                                          .cluster_id = CLUSTER_ID,
+                                          .member_id = FOLLOWER_ID,
+                                          .client_urls = urls,
+                                          .peer_urls = urls,
+                                          .peer_address = follower_address,
+                                          .peer_listen_host = "127.0.0.1",
+                                          .peer_listen_port = follower_port,
+                                          .members = kept,
+                                          .n_members = 3,
+                                          .heartbeat_ms = HEARTBEAT_MS,
+                                          .election_ms = ELECTION_MS,
+                                          .failed = on_failed};
+    char error[512] = "";
+    if (replication_open(&loop, &options, &service, error, sizeof error) != STATUS_OK) {
+        fail_msg("%s", error);
+    }
+}
+
+static void on_closed(void *data) {
+    (void)data;
+    is_closed = true;
+}
+
+static void follower_close(void) {
+    is_closed = false;
+    replication_close(service, on_closed, NULL);
+    while (!is_closed) {
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    service = NULL;
+}
+
+/* --- Both. --- */
+
+static void tick(uv_timer_t *timer) {
+    (void)timer;
+    if (is_speaking) {
+        leader_say_it_leads();
+    }
+}
+
+static uint16_t free_port(char out_address[32]) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    snprintf(out_address, 32, "127.0.0.1:%u", ntohs(address.sin_port));
+    return ntohs(address.sin_port);
+}
+
+static void run_until(bool (*is_done)(void), const char *what) {
+    uint64_t start_ms = clock_boottime_ms();
+    while (!is_done()) {
+        if (clock_boottime_ms() - start_ms > WAIT_MS_MAX) {
+            fail_msg("waited for too long until %s", what);
+        }
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+}
+
+static bool is_led(void) {
+    return cluster_leader(service) == LEADER_ID;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    follower_port = free_port(follower_address);
+    leader_port = free_port(leader_address);
+    (void)free_port(other_address);
+    snprintf(dir, sizeof dir, "/tmp/test-forwarding-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    uv_loop_init(&loop);
+    uv_timer_init(&loop, &ticker);
+    uv_timer_start(&ticker, tick, 1, 5);
+    n_asked = 0;
+    is_not_leading = false;
+    is_leader_closed = false;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    is_speaking = false;
+    if (service != NULL) {
+        follower_close();
+    }
+    peers_close(leader, leader_closed, NULL);
+    uv_close((uv_handle_t *)&ticker, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_true(is_leader_closed);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    DIR *directory = opendir(dir);
+    for (struct dirent *file; (file = readdir(directory)) != NULL;) {
+        unlinkat(dirfd(directory), file->d_name, 0);
+    }
+    closedir(directory);
+    return rmdir(dir);
+}
+
+/* --- The tests. --- */
+
+struct renewal {
+    struct service_renewal renewal;
+    bool is_done;
+    enum status status;
+};
+
+static void renewal_done(struct service_renewal *done, enum status status, int64_t ttl_ms) {
+    struct renewal *renewal = list_entry(done, struct renewal, renewal);
+    (void)ttl_ms;
+    renewal->is_done = true;
+    renewal->status = status;
+}
+
+static uint64_t n_asked_before;
+static struct renewal first;
+static struct renewal second;
+static struct renewal third;
+
+static bool is_asked(void) {
+    return n_asked > n_asked_before;
+}
+
+static bool is_first_done(void) {
+    return first.is_done;
+}
+
+static bool is_second_done(void) {
+    return second.is_done;
+}
+
+static void renew(struct renewal *renewal, int64_t lease_id) {
+    int64_t ttl_ms = 0;
+    *renewal = (struct renewal){.renewal = {.id = lease_id, .done = renewal_done}};
+    n_asked_before = n_asked;
+    assert_int_equal(service_renew(service, &renewal->renewal, &ttl_ms), STATUS_PENDING);
+    run_until(is_asked, "the leader is asked");
+    assert_int_equal(asked_lease_id, lease_id);
+}
+
+/* A leader that has lost its lease for a moment holds renewals, and answers them over the link that
+ * it has then. */
+static void an_answer_to_an_earlier_process_renews_nothing(void **state) {
+    (void)state;
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    renew(&first, 1);
+    uint64_t earlier_request_id = asked_request_id;
+    follower_close();
+    assert_true(first.is_done);
+    assert_int_equal(first.status, STATUS_STOPPED);
+
+    follower_open();
+    run_until(is_led, "the follower knows its leader again");
+    renew(&second, 2);
+    uint64_t own_request_id = asked_request_id;
+    leader_answer(earlier_request_id, STATUS_OK);
+    leader_answer(UINT64_MAX / 2, STATUS_OK);
+    /* The next answer comes behind it on the same link. */
+    renew(&third, 3);
+    assert_false(second.is_done);
+    leader_answer(own_request_id, STATUS_OK);
+    run_until(is_second_done, "its own answer counts");
+    assert_int_equal(second.status, STATUS_OK);
+    assert_false(third.is_done);
+    follower_close();
+    assert_true(third.is_done);
+}
+
+/* A new leader does not serve before its first entry is on disk. */
+static void who_is_told_that_there_is_no_leader_asks_again_in_a_moment(void **state) {
+    (void)state;
+    enum { LOOK_MS = 300, PACE_MS = 10 };
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    is_not_leading = true;
+    renew(&first, 1);
+    uint64_t start_ms = clock_boottime_ms();
+    while (clock_boottime_ms() - start_ms < LOOK_MS) {
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    assert_in_range(n_asked, 3, LOOK_MS / PACE_MS + 1);
+    is_not_leading = false;
+    n_asked_before = n_asked;
+    run_until(is_asked, "the leader is asked again");
+    leader_answer(asked_request_id, STATUS_OK);
+    run_until(is_first_done, "the leader answers");
+    assert_int_equal(first.status, STATUS_OK);
+}
+
+struct write {
+    struct service_request request;
+    bool is_done;
+    enum status status;
+};
+static struct write write_request;
+
+static void write_done(struct service_request *request, const struct outcome *outcome) {
+    struct write *write = list_entry(request, struct write, request);
+    write->is_done = true;
+    write->status = outcome->status;
+}
+
+static bool is_write_done(void) {
+    return write_request.is_done;
+}
+
+/* The leader is heard and cannot be reached: a firewall, or an address that is right for some. */
+static void a_write_ends_though_the_leader_that_is_heard_is_not_reached(void **state) {
+    (void)state;
+    leader_open(false);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    write_request = (struct write){.request.done = write_done};
+    struct command command = {.type = COMMAND_LEASE_GRANT, .grant = {.id = 5, .ttl_ms = TTL_MS}};
+    service_submit(service, &write_request.request, &command);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_false(write_request.is_done);
+    run_until(is_write_done, "the write ends");
+    assert_int_equal(write_request.status, STATUS_TIMED_OUT);
+    assert_true(is_led());
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_answer_to_an_earlier_process_renews_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(who_is_told_that_there_is_no_leader_asks_again_in_a_moment,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_write_ends_though_the_leader_that_is_heard_is_not_reached,
+                                        set_up, tear_down)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
