@@ -14,7 +14,9 @@
 
 enum {
     /* Entries that stay in memory for members that lag a little. */
-    RECENT_BYTES_MAX = 8 * 1024 * 1024
+    RECENT_BYTES_MAX = 8 * 1024 * 1024,
+    /* Between two lines in the log about the same trouble. */
+    CONTRADICTION_LOG_MS = 10 * 1000
 };
 
 /* What a leader may make a follower store. */
@@ -384,11 +386,28 @@ void raft_node_complete_writes(struct raft_node *node) {
     raft_storage_poll(node->storage);
 }
 
+/* Nothing cures it while this process runs: somebody must be told. */
+static void tell_contradictions(struct raft_node *node, uint64_t now_ms) {
+    uint64_t n = raft_engine_contradictions(node->engine);
+    if (n == node->n_contradictions ||
+        (node->contradicted_ms != 0 && now_ms - node->contradicted_ms < CONTRADICTION_LOG_MS)) {
+        return;
+    }
+    node->n_contradictions = n;
+    node->contradicted_ms = now_ms;
+    log_error("the leader's log contradicts what this node has applied, and is not followed: "
+              "somebody else spoke as a leader (are members authenticated?), or data was lost. "
+              "Restart this node; if this comes again, remove it and add it with an empty data "
+              "directory",
+              LOG_NUMBER("messages", n));
+}
+
 void raft_node_poll(struct raft_node *node, uint64_t now_ms) {
     if (is_dead(node)) {
         return;
     }
     restore_if_possible(node);
+    tell_contradictions(node, now_ms);
     raft_engine_poll(node->engine, now_ms);
     raft_sender_pump(node->sender, now_ms);
     snapshot_receiver_poll(node->receiver, now_ms);
