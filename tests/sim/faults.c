@@ -130,7 +130,7 @@ bool plan_is_slow(enum plan plan) {
 }
 
 bool plan_wants_worst_timers(enum plan plan) {
-    return plan == PLAN_ORPHANS;
+    return plan == PLAN_ORPHANS || plan == PLAN_VOTERS;
 }
 
 bool plan_stretches_leases(enum plan plan) {
@@ -321,6 +321,26 @@ static void deafen(void) {
 
 /* --- Plans of several steps. --- */
 
+static void moved(struct call *call) {
+    trace("moving the leader: %s", status_text(call->status));
+}
+
+static void move_leader_to(struct node *from, uint64_t id) {
+    struct call *call = call_make(CALL_MOVE_LEADER);
+    call->member_id = id;
+    call->answered = moved;
+    call_send(call, from);
+}
+
+/* Who has the longest timers should lead. True: it will. */
+static bool is_leader_moved(struct node *from) {
+    if (!nodes_have_worst_timers() || from == NULL || from->index == 0) {
+        return false;
+    }
+    move_leader_to(from, node_at(0)->id);
+    return true;
+}
+
 static void cut_off(size_t node, uint64_t for_us) {
     for (size_t i = 0; i < nodes_count(); i++) {
         if (i != node) {
@@ -371,6 +391,9 @@ static void deprive_leader(void *data) {
 }
 
 static void calm_down(void) {
+    if (is_leader_moved(leader())) {
+        return;
+    }
     is_quiet = true;
     world_at(world_now_us() + 400 * WORLD_MS, deprive_leader, NULL);
 }
@@ -399,27 +422,11 @@ void faults_handing_over(size_t from) {
     }
 }
 
-static void moved(struct call *call) {
-    trace("moving the leader: %s", status_text(call->status));
-}
-
-static void move_leader_to(struct node *from, uint64_t id) {
-    struct call *call = call_make(CALL_MOVE_LEADER);
-    call->member_id = id;
-    call->answered = moved;
-    call_send(call, from);
-}
-
 static void orphan(void) {
     struct node *from = leader();
-    if (from == NULL) {
-        return;
+    if (from != NULL && !is_leader_moved(from)) {
+        cut_off(from->index, random_between(1300, 4500) * WORLD_MS);
     }
-    if (nodes_have_worst_timers() && from->index != 0) {
-        move_leader_to(from, node_at(0)->id);
-        return;
-    }
-    cut_off(from->index, random_between(1300, 4500) * WORLD_MS);
 }
 
 static void flap(void *data) {

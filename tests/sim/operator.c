@@ -214,11 +214,16 @@ static void bury(void *data) {
     }
 }
 
-static void lose_for_good(struct node *node) {
+/* As often as not somebody else is to go, too: mostly the leader, so that whoever follows it has
+ * never heard of the dead one. */
+static void lose_for_good(struct node *node, const struct node *from) {
     trace("%s is dead", node->name);
     node->is_dead = true;
     node_crash(node, true);
-    bury(NULL);
+    if (node != from && member_table_voters(table_at(from)) > 3 && random_chance(500)) {
+        ask(MEMBER_REMOVE, from->id, NULL);
+    }
+    world_at(world_now_us() + random_below(2 * WORLD_SECOND), bury, NULL);
 }
 
 static void change(void *data) {
@@ -234,8 +239,8 @@ static void change(void *data) {
     const struct member_table *table = table_at(from);
     size_t n = member_table_count(table);
     const struct member *member = member_table_at(table, random_below(n));
-    if (random_chance(100) && can_bear_a_death(from)) {
-        lose_for_good(machine_of(member));
+    if (random_chance(150) && can_bear_a_death(from)) {
+        lose_for_good(machine_of(member), from);
     } else if (member->facts.role == MEMBER_LEARNER) {
         ask(random_chance(800) ? MEMBER_PROMOTE : MEMBER_REMOVE, member->facts.id, NULL);
     } else if (n < MEMBERS_AT_MOST && random_chance(n < 3 ? 800 : 500)) {
