@@ -64,6 +64,9 @@ struct raft_storage {
     bool is_preparing;
     int prepare_error;
 
+    /* The log lane's: what follows a job that failed is not done, in this batch or a later one. */
+    bool has_log_failed;
+
     /* The bulk lane's. */
     struct snapshot_writer *receiving;
     bool is_received_good; /* the loop's to read when the last call on the file has ended */

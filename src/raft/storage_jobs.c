@@ -81,11 +81,10 @@ static void run_log_job(struct raft_storage *storage, struct storage_job *job) {
 
 void storage_run_log(void *data, struct list *jobs) {
     struct raft_storage *storage = data;
-    bool has_failed = false;
     for (struct list *node = jobs->next, *next; node != jobs; node = next) {
         struct storage_job *job = list_entry(node, struct storage_job, lane_job.link);
         next = node->next;
-        if (has_failed) {
+        if (storage->has_log_failed) {
             job->error = ECANCELED;
             continue;
         }
@@ -100,7 +99,7 @@ void storage_run_log(void *data, struct list *jobs) {
         } else {
             run_log_job(storage, job);
         }
-        has_failed = job->error != 0;
+        storage->has_log_failed = job->error != 0;
     }
     __atomic_store_n(&storage->log_bytes, log_store_disk_bytes(storage->log), __ATOMIC_RELAXED);
 }
