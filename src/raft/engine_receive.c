@@ -119,6 +119,25 @@ static void feed_portions(struct raft_engine *engine, uint64_t from_id,
     }
 }
 
+static bool is_contradicted(const struct raft_engine *engine, uint64_t index, uint64_t term) {
+    uint64_t known = index <= engine->applied_index ? term_of(engine, index) : 0;
+    return known != 0 && known != term;
+}
+
+/* What is applied is committed, and every later leader has it. One who has something else is no
+ * leader, or was not when this was applied. */
+static bool contradicts(const struct raft_engine *engine, const struct message_append *append) {
+    if (is_contradicted(engine, append->prev_index, append->prev_term)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < append->n_entries; i++) {
+        if (is_contradicted(engine, append->items[i]->index, append->items[i]->term)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void send_refusal(struct raft_engine *engine, uint64_t to_id, uint64_t index) {
     struct raft_guards_view view = engine_view(engine);
     struct raft_message_view message = {.kind = MESSAGE_APPEND_RESULT,
@@ -148,10 +167,15 @@ static void receive_append(struct raft_engine *engine, uint64_t from_id,
         feed_append(engine, from_id, &append, 0);
         return;
     }
-    raft_guards_move_prefix(&view, &append);
     /* libraft gives up at a message that contradicts what is committed. */
+    if (raft_guards_is_on(GUARD_PREFIX) && contradicts(engine, &append)) {
+        engine->n_contradictions++;
+        return;
+    }
+    raft_guards_move_prefix(&view, &append);
     if ((append.prev_index == view.applied_index && append.prev_term != view.applied_term) ||
         (append.n_entries > 0 && append.items[0]->term < append.prev_term)) {
+        engine->n_contradictions++;
         return;
     }
     feed_portions(engine, from_id, append);

@@ -255,6 +255,10 @@ uint64_t raft_engine_match_index(const struct raft_engine *engine, uint64_t id) 
     return raft_match_index(&engine->raft, id, &index) == 0 ? index : 0;
 }
 
+uint64_t raft_engine_contradictions(const struct raft_engine *engine) {
+    return engine->n_contradictions;
+}
+
 uint64_t raft_engine_heard_ms(const struct raft_engine *engine) {
     return engine->heard_ms;
 }

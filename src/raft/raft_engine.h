@@ -158,6 +158,8 @@ uint64_t raft_engine_applied_index(const struct raft_engine *engine);
 uint64_t raft_engine_match_index(const struct raft_engine *engine, uint64_t id);
 /* When a message of the current leader last came, by now_ms; 0: never. */
 uint64_t raft_engine_heard_ms(const struct raft_engine *engine);
+/* Messages of a leader that were dropped because they contradict what is applied here. */
+uint64_t raft_engine_contradictions(const struct raft_engine *engine);
 /* The newest, committed or not. Borrowed until the next event. */
 const struct raft_config *raft_engine_configuration(const struct raft_engine *engine);
 bool raft_engine_has_uncommitted_change(const struct raft_engine *engine);

@@ -53,6 +53,7 @@ struct raft_engine {
 
     struct engine_config newest;    /* the last in the log */
     struct engine_config committed; /* the last that is applied */
+    uint64_t n_contradictions;      /* messages of a leader that cannot be one's */
     uint64_t unconfirmed_index;     /* a change that raft takes for uncommitted; 0: none */
     bool is_config_told;
 

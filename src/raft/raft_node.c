@@ -18,7 +18,9 @@ enum {
     /* A log on disk that is larger than this is cut, whoever is being caught up. */
     LOG_BYTES_KEPT_MAX = 512 * 1024 * 1024,
     /* And one that is so many times as large as the snapshot. */
-    LOG_TO_SNAPSHOT_MAX = 3
+    LOG_TO_SNAPSHOT_MAX = 3,
+    /* Between two lines in the log about the same trouble. */
+    CONTRADICTION_LOG_MS = 10 * 1000
 };
 
 /* What a leader may make a follower store. */
@@ -409,11 +411,28 @@ void raft_node_complete_writes(struct raft_node *node) {
     raft_storage_poll(node->storage);
 }
 
+/* Nothing cures it while this process runs: somebody must be told. */
+static void tell_contradictions(struct raft_node *node, uint64_t now_ms) {
+    uint64_t n = raft_engine_contradictions(node->engine);
+    if (n == node->n_contradictions ||
+        (node->contradicted_ms != 0 && now_ms - node->contradicted_ms < CONTRADICTION_LOG_MS)) {
+        return;
+    }
+    node->n_contradictions = n;
+    node->contradicted_ms = now_ms;
+    log_error("the leader's log contradicts what this node has applied, and is not followed: "
+              "somebody else spoke as a leader (are members authenticated?), or data was lost. "
+              "Restart this node; if this comes again, remove it and add it with an empty data "
+              "directory",
+              LOG_NUMBER("messages", n));
+}
+
 void raft_node_poll(struct raft_node *node, uint64_t now_ms) {
     if (is_dead(node)) {
         return;
     }
     restore_if_possible(node);
+    tell_contradictions(node, now_ms);
     raft_engine_poll(node->engine, now_ms);
     raft_sender_pump(node->sender, now_ms);
     snapshot_receiver_poll(node->receiver, now_ms);

@@ -19,6 +19,8 @@ struct raft_node {
     struct snapshot_receiver *receiver;
     bool is_closing;
     bool has_failed;
+    uint64_t n_contradictions; /* that were told of */
+    uint64_t contradicted_ms;  /* when that was */
     void (*closed)(void *data);
     void *closed_data;
 

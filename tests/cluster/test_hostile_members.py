@@ -243,3 +243,39 @@ def test_promises_of_ever_new_lengths_do_not_block_a_voter(cluster, known):
         assert time.monotonic() - begun < PUT_SECONDS_MAX
     cluster.check_alive(follower)
     cluster.resume(leader)
+
+
+# Entries that contradict the others' log
+
+
+def test_forged_entries_are_told_of_and_a_restart_is_rid_of_them(cluster, known):
+    """The script makes itself the leader of a follower and commits entries there: in plain text nobody can tell. The
+    others elect without it and write something else in the same places."""
+    leader, follower = known.present
+    cluster.rpc(leader).put(b"/before", b"x")
+    cluster.wait_equal()
+    before = cluster.hash_of(follower)
+    cluster.pause(leader)
+    status = cluster.status(follower)
+    term, index = status.raftTerm + 2, status.raftIndex
+    entries = [
+        (protocol.ENTRY_COMMAND, term, protocol.log_entry([protocol.put_command(b"/forged", b"x")], term, one))
+        for one in range(index + 1, index + 4)
+    ]
+    with known.greet(follower) as connection:
+        connection.sendall(protocol.append(term, index, status.raftTerm, index + 3, entries))
+        wait_for(lambda: cluster.hash_of(follower) != before, 5, "forged entries")
+        cluster.pause(follower)
+    cluster.resume(leader)
+    cluster.restart(known.absent)
+    others = [leader, known.absent]
+    elected = cluster.leader(among=others)
+    for number in range(5):
+        cluster.rpc(elected).put(b"/after/%d" % number, b"x")
+    cluster.resume(follower)
+    wait_for(lambda: "contradicts what this node has applied" in cluster[follower].log_tail(8000), 20, "an error")
+    cluster.check_alive(follower)
+    assert cluster.stop(follower) == 0
+    cluster.restart(follower)
+    check_well(cluster, known)
+    assert cluster.rpc(follower).range(b"/forged").count == 0

@@ -95,6 +95,15 @@ static void closed(void *data) {
     fixture->is_closed = true;
 }
 
+/* Everything holds for a lane that spins, too. */
+static bool is_prompt;
+
+static int make_prompt(void **state) {
+    (void)state;
+    is_prompt = true;
+    return 0;
+}
+
 static void set_up(struct fixture *fixture, bool has_idle) {
     *fixture = (struct fixture){.is_order_right = true, .last_run = -1, .last_done = -1};
     assert_int_equal(uv_loop_init(&fixture->loop), 0);
@@ -102,7 +111,8 @@ static void set_up(struct fixture *fixture, bool has_idle) {
     uv_sem_init(&fixture->gate, 0);
     uv_mutex_init(&fixture->mutex);
     uv_cond_init(&fixture->changed);
-    struct raft_lane_work work = {.run = run, .idle = has_idle ? idle : NULL, .data = fixture};
+    struct raft_lane_work work = {
+        .run = run, .idle = has_idle ? idle : NULL, .data = fixture, .is_prompt = is_prompt};
     assert_int_equal(raft_lane_open(&fixture->loop, &work, &fixture->lane), 0);
     for (int i = 0; i < JOBS; i++) {
         jobs[i] = (struct job){.job = {.done = done}, .fixture = fixture, .number = i};
@@ -246,5 +256,6 @@ int main(void) {
         cmocka_unit_test(rest_is_told_once_after_work),
         cmocka_unit_test(a_lane_that_did_nothing_closes_at_once),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failures = cmocka_run_group_tests_name("sleeping", tests, NULL, NULL);
+    return failures + cmocka_run_group_tests_name("spinning", tests, make_prompt, NULL);
 }
