@@ -104,7 +104,7 @@ struct state_machine *service_state(struct service *service);
 /* Monotonic time. */
 uint64_t service_now_ms(struct service *service);
 
-/* A whole snapshot made off the loop. */
+/* A whole snapshot made off the loop. STATUS_STOPPED, perhaps from within the call. */
 struct service_snapshot {
     /* The bytes belong to the callee, who frees them with buffer_clear(). */
     void (*done)(struct service_snapshot *snapshot, enum status status, struct buffer *bytes);

@@ -188,6 +188,12 @@ static void start_waiting(struct service *service) {
 }
 
 void service_snapshot(struct service *service, struct service_snapshot *snapshot) {
+    if (service->closing || service->failed) {
+        struct buffer nothing;
+        buffer_init(&nothing);
+        snapshot->done(snapshot, STATUS_STOPPED, &nothing);
+        return;
+    }
     list_append(&service->snapshots.waiting, &snapshot->link);
     start_waiting(service);
 }
