@@ -43,6 +43,7 @@ struct raft_engine {
     bool is_applying;
 
     struct log_cache log;
+    uint64_t loaded_index; /* see raft_engine_loaded_index() */
     struct write_order writes;
     uint64_t applied_index;
     uint64_t applied_term;

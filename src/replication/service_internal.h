@@ -169,8 +169,7 @@ struct expiry {
     uv_timer_t timer;
     uint64_t timer_ms; /* when it fires; UINT64_MAX: not running */
     struct lease_clock clock;
-    uint64_t loaded_index; /* the last entry that was in the log when this process started */
-    uint64_t loaded_ms;    /* the lease clock's time then */
+    uint64_t loaded_ms; /* the lease clock's time when this process had loaded the log */
 };
 
 /* checkpoints.c */

@@ -273,6 +273,19 @@ static void a_truncated_write_is_not_acknowledged(void **state) {
     assert_int_equal(sent->view.append_result.last_index, 3);
 }
 
+static void what_replaces_a_loaded_entry_was_not_loaded(void **state) {
+    fixture_boot(2, "VVV", 1, 3);
+    assert_int_equal(raft_engine_loaded_index(fixture.engine), 4);
+    fixture_receive_commands(1, 2, 4, 1, 1, 2);
+    assert_int_equal(raft_engine_loaded_index(fixture.engine), 4);
+    fixture_receive_commands(3, 3, 2, 1, 1, 2); /* 3 and 4 are others now */
+    assert_int_equal(last(), 4);
+    assert_int_equal(raft_engine_loaded_index(fixture.engine), 2);
+    while (fixture.n_writes > 0) {
+        fixture_written();
+    }
+}
+
 static void items_leave_memory_when_nobody_needs_them(void **state) {
     fixture_boot(2, "VVV", 1, 0);
     fixture.engine->options.recent_bytes_max = 0;
@@ -708,6 +721,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_follower_is_told_of_a_commit_at_once, teardown),
         cmocka_unit_test_teardown(an_entry_is_acknowledged_when_it_is_on_disk, teardown),
         cmocka_unit_test_teardown(a_truncated_write_is_not_acknowledged, teardown),
+        cmocka_unit_test_teardown(what_replaces_a_loaded_entry_was_not_loaded, teardown),
         cmocka_unit_test_teardown(items_leave_memory_when_nobody_needs_them, teardown),
         cmocka_unit_test_teardown(entries_that_no_leader_sends_are_dropped, teardown),
         cmocka_unit_test_teardown(a_vote_waits_for_the_end_of_a_promise, teardown),
