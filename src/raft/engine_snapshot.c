@@ -75,6 +75,7 @@ void engine_install_begin(struct raft_engine *engine, struct raft_snapshot_metad
     engine->install_metadata = *metadata;
     engine->is_taking_stale = engine->is_taking;
     log_cache_reset(&engine->log, metadata->index + 1);
+    engine->loaded_index = 0;
     write_order_void(&engine->writes);
     engine->calls.install(engine->data, &engine->installing);
 }

@@ -114,6 +114,7 @@ static void load_log(struct raft_engine *engine, const struct raft_engine_loaded
     for (size_t i = 0; i < loaded->n_items; i++) {
         log_cache_append(&engine->log, loaded->items[i]);
     }
+    engine->loaded_index = log_cache_last(&engine->log);
     engine->writes.stored = log_cache_last(&engine->log);
     if (has_snapshot(loaded)) {
         engine->snapshot = *loaded->snapshot;

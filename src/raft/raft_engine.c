@@ -250,6 +250,10 @@ uint64_t raft_engine_applied_index(const struct raft_engine *engine) {
     return engine->applied_index;
 }
 
+uint64_t raft_engine_loaded_index(const struct raft_engine *engine) {
+    return engine->loaded_index;
+}
+
 uint64_t raft_engine_match_index(const struct raft_engine *engine, uint64_t id) {
     raft_index index;
     return raft_match_index(&engine->raft, id, &index) == 0 ? index : 0;

@@ -154,6 +154,9 @@ uint64_t raft_engine_leader_id(const struct raft_engine *engine); /* 0: none kno
 uint64_t raft_engine_last_index(const struct raft_engine *engine);
 uint64_t raft_engine_commit_index(const struct raft_engine *engine);
 uint64_t raft_engine_applied_index(const struct raft_engine *engine);
+/* Entries up to this one were in the log when the engine was started; what has replaced others since
+ * was not. */
+uint64_t raft_engine_loaded_index(const struct raft_engine *engine);
 /* Of a member, as leader; 0: unknown. */
 uint64_t raft_engine_match_index(const struct raft_engine *engine, uint64_t id);
 /* When a message of the current leader last came, by now_ms; 0: never. */

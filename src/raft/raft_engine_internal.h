@@ -46,6 +46,7 @@ struct raft_engine {
     struct write_order writes;
     uint64_t applied_index;
     uint64_t applied_term;
+    uint64_t loaded_index; /* see raft_engine_loaded_index() */
     /* The items of the event that raft is being given: what it says to append is among them. */
     struct log_item *const *feeding;
     uint64_t feeding_first;

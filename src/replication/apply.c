@@ -18,7 +18,8 @@ static void apply_commands(struct service *service, const struct log_entry_heade
                                     .index = header->index,
                                     .now_ms = expiry_now_ms(service) + ANSWER_MARGIN_MS,
                                     .wall_ms = header->wall_ms};
-    if (header->index <= service->expiry.loaded_index) {
+    /* What raft applies while it is started is as old as now. */
+    if (service->engine != NULL && header->index <= raft_engine_loaded_index(service->engine)) {
         context.written_ms = service->expiry.loaded_ms;
     }
     for (uint64_t i = 0; i < header->n_commands; i++) {

@@ -45,7 +45,6 @@ void expiry_has_company(struct service *service) {
 
 void expiry_init(struct service *service) {
     list_init(&service->expiry.waiting_renewals);
-    service->expiry.loaded_index = raft_engine_last_index(service->engine);
     service->expiry.loaded_ms = expiry_now_ms(service);
     service->expiry.iteration_ms = clock_boottime_ms();
     service->expiry.iteration_work_ms = clock_thread_ms();
