@@ -38,7 +38,7 @@ static bool truncate_log(struct raft_engine *engine, uint64_t index) {
     }
     if (index <= last) {
         log_cache_truncate(&engine->log, index);
-        if (index <= engine->loaded_index) {
+        if (engine->loaded_index >= index) {
             engine->loaded_index = index - 1;
         }
         write_order_truncate(&engine->writes, index);

@@ -242,16 +242,16 @@ uint64_t raft_engine_last_index(const struct raft_engine *engine) {
     return log_cache_last(&engine->log);
 }
 
-uint64_t raft_engine_loaded_index(const struct raft_engine *engine) {
-    return engine->loaded_index;
-}
-
 uint64_t raft_engine_commit_index(const struct raft_engine *engine) {
     return engine->is_installing ? engine->applied_index : raft_commit_index(&engine->raft);
 }
 
 uint64_t raft_engine_applied_index(const struct raft_engine *engine) {
     return engine->applied_index;
+}
+
+uint64_t raft_engine_loaded_index(const struct raft_engine *engine) {
+    return engine->loaded_index;
 }
 
 uint64_t raft_engine_match_index(const struct raft_engine *engine, uint64_t id) {

@@ -152,11 +152,11 @@ enum raft_engine_role raft_engine_role(const struct raft_engine *engine);
 uint64_t raft_engine_term(const struct raft_engine *engine);
 uint64_t raft_engine_leader_id(const struct raft_engine *engine); /* 0: none known */
 uint64_t raft_engine_last_index(const struct raft_engine *engine);
-/* The last of the entries that were on disk at the start and are in the log still: what replaced one
- * of them since is newer, whatever its index. */
-uint64_t raft_engine_loaded_index(const struct raft_engine *engine);
 uint64_t raft_engine_commit_index(const struct raft_engine *engine);
 uint64_t raft_engine_applied_index(const struct raft_engine *engine);
+/* Entries up to this one were in the log when the engine was started; what has replaced others since
+ * was not. */
+uint64_t raft_engine_loaded_index(const struct raft_engine *engine);
 /* Of a member, as leader; 0: unknown. */
 uint64_t raft_engine_match_index(const struct raft_engine *engine, uint64_t id);
 /* When a message of the current leader last came, by now_ms; 0: never. */

@@ -43,10 +43,10 @@ struct raft_engine {
     bool is_applying;
 
     struct log_cache log;
-    uint64_t loaded_index; /* see raft_engine_loaded_index() */
     struct write_order writes;
     uint64_t applied_index;
     uint64_t applied_term;
+    uint64_t loaded_index; /* see raft_engine_loaded_index() */
     /* The items of the event that raft is being given: what it says to append is among them. */
     struct log_item *const *feeding;
     uint64_t feeding_first;

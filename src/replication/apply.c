@@ -18,7 +18,7 @@ static void apply_commands(struct service *service, const struct log_entry_heade
                                     .index = header->index,
                                     .now_ms = expiry_now_ms(service) + ANSWER_MARGIN_MS,
                                     .wall_ms = header->wall_ms};
-    /* Not by what stood at this index then: a leader may have replaced it since. */
+    /* What raft applies while it is started is as old as now. */
     if (service->engine != NULL && header->index <= raft_engine_loaded_index(service->engine)) {
         context.written_ms = service->expiry.loaded_ms;
     }

@@ -62,13 +62,29 @@ static void begin(struct service *service, uint64_t term) {
     *barrier = (struct barrier){.request.done = barrier_done, .service = service, .term = term};
     command = (struct command){.type = COMMAND_BARRIER};
     command.barrier.term = term;
-    command.barrier.committed = raft_engine_commit_index(service->engine);
+    /* As it was when this node was elected: what follows may be committed, and somebody answered,
+     * only now. 0 where that was before the service was open. */
+    command.barrier.committed =
+        service->leadership.elected_term == term ? service->leadership.elected_commit : 0;
     proposals_submit(service, &barrier->request, &command);
+}
+
+static void note_election(struct service *service) {
+    uint64_t term = raft_engine_term(service->engine);
+    if (raft_engine_role(service->engine) == ENGINE_LEADER &&
+        service->leadership.elected_term != term) {
+        service->leadership.elected_term = term;
+        service->leadership.elected_commit = raft_engine_commit_index(service->engine);
+    }
 }
 
 void leadership_role_changed(void *data) {
     struct service *service = data;
-    if (service->engine == NULL || service->leadership.term == 0) {
+    if (service->engine == NULL) {
+        return; /* raft is being started */
+    }
+    note_election(service);
+    if (service->leadership.term == 0) {
         return;
     }
     bool still_leads = raft_engine_role(service->engine) == ENGINE_LEADER &&

@@ -75,6 +75,10 @@ struct proposals {
 struct leadership {
     uint64_t term; /* in which this node leads and has proposed its first entry; 0: none */
     bool serving;  /* leader, and an entry of this term was applied */
+    /* The newest term in which raft said that this node leads, and what was committed at that
+     * moment. */
+    uint64_t elected_term;
+    uint64_t elected_commit;
 };
 
 /* forwarding.c */
@@ -169,7 +173,7 @@ struct expiry {
     uv_timer_t timer;
     uint64_t timer_ms; /* when it fires; UINT64_MAX: not running */
     struct lease_clock clock;
-    uint64_t loaded_ms; /* the lease clock's time when this process had loaded the log */
+    uint64_t loaded_ms; /* the lease clock's time when this process had read its log */
 };
 
 /* checkpoints.c */

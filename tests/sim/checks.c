@@ -323,7 +323,7 @@ void __wrap_state_machine_apply(struct state_machine *machine, const struct comm
     }
     if (command->type == COMMAND_LEASE_GRANT && lease_of(command->grant.id)->touched_us == 0) {
         /* What was in the log when the process started is counted from then. */
-        bool is_new = node->service != NULL &&
+        bool is_new = node->service != NULL && node->service->engine != NULL &&
                       context->index > raft_engine_loaded_index(node->service->engine);
         lease_touched(command->grant.id, command->grant.ttl_ms, node_now_us(node), is_new);
     } else if (command->type == COMMAND_LEASE_REVOKE) {
