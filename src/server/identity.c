@@ -85,9 +85,10 @@ size_t identity_encode(const struct identity *identity, char out_text[IDENTITY_T
                  identity->cluster_id, identity->member_id, identity->name,
                  identity->is_joined ? joined_line : "");
     assert(size < IDENTITY_TEXT_SIZE_MAX);
+    /* The word is that of release 0.1, whose directories are read. */
     if (identity->data_dir_id != 0) {
         size += snprintf(out_text + size, (size_t)(IDENTITY_TEXT_SIZE_MAX - size),
-                         "data_dir_id %016" PRIx64 "\n", identity->data_dir_id);
+                         "birth %016" PRIx64 "\n", identity->data_dir_id);
         assert(size < IDENTITY_TEXT_SIZE_MAX);
     }
     size += snprintf(out_text + size, (size_t)(IDENTITY_TEXT_SIZE_MAX - size),
@@ -122,7 +123,7 @@ enum status identity_decode(struct bytes text, struct identity *out_identity) {
     rest += *rest == '\n';
     identity.is_joined = strncmp(rest, joined_line, strlen(joined_line)) == 0;
     rest += identity.is_joined ? strlen(joined_line) : 0;
-    if (sscanf(rest, "data_dir_id %16" SCNx64, &identity.data_dir_id) != 1) {
+    if (sscanf(rest, "birth %16" SCNx64, &identity.data_dir_id) != 1) {
         identity.data_dir_id = 0;
     }
 
