@@ -508,16 +508,16 @@ enum status raft_node_open(uv_loop_t *loop, const struct raft_node_options *opti
     }
     node->calls = calls;
     node->data = data;
-    node->self_id = options->self_id;
     node->files = options->files;
     buffer_init(&node->restore_payload);
     struct raft_convert_options convert = {.check_snapshot = calls->check_snapshot};
-    status = raft_convert(&node->files, &convert, &node->is_converted, out_error, error_size);
+    bool is_converted = false;
+    status = raft_convert(&node->files, &convert, &is_converted, out_error, error_size);
     if (status != STATUS_OK) {
         free(node);
         return status;
     }
-    if (node->is_converted) {
+    if (is_converted) {
         log_info("the data directory was converted from the format of release 0.1");
     }
     struct raft_storage_loaded loaded;

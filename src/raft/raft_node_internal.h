@@ -10,9 +10,7 @@
 struct raft_node {
     const struct raft_node_calls *calls;
     void *data;
-    uint64_t self_id;
     struct raft_files files;
-    bool is_converted; /* when this process started */
     struct raft_storage *storage;
     struct raft_engine *engine;
     struct raft_sender *sender;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 enum {
-    /* A turn that took this much longer than the longest sleep is a stall. */
+    /* An iteration that took this much longer than the longest sleep is a stall. */
     STALL_MS = 300,
     /* After a stall or an election clients whose connections broke get this long to come back, or
      * as long as it took. */
@@ -250,8 +250,8 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
  * read first, and those that lost their connection need a moment. */
 static bool expiry_is_held(struct service *service, uint64_t now_ms) {
     uint64_t away_ms = now_ms - service->expiry.iteration_ms;
-    /* A long turn of our own work is no absence. Were it one, whoever keeps us busy would keep dead
-     * holders' leases alive. */
+    /* A long iteration of our own work is no absence. Were it one, whoever keeps us busy would keep
+     * dead holders' leases alive. */
     uint64_t work_ms = clock_thread_ms();
     uint64_t worked_ms = work_ms - service->expiry.iteration_work_ms;
     service->expiry.iteration_work_ms = work_ms;

@@ -106,7 +106,7 @@ static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now
             }
         }
     }
-    /* One question for all reads of this turn. */
+    /* One question for all reads of this iteration. */
     if (asks && !service->leadership.serving) {
         is_sent &= ask_to_read(service, leader_id, ++service->forwarding.request_id);
     } else if (asks) {

@@ -428,7 +428,7 @@ static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_
     return known != 0 && data_dir_id != 0 && known != data_dir_id;
 }
 
-/* --- One turn. --- */
+/* --- One iteration of the loop. --- */
 
 void members_poll(struct service *service, uint64_t now_ms) {
     uint64_t version = member_table_version(table_of(service));
