@@ -3,16 +3,23 @@
 They come from below the kernel's range for outgoing connections, so that no
 client of a test running beside us can take one between the moment it is chosen
 and the moment a server listens on it. All have five digits: outputs that contain
-them keep their width.
+them keep their width. A port that was given out is not given again for long: its
+server may be down for a moment, between two starts, or not have started yet.
 """
+import collections
 import random
 import socket
+import threading
 
 PORT_FIRST = 10000
 PORT_LAST = 32700
 PORT_ATTEMPTS_MAX = 200
 
+GIVEN_MAX = 4000
+
 _random = random.SystemRandom()
+_given = collections.deque(maxlen=GIVEN_MAX)
+_lock = threading.Lock()
 
 
 def _is_free(port):
@@ -26,20 +33,25 @@ def _is_free(port):
 
 def free_ports(count):
     """count different ports nobody listens on now."""
-    chosen = set()
-    for _ in range(PORT_ATTEMPTS_MAX):
-        port = _random.randint(PORT_FIRST, PORT_LAST)
-        if port not in chosen and _is_free(port):
-            chosen.add(port)
-        if len(chosen) == count:
-            return list(chosen)
+    chosen = []
+    with _lock:
+        for _ in range(PORT_ATTEMPTS_MAX):
+            port = _random.randint(PORT_FIRST, PORT_LAST)
+            if port not in _given and _is_free(port):
+                _given.append(port)
+                chosen.append(port)
+            if len(chosen) == count:
+                return chosen
     raise OSError(f"no {count} free ports between {PORT_FIRST} and {PORT_LAST}")
 
 
 def free_block(count):
     """The first of count ports in a row that nobody listens on now."""
-    for _ in range(PORT_ATTEMPTS_MAX):
-        first = _random.randint(PORT_FIRST, PORT_LAST - count)
-        if all(_is_free(port) for port in range(first, first + count)):
-            return first
+    with _lock:
+        for _ in range(PORT_ATTEMPTS_MAX):
+            first = _random.randint(PORT_FIRST, PORT_LAST - count)
+            block = range(first, first + count)
+            if all(port not in _given and _is_free(port) for port in block):
+                _given.extend(block)
+                return first
     raise OSError(f"no {count} free ports in a row between {PORT_FIRST} and {PORT_LAST}")
