@@ -3,9 +3,7 @@
 #include "tls/tls_internal.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <openssl/err.h>
-#include <openssl/x509.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +12,7 @@ enum { TLS_RECORD_SIZE = 16 * 1024, TLS_ALPN_NAME_MAX = 64 };
 struct tls_stream {
     SSL *ssl;
     enum tls_state state;
+    enum tls_failure failure;
     const char *error;
     struct bytes input; /* what is being fed; empty between calls */
     bool is_input_over;
@@ -86,20 +85,17 @@ static void settle(struct tls_stream *stream, int result) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
         return;
-    case SSL_ERROR_ZERO_RETURN:
-        stream->error = tls_reason(stream->ssl, error, stream->state == TLS_OPEN);
-        stream->state = TLS_ENDED;
-        return;
     default:
-        stream->error = tls_reason(stream->ssl, error, stream->state == TLS_OPEN);
-        stream->state = TLS_FAILED;
+        stream->failure =
+            tls_failure_of(stream->ssl, error, stream->state == TLS_OPEN, &stream->error);
+        stream->state = error == SSL_ERROR_ZERO_RETURN ? TLS_ENDED : TLS_FAILED;
         return;
     }
 }
 
 /* OpenSSL says nothing to one who speaks plain text; an alert tells why it is not let in. */
 static void answer_plain_text(struct tls_stream *stream) {
-    static const uint8_t alert[] = {SSL3_RT_ALERT, 3, 1, 0, 2, SSL3_AL_FATAL,
+    static const uint8_t alert[] = {SSL3_RT_ALERT,          3, 1, 0, 2, SSL3_AL_FATAL,
                                     SSL_AD_PROTOCOL_VERSION};
     if (SSL_is_server(stream->ssl) && stream->output.size == 0) {
         buffer_append(&stream->output, alert, sizeof alert);
@@ -166,19 +162,25 @@ const char *tls_stream_error(const struct tls_stream *stream) {
     return stream->error;
 }
 
+enum tls_failure tls_stream_failure(const struct tls_stream *stream) {
+    return stream->failure;
+}
+
 const char *tls_stream_alpn(const struct tls_stream *stream) {
     return stream->alpn;
 }
 
-bool tls_stream_peer_name(const struct tls_stream *stream, char *out_name, size_t name_size) {
+bool tls_stream_peer_identity(const struct tls_stream *stream, struct tls_identity *out_identity) {
     X509 *certificate = SSL_get0_peer_certificate(stream->ssl);
-    if (certificate == NULL || name_size == 0 || name_size > INT_MAX) {
+    if (certificate == NULL) {
         return false;
     }
-    int size = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName,
-                                         out_name, (int)name_size);
-    /* A name with a zero in it would read as another one. */
-    return size >= 0 && strlen(out_name) == (size_t)size;
+    tls_identity_read(certificate, out_identity);
+    return true;
+}
+
+bool tls_stream_is_resumed(const struct tls_stream *stream) {
+    return stream->state == TLS_OPEN && SSL_session_reused(stream->ssl) == 1;
 }
 
 /* --- Bytes. --- */
@@ -213,9 +215,8 @@ enum tls_state tls_stream_feed(struct tls_stream *stream, struct bytes ciphertex
 enum tls_state tls_stream_feed_end(struct tls_stream *stream) {
     stream->is_input_over = true;
     if (stream->state == TLS_HANDSHAKE || stream->state == TLS_OPEN) {
-        stream->error = stream->state == TLS_OPEN
-                            ? "the peer hung up"
-                            : "the peer hung up before TLS was agreed on; does it speak TLS?";
+        stream->failure = stream->state == TLS_OPEN ? TLS_FAILURE_CLOSED : TLS_FAILURE_CLOSED_EARLY;
+        stream->error = tls_failure_text(stream->failure);
         stream->state = TLS_FAILED;
     }
     return stream->state;

@@ -11,9 +11,10 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "tls/tls_context.h"
+#include "tls/tls_failure.h"
+#include "tls/tls_identity.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct tls_stream;
 
@@ -34,10 +35,15 @@ void tls_stream_destroy(struct tls_stream *stream);
 enum tls_state tls_stream_state(const struct tls_stream *stream);
 /* A constant text; NULL unless the stream failed or ended. */
 const char *tls_stream_error(const struct tls_stream *stream);
+/* The same as a kind; TLS_FAILURE_NONE unless the stream failed or ended. */
+enum tls_failure tls_stream_failure(const struct tls_stream *stream);
 /* The protocol agreed on, "" for none; a constant text for the life of the stream. */
 const char *tls_stream_alpn(const struct tls_stream *stream);
-/* The common name of the other side's certificate. False: it showed none, or it has none. */
-bool tls_stream_peer_name(const struct tls_stream *stream, char *out_name, size_t name_size);
+/* The names in the other side's certificate. False: it showed none. They are proven while the
+ * stream is open, unless the context is TLS_VERIFY_NONE. */
+bool tls_stream_peer_identity(const struct tls_stream *stream, struct tls_identity *out_identity);
+/* True when an earlier session was resumed; its certificate was verified then. */
+bool tls_stream_is_resumed(const struct tls_stream *stream);
 
 /* Takes all of the ciphertext and appends the plaintext that became readable. */
 enum tls_state tls_stream_feed(struct tls_stream *stream, struct bytes ciphertext,

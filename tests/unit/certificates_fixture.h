@@ -23,11 +23,12 @@ struct tls_authority {
     X509 *certificate;
 };
 
-/* A node's own files. */
+/* A node's own files. The list of revoked certificates is there only when it was asked for. */
 struct tls_files {
     char cert[TLS_PATH_SIZE];
     char key[TLS_PATH_SIZE];
     char ca[TLS_PATH_SIZE];
+    char crl[TLS_PATH_SIZE];
     struct tls_options options;
 };
 
@@ -36,6 +37,7 @@ struct tls_terms {
     const char *common_name;
     const char *alternative_names;
     bool has_expired;
+    bool expires_soon; /* in a second or two */
     bool is_not_valid_yet;
 };
 
@@ -52,6 +54,7 @@ static inline void tls_folder_remove(const struct tls_files *files, size_t n) {
         unlink(files[i].cert);
         unlink(files[i].key);
         unlink(files[i].ca);
+        unlink(files[i].crl);
     }
     rmdir(tls_folder);
 }
@@ -111,6 +114,7 @@ static inline void tls_files_make(struct tls_files *files, const char *name,
     snprintf(files->cert, sizeof files->cert, "%.80s/%.20s.crt", tls_folder, name);
     snprintf(files->key, sizeof files->key, "%.80s/%.20s.key", tls_folder, name);
     snprintf(files->ca, sizeof files->ca, "%.80s/%.20s.ca", tls_folder, name);
+    snprintf(files->crl, sizeof files->crl, "%.80s/%.20s.crl", tls_folder, name);
     EVP_PKEY *key = EVP_EC_gen("P-256");
     assert(key != NULL);
     X509 *certificate = tls_make_certificate(
@@ -119,6 +123,9 @@ static inline void tls_files_make(struct tls_files *files, const char *name,
                       terms->alternative_names != NULL ? terms->alternative_names : "IP:127.0.0.1");
     if (terms->has_expired) {
         X509_gmtime_adj(X509_getm_notAfter(certificate), -60);
+    }
+    if (terms->expires_soon) {
+        X509_gmtime_adj(X509_getm_notAfter(certificate), 1);
     }
     if (terms->is_not_valid_yet) {
         X509_gmtime_adj(X509_getm_notBefore(certificate), 3600);
@@ -134,6 +141,46 @@ static inline void tls_files_make(struct tls_files *files, const char *name,
     EVP_PKEY_free(key);
     files->options = (struct tls_options){
         .cert_file = files->cert, .key_file = files->key, .ca_file = files->ca};
+}
+
+enum tls_list_kind { TLS_LIST_USUAL, TLS_LIST_PAST_ITS_TIME, TLS_LIST_DER };
+
+/* Writes an authority's list of revoked certificates; `cert_path` NULL: it is empty. */
+static inline void tls_list_write(const char *path, const struct tls_authority *authority,
+                                  const char *cert_path, enum tls_list_kind kind) {
+    X509_CRL *list = X509_CRL_new();
+    ASN1_TIME *time = ASN1_TIME_new();
+    assert(list != NULL && time != NULL);
+    X509_CRL_set_version(list, 1);
+    X509_CRL_set_issuer_name(list, X509_get_subject_name(authority->certificate));
+    X509_gmtime_adj(time, -TLS_DAY_SECONDS);
+    X509_CRL_set1_lastUpdate(list, time);
+    X509_gmtime_adj(time, kind == TLS_LIST_PAST_ITS_TIME ? -60 : TLS_DAY_SECONDS);
+    X509_CRL_set1_nextUpdate(list, time);
+    if (cert_path != NULL) {
+        FILE *file = fopen(cert_path, "r");
+        assert(file != NULL);
+        X509 *certificate = PEM_read_X509(file, NULL, NULL, NULL);
+        fclose(file);
+        X509_REVOKED *revoked = X509_REVOKED_new();
+        assert(certificate != NULL && revoked != NULL);
+        X509_gmtime_adj(time, -60);
+        X509_REVOKED_set_serialNumber(revoked, X509_get_serialNumber(certificate));
+        X509_REVOKED_set_revocationDate(revoked, time);
+        X509_CRL_add0_revoked(list, revoked);
+        X509_free(certificate);
+    }
+    X509_CRL_sign(list, authority->key, EVP_sha256());
+    FILE *file = fopen(path, "w");
+    assert(file != NULL);
+    if (kind == TLS_LIST_DER) {
+        i2d_X509_CRL_fp(file, list);
+    } else {
+        PEM_write_X509_CRL(file, list);
+    }
+    fclose(file);
+    ASN1_TIME_free(time);
+    X509_CRL_free(list);
 }
 
 #endif

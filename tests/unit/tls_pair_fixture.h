@@ -2,10 +2,12 @@
 #ifndef LEASED_TESTS_TLS_PAIR_FIXTURE_H
 #define LEASED_TESTS_TLS_PAIR_FIXTURE_H
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "certificates_fixture.h"
 #include "tls/tls_stream.h"
 
+#include <openssl/ssl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,6 +41,13 @@ static inline void make_side(size_t which, const struct tls_authority *signer,
                              const struct tls_authority *trusted, const struct tls_terms *terms) {
     tls_files_make(&sides[which].files, side_names[which], signer, trusted, terms);
     use_options(&sides[which], &sides[which].files.options);
+}
+
+/* Lets the next look at the files be due, and looks. */
+static inline bool look_again(size_t which) {
+    static uint64_t ahead_ms;
+    ahead_ms += TLS_RELOAD_INTERVAL_MS;
+    return tls_context_poll(sides[which].context, clock_boottime_ms() + ahead_ms);
 }
 
 static inline void drop_streams(void) {
@@ -125,6 +134,42 @@ static inline int tear_down(void **state) {
     const struct tls_files files[] = {sides[CONNECTING].files, sides[ACCEPTING].files};
     tls_folder_remove(files, SIDES);
     return 0;
+}
+
+/* A client of OpenSSL's own, to be what our streams never are. `client` and `session` (NULL: none)
+ * stay the caller's; `out_session` (NULL: not wanted) gets the session to resume. */
+static inline enum tls_state meet_client_with(SSL_CTX *client, SSL_SESSION *session,
+                                              SSL_SESSION **out_session) {
+    begin("127.0.0.1");
+    struct tls_stream *server = sides[ACCEPTING].stream;
+    SSL *ssl = SSL_new(client);
+    BIO *in = BIO_new(BIO_s_mem());
+    BIO *out = BIO_new(BIO_s_mem());
+    BIO_set_mem_eof_return(in, -1);
+    SSL_set_connect_state(ssl);
+    SSL_set_bio(ssl, in, out);
+    if (session != NULL) {
+        SSL_set_session(ssl, session);
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        char bytes[8192];
+        char ignored[16];
+        (void)SSL_do_handshake(ssl);
+        (void)SSL_read(ssl, ignored, sizeof ignored); /* tickets come after the handshake */
+        int n = BIO_read(out, bytes, sizeof bytes);
+        if (n > 0) {
+            (void)tls_stream_feed(server, bytes_of(bytes, (size_t)n), &sides[ACCEPTING].received);
+        }
+        struct buffer *output = tls_stream_output(server);
+        BIO_write(in, output->data, (int)output->size);
+        output->size = 0;
+    }
+    if (out_session != NULL) {
+        *out_session = SSL_get1_session(ssl);
+    }
+    SSL_shutdown(ssl); /* a session whose connection was cut is not resumed */
+    SSL_free(ssl);
+    return tls_stream_state(server);
 }
 
 #define TLS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
