@@ -7,10 +7,10 @@
 
 #include "base/arena.h"
 #include "base/list.h"
+#include "base/pb_writer.h"
 #include "doors/etcd/etcd_door.h"
 #include "doors/etcd/etcd_error.h"
 #include "doors/etcd/etcd_response.h"
-#include "doors/etcd/pb_writer.h"
 #include "net/grpc.h"
 
 /* How often streams are looked at: those that need their leader or quiet-time notices, and those

@@ -1,6 +1,6 @@
 #include "doors/etcd/etcd_request.h"
 
-#include "doors/etcd/pb_reader.h"
+#include "base/pb_reader.h"
 
 #include <stddef.h>
 

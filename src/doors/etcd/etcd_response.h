@@ -5,10 +5,10 @@
 #ifndef LEASED_DOORS_ETCD_ETCD_RESPONSE_H
 #define LEASED_DOORS_ETCD_ETCD_RESPONSE_H
 
+#include "base/pb_writer.h"
 #include "core/key_store.h"
 #include "core/operation.h"
 #include "core/record.h"
-#include "doors/etcd/pb_writer.h"
 
 /* Two varint fields of 64 bits with tags of one byte. */
 enum { ETCD_HEADER_IDS_SIZE_MAX = 22 };

@@ -1,7 +1,7 @@
 #include "doors/etcd/etcd_txn.h"
 
+#include "base/pb_reader.h"
 #include "doors/etcd/etcd_request.h"
-#include "doors/etcd/pb_reader.h"
 
 #include <stddef.h>
 

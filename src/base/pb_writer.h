@@ -3,8 +3,8 @@
  * function that gives its size and one that writes it, so that an answer is built once, in place,
  * in the connection's own buffer. Fields with the default value are left out, as proto3 does.
  */
-#ifndef LEASED_DOORS_ETCD_PB_WRITER_H
-#define LEASED_DOORS_ETCD_PB_WRITER_H
+#ifndef LEASED_BASE_PB_WRITER_H
+#define LEASED_BASE_PB_WRITER_H
 
 #include "base/bytes.h"
 

@@ -1,4 +1,4 @@
-#include "doors/etcd/pb_reader.h"
+#include "base/pb_reader.h"
 
 /* A varint of 64 bits has at most ten bytes. */
 enum { VARINT_SIZE_MAX = 10 };

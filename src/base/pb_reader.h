@@ -12,8 +12,8 @@
  *
  * (protobuf.dev, "Encoding".)
  */
-#ifndef LEASED_DOORS_ETCD_PB_READER_H
-#define LEASED_DOORS_ETCD_PB_READER_H
+#ifndef LEASED_BASE_PB_READER_H
+#define LEASED_BASE_PB_READER_H
 
 #include "base/bytes.h"
 

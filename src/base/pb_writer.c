@@ -1,6 +1,6 @@
-#include "doors/etcd/pb_writer.h"
+#include "base/pb_writer.h"
 
-#include "doors/etcd/pb_reader.h"
+#include "base/pb_reader.h"
 
 #include <assert.h>
 
