@@ -1,7 +1,7 @@
 #include "cli/cli.h"
 
+#include "base/duration.h"
 #include "build_info.h"
-#include "cli/human_duration.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -10,7 +10,6 @@
 
 #define TIMEOUT_MS_DEFAULT 5000
 #define ENDPOINT_DEFAULT "127.0.0.1:2379"
-#define ENDPOINT_TEXT_SIZE_MAX (ENDPOINT_HOST_SIZE_MAX + 16)
 
 static const struct cli_command *const commands[] = {
     &cli_command_status,
@@ -86,13 +85,13 @@ enum cli_exit cli_usage(struct cli *cli, const char *format, ...) {
 
 enum cli_exit cli_failed(struct cli *cli, const struct lease_answer *answer) {
     char where[ENDPOINT_TEXT_SIZE_MAX] = "the server";
-    char time[HUMAN_DURATION_TEXT_SIZE_MAX];
+    char time[DURATION_TEXT_SIZE_MAX];
     if (cli->endpoint != NULL) {
-        endpoint_format(cli->endpoint, where, sizeof where);
+        endpoint_format(cli->endpoint, where);
     }
     if (answer->code == GRPC_DEADLINE_EXCEEDED) {
         fprintf(stderr, "lease: %s gave no answer within %s (--timeout)\n", where,
-                human_duration_format(cli->timeout_ms, time));
+                duration_format(cli->timeout_ms, time));
     } else if (answer->code == GRPC_UNIMPLEMENTED) {
         fprintf(stderr, "lease: %s does not know this call; is it leased or etcd 3? (%s)\n", where,
                 answer->text);
@@ -202,8 +201,9 @@ static enum cli_exit take_globals(struct cli *cli) {
     }
     const char *timeout = arguments_value(&cli->arguments, "--timeout");
     int64_t timeout_ms = TIMEOUT_MS_DEFAULT;
-    if (timeout != NULL && (human_duration_parse(timeout, &timeout_ms) != STATUS_OK ||
-                            timeout_ms == 0 || timeout_ms > UINT32_MAX)) {
+    if (timeout != NULL &&
+        (duration_parse(timeout, DURATION_BARE_SECONDS, &timeout_ms) != STATUS_OK ||
+         timeout_ms == 0 || timeout_ms > UINT32_MAX)) {
         return cli_usage(cli, "--timeout %s: a time like 500ms, 5s or 1m is needed", timeout);
     }
     cli->timeout_ms = (uint32_t)timeout_ms;

@@ -5,8 +5,8 @@
 #ifndef LEASED_CLI_CLI_H
 #define LEASED_CLI_CLI_H
 
-#include "cli/arguments.h"
-#include "cli/endpoint.h"
+#include "base/arguments.h"
+#include "client/endpoint.h"
 #include "client/lease_client.h"
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
  * `lease grant`: one lease, with a key attached if asked. When the key cannot be written the lease
  * is taken back, so that a failed command leaves nothing behind.
  */
+#include "base/duration.h"
 #include "cli/cli.h"
-#include "cli/human_duration.h"
 #include "cli/lease_id.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static const struct option_entry options[] = {
 static enum cli_exit take_arguments(struct cli *cli, struct grant *grant) {
     const char *ttl = cli->arguments.words[1];
     int64_t ttl_ms;
-    switch (human_duration_parse(ttl, &ttl_ms)) {
+    switch (duration_parse(ttl, DURATION_BARE_SECONDS, &ttl_ms)) {
     case STATUS_OK:
         break;
     case STATUS_INVALID:
@@ -66,7 +66,7 @@ static enum cli_exit take_arguments(struct cli *cli, struct grant *grant) {
 
 static void print_grant(const struct cli *cli, const struct grant *grant) {
     char id[LEASE_ID_TEXT_SIZE_MAX];
-    char ttl[HUMAN_DURATION_TEXT_SIZE_MAX];
+    char ttl[DURATION_TEXT_SIZE_MAX];
     lease_id_format(grant->id, id);
     if (cli->json) {
         json_t *json = json_pack("{s:s, s:I}", "id", id, "ttl", (json_int_t)grant->ttl_seconds);
@@ -81,7 +81,7 @@ static void print_grant(const struct cli *cli, const struct grant *grant) {
         json_decref(json);
         return;
     }
-    printf("lease %s granted, ttl %s", id, human_duration_format(grant->ttl_seconds * 1000, ttl));
+    printf("lease %s granted, ttl %s", id, duration_format(grant->ttl_seconds * 1000, ttl));
     if (grant->key != NULL) {
         printf(", key %s at revision %" PRId64, grant->key, grant->revision);
     }

@@ -2,10 +2,10 @@
  * `lease ls`: every lease with its granted and remaining time and how many keys it holds. The
  * protocol lists ids alone, so each lease is asked for, a bounded number at a time.
  */
+#include "base/duration.h"
+#include "base/progress.h"
 #include "cli/cli.h"
-#include "cli/human_duration.h"
 #include "cli/lease_id.h"
-#include "cli/progress.h"
 #include "cli/table.h"
 
 #include <jansson.h>
@@ -162,13 +162,13 @@ static void print_table(const struct listing *listing) {
     table_init(&table, columns, N_COLUMNS);
     for (size_t i = 0; i < listing->n_rows; i++) {
         const struct row *row = &listing->rows[i];
-        char room[HUMAN_DURATION_TEXT_SIZE_MAX];
+        char room[DURATION_TEXT_SIZE_MAX];
         if (row->remaining_seconds < 0) {
             continue;
         }
         table_add(&table, "%s", lease_id_format(row->id, room));
-        table_add(&table, "%s", human_duration_format(row->granted_seconds * 1000, room));
-        table_add(&table, "%s", human_duration_format(row->remaining_seconds * 1000, room));
+        table_add(&table, "%s", duration_format(row->granted_seconds * 1000, room));
+        table_add(&table, "%s", duration_format(row->remaining_seconds * 1000, room));
         table_add(&table, "%zu", row->n_keys);
     }
     table_print(&table, stdout);

@@ -68,7 +68,7 @@ static void on_status(void *context, const struct lease_answer *answer) {
     }
     const Etcdserverpb__StatusResponse *response = answer->status;
     status->latency_us = clock_boottime_us() - probe->start_us;
-    endpoint_format(probe->endpoint, status->endpoint, sizeof status->endpoint);
+    endpoint_format(probe->endpoint, status->endpoint);
     snprintf(status->version, sizeof status->version, "%s", response->version);
     format_hex(response->leader, status->leader);
     status->has_leader = response->leader != 0;

@@ -16,7 +16,7 @@
 #define STATUS_PROBE_HEX_SIZE 17
 
 struct endpoint_status {
-    char endpoint[ENDPOINT_HOST_SIZE_MAX + 16];
+    char endpoint[ENDPOINT_TEXT_SIZE_MAX];
     char version[64];
     char member[STATUS_PROBE_HEX_SIZE];
     char leader[STATUS_PROBE_HEX_SIZE];

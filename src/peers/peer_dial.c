@@ -13,7 +13,7 @@ struct peer_dial {
     struct peer_pool *pool;
     struct tls_context *tls;
     struct bytes secret;
-    struct peer_address address;
+    struct host_port address;
     struct peer_hello hello;
     struct peer_addresses *told_addresses;
     struct peer_addresses addresses;
@@ -212,7 +212,9 @@ struct peer_dial *peer_dial_start(const struct peer_dial_options *options,
     uv_timer_init(dial->pool->loop, &dial->timer);
     dial->timer.data = dial;
     peer_handles_add(&dial->pool->handles);
-    if (peer_address_split(options->address, &dial->address) != 0) {
+    const char *reason = NULL;
+    if (host_port_parse(bytes_from_text(options->address), 0, &dial->address, &reason) !=
+        STATUS_OK) {
         fail_soon(dial, "the address is not host:port");
     } else if (peer_address_in_figures(&dial->address, &dial->addresses.at[0]) == 0) {
         dial->addresses.n = 1;

@@ -13,7 +13,7 @@ struct peer_lookup {
     unsigned n_holders;
     bool is_over; /* the loop's handle is closed or closing: nothing may be sent to it */
     struct peer_addresses addresses;
-    struct peer_address address;
+    struct host_port address;
     /* The loop's alone. */
     uv_async_t async;
     struct peer_handles *handles;
@@ -35,7 +35,9 @@ static void *look_up(void *data) {
     struct peer_lookup *lookup = data;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
     struct addrinfo *found = NULL;
-    if (getaddrinfo(lookup->address.host, lookup->address.port, &hints, &found) != 0) {
+    char service[HOST_PORT_PORT_SIZE_MAX];
+    host_port_service(lookup->address.port, service);
+    if (getaddrinfo(lookup->address.host, service, &hints, &found) != 0) {
         found = NULL;
     }
     pthread_mutex_lock(&lookup->lock);
@@ -94,7 +96,7 @@ static bool start_thread(struct peer_lookup *lookup) {
 }
 
 struct peer_lookup *
-peer_lookup_start(uv_loop_t *loop, struct peer_handles *handles, const struct peer_address *address,
+peer_lookup_start(uv_loop_t *loop, struct peer_handles *handles, const struct host_port *address,
                   void (*done)(void *data, const struct peer_addresses *addresses), void *data) {
     struct peer_lookup *lookup = calloc(1, sizeof *lookup);
     if (lookup == NULL) {

@@ -6,7 +6,7 @@
 #ifndef LEASED_PEERS_PEER_LOOKUP_H
 #define LEASED_PEERS_PEER_LOOKUP_H
 
-#include "peers/peer_address.h"
+#include "base/host_port.h"
 #include "peers/peer_handles.h"
 
 #include <netinet/in.h>
@@ -24,7 +24,7 @@ struct peer_lookup;
 /* `done` is called once, on the loop, never from inside; no addresses: the name is not known. NULL:
  * no thread could be started. */
 struct peer_lookup *
-peer_lookup_start(uv_loop_t *loop, struct peer_handles *handles, const struct peer_address *address,
+peer_lookup_start(uv_loop_t *loop, struct peer_handles *handles, const struct host_port *address,
                   void (*done)(void *data, const struct peer_addresses *addresses), void *data);
 /* `done` is not called any more. Not after it was called. */
 void peer_lookup_abandon(struct peer_lookup *lookup);

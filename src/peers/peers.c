@@ -57,19 +57,20 @@ static int open_listener(const struct sockaddr_storage *address) {
 static enum status find_listener(const struct peers_options *options, int *out_socket,
                                  char *out_error, size_t error_size) {
     struct sockaddr_storage address;
-    char text[PEER_ADDRESS_SIZE_MAX + 16];
     *out_socket = -1;
     if (options->listen_host == NULL) {
         return STATUS_OK;
     }
-    snprintf(text, sizeof text, "%s:%u", options->listen_host, options->listen_port);
-    int rv = peer_address_resolve(text, &address);
+    int rv = peer_address_resolve(options->listen_host, options->listen_port, &address);
     if (rv == 0) {
         *out_socket = open_listener(&address);
         rv = *out_socket < 0 ? uv_translate_sys_error(errno) : 0;
     }
     if (rv != 0) {
-        snprintf(out_error, error_size, "cannot listen for peers on %s: %s", text, uv_strerror(rv));
+        char text[HOST_PORT_TEXT_SIZE_MAX];
+        snprintf(out_error, error_size, "cannot listen for peers on %s: %s",
+                 host_port_format(options->listen_host, options->listen_port, text),
+                 uv_strerror(rv));
         return STATUS_IO;
     }
     return STATUS_OK;

@@ -1,6 +1,6 @@
 #include "server/options.h"
 
-#include "server/duration.h"
+#include "base/duration.h"
 #include "server/option_table.h"
 
 #include <assert.h>
@@ -124,7 +124,7 @@ static enum status value_store(struct options *options, const struct option *opt
             *(int64_t *)field = -1;
             return STATUS_OK;
         }
-        if (duration_parse(text, field) != STATUS_OK) {
+        if (duration_parse(text, DURATION_BARE_REFUSED, field) != STATUS_OK) {
             return fail(out_error, "%s: \"%s\" is not a duration such as 30s or 5m", source, text);
         }
         return STATUS_OK;

@@ -1,8 +1,9 @@
 /* What one option alone cannot tell: defaults made from other options, and which go together. */
 #include "server/options.h"
 
+#include "base/duration.h"
+#include "base/host_port.h"
 #include "core/command.h"
-#include "server/duration.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -292,13 +293,8 @@ static enum status check_compaction(struct options *options, char *out_error) {
         options->auto_compaction_revisions = strtoull(text, NULL, 10);
         return STATUS_OK;
     }
-    char with_unit[32];
-    if (is_whole_number(text)) {
-        snprintf(with_unit, sizeof with_unit, "%sh", text); /* a bare number counts hours */
-        text = with_unit;
-    }
     int64_t retention_ms = 0;
-    if (duration_parse(text, &retention_ms) != STATUS_OK) {
+    if (duration_parse(text, DURATION_BARE_HOURS, &retention_ms) != STATUS_OK) {
         return fail(out_error,
                     "--auto-compaction-retention: \"%s\" is neither hours nor a "
                     "duration such as 30m",

@@ -1,57 +1,15 @@
 #include "server/url.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-enum { URL_TEXT_SIZE_MAX = URL_HOST_SIZE_MAX + sizeof "https://[]:65535" };
+enum { URL_TEXT_SIZE_MAX = HOST_PORT_TEXT_SIZE_MAX + sizeof "https://" };
 
 static enum status refuse(const char *text, const char *reason, char *out_error,
                           size_t error_size) {
     snprintf(out_error, error_size, "\"%s\": %s", text, reason);
     return STATUS_INVALID;
-}
-
-static bool host_is_valid(const char *host, bool bracketed) {
-    struct in6_addr address6;
-    if (bracketed) {
-        return inet_pton(AF_INET6, host, &address6) == 1;
-    }
-    bool numeric = true;
-    for (const char *c = host; *c != '\0'; c++) {
-        bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
-        bool digit = *c >= '0' && *c <= '9';
-        if (!letter && !digit && *c != '-' && *c != '.' && *c != '_') {
-            return false;
-        }
-        if (!digit && *c != '.') {
-            numeric = false;
-        }
-    }
-    /* Digits and dots alone are meant as an address: 127.0.1 or 300.1.1.1 would reach a resolver
-     * that may make something surprising of it. */
-    struct in_addr address4;
-    return host[0] != '\0' && (!numeric || inet_pton(AF_INET, host, &address4) == 1);
-}
-
-static bool port_parse(const char *text, size_t size, uint16_t *out_port) {
-    if (size == 0 || size > 5) {
-        return false;
-    }
-    uint32_t port = 0;
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] < '0' || text[i] > '9') {
-            return false;
-        }
-        port = port * 10 + (uint32_t)(text[i] - '0');
-    }
-    if (port == 0 || port > UINT16_MAX) {
-        return false;
-    }
-    *out_port = (uint16_t)port;
-    return true;
 }
 
 static enum status scheme_parse(const char *text, enum url_scheme *out_scheme,
@@ -94,40 +52,28 @@ enum status url_parse(const char *text, struct url *out_url, char *out_error, si
         return refuse(text, "a user name cannot be given here", out_error, error_size);
     }
 
-    bool bracketed = rest[0] == '[';
-    const char *host = bracketed ? rest + 1 : rest;
-    const char *host_end = memchr(rest, bracketed ? ']' : ':', size);
-    const char *colon = host_end == NULL ? NULL : host_end + (bracketed ? 1 : 0);
-    if (colon == NULL || colon == rest + size || *colon != ':') {
-        return refuse(text, "the port is missing", out_error, error_size);
+    struct host_port host_port;
+    const char *reason = NULL;
+    if (host_port_parse(bytes_of(rest, size), 0, &host_port, &reason) != STATUS_OK) {
+        return refuse(text, reason, out_error, error_size);
     }
-    if ((size_t)(host_end - host) > URL_HOST_SIZE_MAX) {
-        return refuse(text, "the host name is too long", out_error, error_size);
-    }
-    memcpy(url.host, host, (size_t)(host_end - host));
-    if (!host_is_valid(url.host, bracketed)) {
-        return refuse(text, "the host is neither an address nor a name", out_error, error_size);
-    }
-    if (!port_parse(colon + 1, (size_t)(rest + size - (colon + 1)), &url.port)) {
-        return refuse(text, "the port must be a number from 1 to 65535", out_error, error_size);
-    }
+    memcpy(url.host, host_port.host, sizeof url.host);
+    url.port = host_port.port;
     *out_url = url;
     return STATUS_OK;
 }
 
 const char *url_address(const struct url *url, struct arena *arena) {
-    char text[URL_TEXT_SIZE_MAX];
-    bool is_ipv6 = strchr(url->host, ':') != NULL;
-    int size = snprintf(text, sizeof text, is_ipv6 ? "[%s]:%u" : "%s:%u", url->host, url->port);
-    return arena_copy(arena, text, (size_t)size + 1);
+    char text[HOST_PORT_TEXT_SIZE_MAX];
+    host_port_format(url->host, url->port, text);
+    return arena_copy(arena, text, strlen(text) + 1);
 }
 
 const char *url_text(const struct url *url, struct arena *arena) {
     char text[URL_TEXT_SIZE_MAX];
-    bool is_ipv6 = strchr(url->host, ':') != NULL;
-    const char *scheme = url->scheme == URL_HTTPS ? "https" : "http";
-    int size = snprintf(text, sizeof text, is_ipv6 ? "%s://[%s]:%u" : "%s://%s:%u", scheme,
-                        url->host, url->port);
+    char address[HOST_PORT_TEXT_SIZE_MAX];
+    int size = snprintf(text, sizeof text, "%s://%s", url->scheme == URL_HTTPS ? "https" : "http",
+                        host_port_format(url->host, url->port, address));
     return arena_copy(arena, text, (size_t)size + 1);
 }
 
@@ -166,27 +112,11 @@ void url_list_set(struct url_list *list, const struct url *url, struct arena *ar
 }
 
 bool url_is_loopback(const struct url *url) {
-    struct in_addr address4;
-    struct in6_addr address6;
-    if (inet_pton(AF_INET, url->host, &address4) == 1) {
-        return (ntohl(address4.s_addr) >> 24) == 127;
-    }
-    if (inet_pton(AF_INET6, url->host, &address6) == 1) {
-        if (IN6_IS_ADDR_V4MAPPED(&address6)) {
-            return address6.s6_addr[12] == 127;
-        }
-        return IN6_IS_ADDR_LOOPBACK(&address6);
-    }
-    return strcasecmp(url->host, "localhost") == 0;
+    return host_is_loopback(url->host);
 }
 
 bool url_is_wildcard(const struct url *url) {
-    struct in_addr address4;
-    struct in6_addr address6;
-    if (inet_pton(AF_INET, url->host, &address4) == 1) {
-        return address4.s_addr == htonl(INADDR_ANY);
-    }
-    return inet_pton(AF_INET6, url->host, &address6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&address6);
+    return host_is_wildcard(url->host);
 }
 
 static bool url_list_has(const struct url_list *list, const char *text) {

@@ -6,16 +6,14 @@
 #define LEASED_SERVER_URL_H
 
 #include "base/arena.h"
+#include "base/host_port.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    URL_HOST_SIZE_MAX = 253, /* of a DNS name */
-    URL_LIST_MAX = 16
-};
+enum { URL_HOST_SIZE_MAX = HOST_PORT_HOST_SIZE_MAX, URL_LIST_MAX = 16 };
 
 enum url_scheme { URL_HTTP, URL_HTTPS };
 

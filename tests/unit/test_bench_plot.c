@@ -1,4 +1,4 @@
-#include "cli/bench_plot.h"
+#include "bench/bench_plot.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "cli/endpoint.h"
+#include "client/endpoint.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,11 +79,11 @@ static void more_than_the_limit_is_refused(void **state) {
 }
 
 static void formatting_puts_brackets_where_they_belong(void **state) {
-    char room[64];
+    char room[ENDPOINT_TEXT_SIZE_MAX];
     struct endpoint six = {.host = "::1", .port = 5};
     struct endpoint name = {.host = "a", .port = 6};
-    assert_string_equal(endpoint_format(&six, room, sizeof room), "[::1]:5");
-    assert_string_equal(endpoint_format(&name, room, sizeof room), "a:6");
+    assert_string_equal(endpoint_format(&six, room), "[::1]:5");
+    assert_string_equal(endpoint_format(&name, room), "a:6");
 }
 
 int main(void) {

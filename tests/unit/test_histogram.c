@@ -1,4 +1,4 @@
-#include "cli/histogram.h"
+#include "bench/histogram.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "cli/process_usage.h"
+#include "bench/process_usage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,58 @@
+/*
+ * A command line against tables of options: "--name value", "--name=value", "-n value", flags, and
+ * positional words, in any order; "--" ends the options. Everything is borrowed from argv.
+ */
+#ifndef LEASED_BASE_ARGUMENTS_H
+#define LEASED_BASE_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define ARGUMENTS_WORDS_MAX 16
+#define ARGUMENTS_OPTIONS_MAX 32
+#define ARGUMENTS_TABLES_MAX 2
+#define ARGUMENTS_ERROR_SIZE_MAX 256
+
+/* A table ends with an entry whose name is NULL. */
+struct option_entry {
+    const char *name;  /* "--timeout" */
+    char letter;       /* 't' for "-t", 0: none */
+    const char *value; /* what --help calls the value, NULL: a flag */
+    const char *help;
+};
+
+struct arguments {
+    const struct option_entry *tables[ARGUMENTS_TABLES_MAX];
+    const char *words[ARGUMENTS_WORDS_MAX];
+    size_t n_words;
+    struct {
+        const struct option_entry *option;
+        const char *value;
+    } given[ARGUMENTS_OPTIONS_MAX];
+    size_t n_given;
+    char error[ARGUMENTS_ERROR_SIZE_MAX]; /* for people, when parsing failed */
+};
+
+/* Adds what argv[0..argc) holds to `arguments` (zeroed before the first call). With
+ * `first_word_only` it stops after the first word. Gives how much of argv it took, or -1 with
+ * `error` set. */
+int arguments_parse(struct arguments *arguments, int argc, char **argv, bool first_word_only);
+
+/* The last value given, or NULL. `name` must be in a table. */
+const char *arguments_value(const struct arguments *arguments, const char *name);
+bool arguments_has(const struct arguments *arguments, const char *name);
+
+/* A whole number in [min, max]; `fallback` when the option was not given. False: `error` is set. */
+struct arguments_range {
+    int64_t min;
+    int64_t max;
+};
+bool arguments_number(struct arguments *arguments, const char *name, int64_t fallback,
+                      struct arguments_range range, int64_t *out_number);
+
+/* One aligned line for each option. */
+void arguments_print_options(const struct option_entry *table, FILE *out);
+
+#endif
