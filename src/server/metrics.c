@@ -1,8 +1,8 @@
 #include "server/metrics.h"
 
+#include "base/prometheus.h"
 #include "build_info.h"
 #include "server/process_stats.h"
-#include "server/prometheus.h"
 
 #include <inttypes.h>
 #include <stdio.h>

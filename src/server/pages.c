@@ -1,7 +1,7 @@
 #include "server/pages.h"
 
+#include "base/prometheus.h"
 #include "build_info.h"
-#include "server/prometheus.h"
 
 #include <stdio.h>
 #include <string.h>

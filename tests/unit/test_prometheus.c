@@ -5,7 +5,7 @@
 /* cmocka wants the four above before itself. */
 #include <cmocka.h>
 
-#include "server/prometheus.h"
+#include "base/prometheus.h"
 
 static struct buffer buffer;
 

@@ -1,8 +1,8 @@
 /*
  * Prometheus' text format 0.0.4: families with their HELP and TYPE lines, samples with labels.
  */
-#ifndef LEASED_SERVER_PROMETHEUS_H
-#define LEASED_SERVER_PROMETHEUS_H
+#ifndef LEASED_BASE_PROMETHEUS_H
+#define LEASED_BASE_PROMETHEUS_H
 
 #include "base/buffer.h"
 

@@ -1,4 +1,4 @@
-#include "server/prometheus.h"
+#include "base/prometheus.h"
 
 #include <inttypes.h>
 #include <stdio.h>
