@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void connect_next(struct grpc_client *client);
-
 /* ---- life and death ------------------------------------------------------------------------- */
 
-static void release(struct grpc_client *client) {
+void grpc_client_release(struct grpc_client *client) {
     assert(client->users > 0);
     client->users--;
     if (client->users > 0 || !client->destroyed) {
@@ -18,49 +16,50 @@ static void release(struct grpc_client *client) {
     }
     grpc_client_session_clear(client);
     grpc_client_free_calls(client);
+    tls_stream_destroy(client->tls);
+    buffer_clear(&client->frames);
     buffer_clear(&client->out);
     free(client);
 }
 
 static void on_handle_closed(uv_handle_t *handle) {
-    release(handle->data);
+    grpc_client_release(handle->data);
 }
 
-static void close_tcp(struct grpc_client *client) {
-    if (client->tcp_live) {
-        client->tcp_live = false;
-        uv_close((uv_handle_t *)&client->tcp, on_handle_closed);
-    }
+const char *grpc_client_place(const struct grpc_client *client) {
+    return client->options.socket_path != NULL ? client->socket_path : client->authority;
 }
 
-/* Must not run inside nghttp2: the calls end here, and their owners may destroy the client. */
-static void fail(struct grpc_client *client, const char *reason) {
+void grpc_client_fail_with_text(struct grpc_client *client, const char *reason) {
     if (client->state == GRPC_CLIENT_CLOSED || client->destroyed) {
         return;
     }
     client->state = GRPC_CLIENT_CLOSED;
     uv_timer_stop(&client->connect_timer);
     uv_timer_stop(&client->deadline_timer);
-    close_tcp(client);
+    grpc_client_socket_close(client);
     grpc_client_end_calls(client, GRPC_UNAVAILABLE, reason);
     if (!client->destroyed && client->options.on_closed != NULL) {
         client->options.on_closed(client->options.context, reason);
     }
 }
 
-static void fail_with(struct grpc_client *client, const char *what, const char *why) {
+void grpc_client_fail(struct grpc_client *client, const char *what, const char *why) {
     char reason[GRPC_CLIENT_REASON_SIZE_MAX];
-    snprintf(reason, sizeof reason, "%s %s: %s", client->authority, what, why);
-    fail(client, reason);
+    snprintf(reason, sizeof reason, "%s %s: %s", grpc_client_place(client), what, why);
+    grpc_client_fail_with_text(client, reason);
 }
 
 void grpc_client_destroy(struct grpc_client *client) {
     if (client == NULL || client->destroyed) {
         return;
     }
+    if (client->tls != NULL) {
+        grpc_client_tls_end(client);
+    }
     client->destroyed = true;
     client->state = GRPC_CLIENT_CLOSED;
-    close_tcp(client);
+    grpc_client_socket_close(client);
     uv_close((uv_handle_t *)&client->prepare, on_handle_closed);
     uv_close((uv_handle_t *)&client->deadline_timer, on_handle_closed);
     uv_close((uv_handle_t *)&client->connect_timer, on_handle_closed);
@@ -89,21 +88,29 @@ static void on_written(uv_write_t *request, int result) {
     client->out.size = 0;
     if (result < 0) {
         if (result != UV_ECANCELED) {
-            fail_with(client, "was lost", uv_strerror(result));
+            grpc_client_fail(client, "was lost", uv_strerror(result));
         }
     } else {
         grpc_client_touch(client);
     }
-    release(client);
+    grpc_client_release(client);
+}
+
+static void fill(struct grpc_client *client) {
+    if (client->tls != NULL) {
+        grpc_client_tls_fill(client, &client->out);
+    } else {
+        grpc_client_session_fill(client, &client->out);
+    }
 }
 
 static void flush(struct grpc_client *client) {
     while (!client->write_pending && client->state == GRPC_CLIENT_CONNECTED) {
-        grpc_client_session_fill(client, &client->out);
+        fill(client);
         if (client->out.size == 0) {
             break;
         }
-        uv_stream_t *stream = (uv_stream_t *)&client->tcp;
+        uv_stream_t *stream = &client->socket.stream;
         uv_buf_t rest = uv_buf_init((char *)client->out.data, (unsigned)client->out.size);
         int written = uv_try_write(stream, &rest, 1);
         if (written == (int)client->out.size) {
@@ -114,12 +121,12 @@ static void flush(struct grpc_client *client) {
             rest.base += written;
             rest.len -= (size_t)written;
         } else if (written != UV_EAGAIN) {
-            fail_with(client, "was lost", uv_strerror(written));
+            grpc_client_fail(client, "was lost", uv_strerror(written));
             return;
         }
         int result = uv_write(&client->write, stream, &rest, 1, on_written);
         if (result < 0) {
-            fail_with(client, "was lost", uv_strerror(result));
+            grpc_client_fail(client, "was lost", uv_strerror(result));
             return;
         }
         client->write_pending = true;
@@ -129,7 +136,7 @@ static void flush(struct grpc_client *client) {
 
 static void close_when_done(struct grpc_client *client) {
     if (client->state == GRPC_CLIENT_CONNECTED && grpc_client_session_is_over(client)) {
-        fail_with(client, "closed the connection", client->session.goaway_text);
+        grpc_client_fail(client, "closed the connection", client->session.goaway_text);
     }
 }
 
@@ -160,33 +167,35 @@ static void on_allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *out_buf
     *out_buffer = uv_buf_init((char *)client->read_buffer, sizeof client->read_buffer);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
-    struct grpc_client *client = stream->data;
-    (void)buffer;
-    if (client->state != GRPC_CLIENT_CONNECTED) {
-        return;
+/* Before its SETTINGS a server may show by its first bytes that it speaks something else. */
+static const char *misfit(const struct grpc_client *client, struct bytes bytes) {
+    static const char http1[] = "HTTP/";
+    static const char https_hint[] = "HTTPS";
+    static const char tls_hint[] = "TLS";
+    bool is_http1 =
+        bytes.size >= sizeof http1 - 1 && memcmp(bytes.data, http1, sizeof http1 - 1) == 0;
+    if (client->settings_received) {
+        return NULL;
     }
-    if (size == UV_EOF) {
-        fail_with(client, client->settings_received ? "closed the connection" : "does not answer",
-                  client->settings_received ? "end of stream"
-                                            : "it closed the connection before speaking HTTP/2");
-        return;
-    }
-    if (size < 0) {
-        fail_with(client, "was lost", uv_strerror((int)size));
-        return;
-    }
-    if (!client->settings_received && size >= 5 && memcmp(client->read_buffer, "HTTP/", 5) == 0) {
-        fail_with(client, "does not speak HTTP/2", "it answered with HTTP/1");
-        return;
-    }
+    /* A TLS alert (RFC 8446, section 5.1), or a refusal in HTTP/1 that says so. */
+    bool is_tls =
+        client->tls == NULL &&
+        ((bytes.size > 1 && bytes.data[0] == 0x15 && bytes.data[1] == 3) ||
+         (is_http1 && (memmem(bytes.data, bytes.size, https_hint, sizeof https_hint - 1) != NULL ||
+                       memmem(bytes.data, bytes.size, tls_hint, sizeof tls_hint - 1) != NULL)));
+    return is_tls ? "it speaks TLS; use https://" : is_http1 ? "it answered with HTTP/1" : NULL;
+}
+
+static void receive(struct grpc_client *client, struct bytes bytes) {
     bool was_ready = client->settings_received;
-    const char *error =
-        grpc_client_session_receive(client, bytes_of(client->read_buffer, (size_t)size));
+    const char *error = misfit(client, bytes);
+    if (error == NULL) {
+        error = grpc_client_session_receive(client, bytes);
+    }
     if (error != NULL) {
-        fail_with(client,
-                  client->settings_received ? "broke the protocol" : "does not speak HTTP/2",
-                  error);
+        grpc_client_fail(client,
+                         client->settings_received ? "broke the protocol" : "does not speak HTTP/2",
+                         error);
         return;
     }
     if (!was_ready && client->settings_received && !client->destroyed) {
@@ -200,120 +209,70 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
     }
 }
 
-/* ---- connecting -------------------------------------------------------------------------------
- */
+/* The plaintext lives on no connection: ten thousand idle ones would hold a buffer each. */
+static void receive_tls(struct grpc_client *client, struct bytes bytes) {
+    struct buffer plaintext;
+    buffer_init(&plaintext);
+    grpc_client_tls_receive(client, bytes, &plaintext);
+    if (plaintext.size > 0) {
+        receive(client, bytes_of(plaintext.data, plaintext.size));
+    }
+    grpc_client_tls_settle(client);
+    grpc_client_touch(client);
+    buffer_clear(&plaintext);
+}
 
-static void on_connected(uv_connect_t *request, int result) {
-    struct grpc_client *client = request->data;
-    if (client->destroyed || client->state == GRPC_CLIENT_CLOSED) {
-        release(client);
+static void on_end_of_stream(struct grpc_client *client) {
+    if (client->tls != NULL && !client->settings_received) {
+        grpc_client_tls_receive_end(client);
+    } else if (client->settings_received) {
+        grpc_client_fail(client, "closed the connection", "end of stream");
+    } else {
+        grpc_client_fail(client, "does not answer",
+                         "it closed the connection before speaking HTTP/2; if it speaks TLS, use "
+                         "https://");
+    }
+}
+
+static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
+    struct grpc_client *client = stream->data;
+    struct bytes bytes = bytes_of(client->read_buffer, size > 0 ? (size_t)size : 0);
+    (void)buffer;
+    if (client->state != GRPC_CLIENT_CONNECTED) {
         return;
     }
-    if (result == 0) {
-        result = uv_read_start((uv_stream_t *)&client->tcp, on_allocate, on_read);
+    if (size == UV_EOF) {
+        on_end_of_stream(client);
+    } else if (size < 0) {
+        grpc_client_fail(client, "was lost", uv_strerror((int)size));
+    } else if (client->tls != NULL) {
+        receive_tls(client, bytes);
+    } else {
+        receive(client, bytes);
     }
+}
+
+int grpc_client_on_connected(struct grpc_client *client) {
+    int result = uv_read_start(&client->socket.stream, on_allocate, on_read);
     if (result == 0) {
         client->state = GRPC_CLIENT_CONNECTED;
         grpc_client_touch(client);
-        uv_tcp_nodelay(&client->tcp, 1);
-    } else {
-        client->connect_error = result;
-        connect_next(client);
     }
-    release(client);
-}
-
-static void start_connect(struct grpc_client *client) {
-    struct sockaddr *address = (struct sockaddr *)&client->addresses[client->next_address++];
-    int result = uv_tcp_init(client->loop, &client->tcp);
-    assert(result == 0); /* without an address family it opens nothing that could fail */
-    client->tcp.data = client;
-    client->tcp_live = true;
-    client->users++;
-    result = uv_tcp_connect(&client->connect, &client->tcp, address, on_connected);
-    if (result == 0) {
-        client->users++;
-    } else {
-        client->connect_error = result;
-        connect_next(client);
-    }
-}
-
-static void on_tcp_closed_for_retry(uv_handle_t *handle) {
-    struct grpc_client *client = handle->data;
-    if (client->state == GRPC_CLIENT_CONNECTING && !client->destroyed) {
-        if (client->next_address < client->n_addresses) {
-            start_connect(client);
-        } else {
-            fail_with(client, "cannot be reached", uv_strerror(client->connect_error));
-        }
-    }
-    release(client);
-}
-
-/* Goes on in the handle's close callback, so that no failure is told from inside create. */
-static void connect_next(struct grpc_client *client) {
-    assert(client->tcp_live);
-    client->tcp_live = false;
-    uv_close((uv_handle_t *)&client->tcp, on_tcp_closed_for_retry);
-}
-
-static void on_resolved(uv_getaddrinfo_t *request, int result, struct addrinfo *found) {
-    struct grpc_client *client = request->data;
-    if (!client->destroyed && client->state == GRPC_CLIENT_CONNECTING) {
-        for (struct addrinfo *each = found;
-             each != NULL && client->n_addresses < GRPC_CLIENT_ADDRESSES_MAX;
-             each = each->ai_next) {
-            if (each->ai_addrlen <= sizeof client->addresses[0]) {
-                memcpy(&client->addresses[client->n_addresses++], each->ai_addr, each->ai_addrlen);
-            }
-        }
-        if (client->n_addresses == 0) {
-            fail_with(client, "is not a known host",
-                      result < 0 ? uv_strerror(result) : "no address");
-        } else {
-            start_connect(client);
-        }
-    }
-    uv_freeaddrinfo(found);
-    release(client);
+    return result;
 }
 
 static void on_connect_timeout(uv_timer_t *timer) {
     struct grpc_client *client = timer->data;
     if (client->state == GRPC_CLIENT_CONNECTING) {
-        fail_with(client, "cannot be reached", "no connection within the time allowed");
+        grpc_client_fail(client, "cannot be reached", "no connection within the time allowed");
+    } else if (client->tls != NULL && !grpc_client_tls_is_open(client)) {
+        grpc_client_fail(client, "does not answer",
+                         "it accepted the connection but does not answer in TLS; if it does not "
+                         "speak TLS, use http://");
     } else {
-        fail_with(client, "does not answer", "it accepted the connection but sent no SETTINGS");
+        grpc_client_fail(client, "does not answer",
+                         "it accepted the connection but sent no SETTINGS");
     }
-}
-
-/* Numeric addresses need no resolver and its threads, and neither does the one name that always
- * means this machine (RFC 6761, 6.3), which a minimal system may not even list. */
-static int find_addresses(struct grpc_client *client) {
-    struct sockaddr_storage *first = &client->addresses[0];
-    if (strcmp(client->host, "localhost") == 0) {
-        uv_ip4_addr("127.0.0.1", client->options.port, (struct sockaddr_in *)first);
-        uv_ip6_addr("::1", client->options.port, (struct sockaddr_in6 *)&client->addresses[1]);
-        client->n_addresses = 2;
-        start_connect(client);
-        return 0;
-    }
-    if (uv_ip4_addr(client->host, client->options.port, (struct sockaddr_in *)first) == 0 ||
-        uv_ip6_addr(client->host, client->options.port, (struct sockaddr_in6 *)first) == 0) {
-        client->n_addresses = 1;
-        start_connect(client);
-        return 0;
-    }
-    char port[8];
-    snprintf(port, sizeof port, "%u", client->options.port);
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    int result =
-        uv_getaddrinfo(client->loop, &client->resolver, on_resolved, client->host, port, &hints);
-    if (result == 0) {
-        client->users++;
-    }
-    return result;
 }
 
 /* ---- creation ---------------------------------------------------------------------------------
@@ -340,34 +299,56 @@ static void init_handles(struct grpc_client *client) {
     }
 }
 
+/* Copies where the server is. False: too long. */
+static bool take_place(struct grpc_client *client, const struct grpc_client_options *options) {
+    client->options = *options;
+    if (options->socket_path != NULL) {
+        size_t size = strlen(options->socket_path);
+        memcpy(client->host, "localhost", sizeof "localhost");
+        memcpy(client->authority, "localhost", sizeof "localhost");
+        if (size == 0 || size >= sizeof client->socket_path) {
+            return false;
+        }
+        memcpy(client->socket_path, options->socket_path, size + 1);
+        client->options.socket_path = client->socket_path;
+    } else {
+        if (strlen(options->host) >= GRPC_CLIENT_HOST_SIZE_MAX) {
+            return false;
+        }
+        memcpy(client->host, options->host, strlen(options->host) + 1);
+        bool is_ip6 = strchr(client->host, ':') != NULL;
+        snprintf(client->authority, sizeof client->authority, "%s%s%s:%u", is_ip6 ? "[" : "",
+                 client->host, is_ip6 ? "]" : "", options->port);
+    }
+    client->options.host = client->host;
+    return options->tls == NULL || grpc_client_tls_begin(client);
+}
+
 enum status grpc_client_create(uv_loop_t *loop, const struct grpc_client_options *options,
                                struct grpc_client **out_client) {
-    if (strlen(options->host) >= GRPC_CLIENT_HOST_SIZE_MAX) {
-        return STATUS_INVALID;
-    }
     struct grpc_client *client = calloc(1, sizeof *client);
     if (client == NULL) {
         return STATUS_NO_MEMORY;
     }
     client->loop = loop;
-    client->options = *options;
-    memcpy(client->host, options->host, strlen(options->host) + 1);
-    client->options.host = client->host;
-    bool is_ip6 = strchr(client->host, ':') != NULL;
-    snprintf(client->authority, sizeof client->authority, "%s%s%s:%u", is_ip6 ? "[" : "",
-             client->host, is_ip6 ? "]" : "", options->port);
     list_init(&client->calls);
     list_init(&client->dead_calls);
     list_init(&client->idle_calls);
     list_init(&client->deadlines);
+    buffer_init(&client->frames);
     buffer_init(&client->out);
+    if (!take_place(client, options)) {
+        free(client);
+        return STATUS_INVALID;
+    }
     enum status status = grpc_client_session_init(client);
     if (status != STATUS_OK) {
+        tls_stream_destroy(client->tls);
         free(client);
         return status;
     }
     init_handles(client);
-    if (find_addresses(client) < 0) {
+    if (grpc_client_socket_open(client) < 0) {
         grpc_client_destroy(client);
         return STATUS_IO;
     }

@@ -1,8 +1,9 @@
 /*
- * One connection to a gRPC server: HTTP/2 over a libuv socket, any number of unary calls
- * and streams in flight. Everything happens on the loop's thread; what one turn of the loop submits
- * leaves in as few writes as possible. A lost connection ends every call and is then the owner's to
- * replace: this layer never reconnects, because only the owner knows what may be repeated.
+ * One connection to a gRPC server: HTTP/2 over TCP or a Unix socket, with TLS or without, any
+ * number of unary calls and streams in flight. Everything happens on the loop's thread; what one
+ * iteration submits leaves in as few writes as possible. A lost connection ends every call and is
+ * then the owner's to replace: this layer never reconnects, because only the owner knows what may
+ * be repeated.
  */
 #ifndef LEASED_CLIENT_GRPC_CLIENT_H
 #define LEASED_CLIENT_GRPC_CLIENT_H
@@ -28,9 +29,15 @@
 struct grpc_client;
 struct grpc_client_call;
 
+struct tls_context;
+
 struct grpc_client_options {
-    const char *host; /* a name or an address, without brackets */
+    const char *host; /* a name or an address, without brackets; NULL with a socket_path */
     uint16_t port;
+    const char *socket_path; /* a Unix socket; NULL: host and port */
+    /* NULL: plain text. Outlives the client. The certificate must be for the host; behind a Unix
+     * socket, for "localhost". */
+    struct tls_context *tls;
     uint32_t connect_timeout_ms; /* until the server's SETTINGS came; 0: no limit */
     void *context;
     /* The server's SETTINGS came: it is there and speaks HTTP/2. May be NULL. */
@@ -40,8 +47,9 @@ struct grpc_client_options {
     void (*on_closed)(void *context, const char *reason);
 };
 
-/* Starts to connect. Calls may be opened at once; they leave when the connection stands.
- * STATUS_INVALID: a host that is too long. STATUS_NO_MEMORY, STATUS_IO: nothing was started. */
+/* Starts to connect. Calls may be opened at once; they leave when the connection stands. The texts
+ * in the options are copied. STATUS_INVALID: a host or a path that is too long or cannot be.
+ * STATUS_NO_MEMORY, STATUS_IO: nothing was started. */
 enum status grpc_client_create(uv_loop_t *loop, const struct grpc_client_options *options,
                                struct grpc_client **out_client);
 

@@ -103,7 +103,7 @@ enum status grpc_client_session_init(struct grpc_client *client) {
     buffer_init(&session->control);
     buffer_init(&session->partial);
     buffer_init(&session->block);
-    session->codec = header_codec_create(client->authority);
+    session->codec = header_codec_create(client->authority, client->tls != NULL);
     session->buckets = calloc(session->n_buckets, sizeof *session->buckets);
     if (session->codec == NULL || session->buckets == NULL) {
         grpc_client_session_clear(client);

@@ -1,6 +1,7 @@
 /*
- * What the parts of the gRPC client share: grpc_client.c owns the socket, grpc_client_frames.c
- * speaks HTTP/2 on it, grpc_client_call.c keeps the calls.
+ * What the parts of the gRPC client share: grpc_client.c owns the connection, grpc_client_socket.c
+ * makes it, grpc_client_tls.c encrypts it, grpc_client_frames.c speaks HTTP/2 on it,
+ * grpc_client_call.c keeps the calls.
  */
 #ifndef LEASED_CLIENT_GRPC_CLIENT_INTERNAL_H
 #define LEASED_CLIENT_GRPC_CLIENT_INTERNAL_H
@@ -10,8 +11,10 @@
 #include "client/grpc_client.h"
 #include "client/header_codec.h"
 #include "client/http2_wire.h"
+#include "tls/tls_stream.h"
 
 #include <stdalign.h>
+#include <sys/un.h>
 
 #define GRPC_CLIENT_HOST_SIZE_MAX 256
 #define GRPC_CLIENT_READ_SIZE (64 * 1024)
@@ -77,12 +80,17 @@ struct grpc_client {
     struct grpc_client_options options;
     enum grpc_client_state state;
     bool destroyed;
-    bool tcp_live;      /* the handle is initialised and not closed */
+    bool socket_live;   /* the handle is initialised and not closed */
     bool write_pending; /* `out` belongs to the kernel until written */
     bool settings_received;
     unsigned users; /* handles and requests that must end before the memory goes */
 
-    uv_tcp_t tcp;
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } socket;
     uv_connect_t connect;
     uv_write_t write;
     uv_prepare_t prepare; /* runs while there may be something to send */
@@ -103,8 +111,11 @@ struct grpc_client {
     size_t n_calls;
     uint64_t deadline_timer_ms; /* when the timer is due, while it runs */
 
+    struct tls_stream *tls; /* NULL: plain text */
+    struct buffer frames;   /* with TLS: what is to be encrypted next */
     struct buffer out;
-    char host[GRPC_CLIENT_HOST_SIZE_MAX];
+    char host[GRPC_CLIENT_HOST_SIZE_MAX]; /* "localhost" behind a Unix socket */
+    char socket_path[sizeof((struct sockaddr_un *)0)->sun_path];
     char authority[GRPC_CLIENT_HOST_SIZE_MAX + 16];
     uint8_t read_buffer[GRPC_CLIENT_READ_SIZE];
 };
@@ -113,6 +124,42 @@ struct grpc_client {
 
 /* There may be something to send: it leaves before the loop waits. */
 void grpc_client_touch(struct grpc_client *client);
+/* The socket is connected. Result of libuv: below zero it cannot be used. */
+int grpc_client_on_connected(struct grpc_client *client);
+/* Ends the connection and tells its owner: "AUTHORITY what: why". Must not run while the session
+ * handles bytes: the calls end here, and their owners may destroy the client. */
+void grpc_client_fail(struct grpc_client *client, const char *what, const char *why);
+/* The same with a whole sentence. */
+void grpc_client_fail_with_text(struct grpc_client *client, const char *reason);
+/* A handle or request that counts as a user has ended. */
+void grpc_client_release(struct grpc_client *client);
+/* Where the server is, for people. */
+const char *grpc_client_place(const struct grpc_client *client);
+
+/* ---- grpc_client_socket.c ---- */
+
+/* Starts to connect, to one address after the other. Result of libuv: below zero nothing was
+ * started. */
+int grpc_client_socket_open(struct grpc_client *client);
+/* Does nothing when there is none. */
+void grpc_client_socket_close(struct grpc_client *client);
+
+/* ---- grpc_client_tls.c: nothing here may be called without TLS. ---- */
+
+/* False: the certificate could not be for such a host. */
+bool grpc_client_tls_begin(struct grpc_client *client);
+bool grpc_client_tls_is_open(const struct grpc_client *client);
+/* Moves what is to be sent into `out`, which is empty: the handshake, or frames encrypted. */
+void grpc_client_tls_fill(struct grpc_client *client, struct buffer *out);
+/* Appends what can be read. */
+void grpc_client_tls_receive(struct grpc_client *client, struct bytes ciphertext,
+                             struct buffer *out_plaintext);
+/* Ends the connection if TLS is over, and tells the owner why. */
+void grpc_client_tls_settle(struct grpc_client *client);
+/* The peer hung up; tells the owner why. */
+void grpc_client_tls_receive_end(struct grpc_client *client);
+/* Says goodbye, if that is possible without waiting. */
+void grpc_client_tls_end(struct grpc_client *client);
 
 /* ---- grpc_client_frames.c ---- */
 

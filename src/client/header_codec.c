@@ -14,6 +14,7 @@ enum {
     STATIC_METHOD_POST = 3,
     STATIC_PATH = 4,
     STATIC_SCHEME_HTTP = 6,
+    STATIC_SCHEME_HTTPS = 7,
     STATIC_CONTENT_TYPE = 31,
     STATIC_TABLE_SIZE = 61,
 };
@@ -60,6 +61,7 @@ struct table_entry {
 struct header_codec {
     nghttp2_hd_inflater *inflater;
     char *authority;
+    unsigned scheme;                         /* its place in the static table */
     struct table_entry entries[ENTRIES_MAX]; /* what the peer's table holds, oldest first */
     size_t n_entries;
     size_t table_size;
@@ -74,7 +76,7 @@ struct header_codec {
     struct buffer scratch;
 };
 
-struct header_codec *header_codec_create(const char *authority) {
+struct header_codec *header_codec_create(const char *authority, bool is_tls) {
     struct header_codec *codec = calloc(1, sizeof *codec);
     if (codec == NULL) {
         return NULL;
@@ -84,6 +86,7 @@ struct header_codec *header_codec_create(const char *authority) {
     codec->table_size_max = HTTP2_HEADER_TABLE_SIZE;
     codec->inflater_era = 1;
     codec->authority = strdup(authority);
+    codec->scheme = is_tls ? STATIC_SCHEME_HTTPS : STATIC_SCHEME_HTTP;
     if (codec->authority == NULL || nghttp2_hd_inflate_new(&codec->inflater) != 0) {
         header_codec_destroy(codec);
         return NULL;
@@ -209,7 +212,7 @@ static struct bytes make_block(struct header_codec *codec, const char *path, uin
         put_number(&codec->scratch, 0x20, 5, 0);
     }
     put_number(&codec->scratch, 0x80, 7, STATIC_METHOD_POST);
-    put_number(&codec->scratch, 0x80, 7, STATIC_SCHEME_HTTP);
+    put_number(&codec->scratch, 0x80, 7, codec->scheme);
     put_field(codec, &(struct field){path_name, path, (uintptr_t)path, STATIC_PATH});
     put_field(codec, &(struct field){authority_name, codec->authority, 0, STATIC_AUTHORITY});
     put_field(codec, &(struct field){type_name, "application/grpc", 0, STATIC_CONTENT_TYPE});

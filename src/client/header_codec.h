@@ -27,8 +27,8 @@ struct header_codec_answer {
     char text[HEADER_CODEC_TEXT_SIZE_MAX]; /* grpc-message, decoded */
 };
 
-/* `authority` is copied. NULL: out of memory. */
-struct header_codec *header_codec_create(const char *authority);
+/* `authority` is copied; the scheme is https with TLS. NULL: out of memory. */
+struct header_codec *header_codec_create(const char *authority, bool is_tls);
 void header_codec_destroy(struct header_codec *codec);
 
 /* The block that opens a call; `path` must be the same pointer for the same text, and outlive the

@@ -19,9 +19,9 @@ MAY_INCLUDE = {
     "peers": {"base", "tls", "peers"},
     "replication": {"base", "core", "raft", "peers", "tls", "replication"},
     "net": {"base", "net"},
-    "client": {"base", "net", "client", "proto"},
-    "bench": {"base", "net", "client", "bench", "proto"},
-    "cli": {"base", "net", "client", "bench", "cli", "proto"},
+    "client": {"base", "tls", "net", "client", "proto"},
+    "bench": {"base", "tls", "net", "client", "bench", "proto"},
+    "cli": {"base", "tls", "net", "client", "bench", "cli", "proto"},
     "server": {"base", "core", "tls", "peers", "replication", "net", "doors", "server", "proto"},
 }
 DOOR_MAY_INCLUDE = {"base", "core", "net", "proto"}  # and its own folder
@@ -41,7 +41,7 @@ LIBRARY_USERS = [
                                 "cli"}),
     (re.compile(r"nghttp2/"), {"net", "client"}),
     (re.compile(r"(llhttp|http_parser)\.h"), {"net"}),
-    (re.compile(r"openssl/"), {"tls", "net", "doors", "server", "client"}),
+    (re.compile(r"openssl/"), {"tls", "net", "doors", "server"}),
     (re.compile(r"protobuf-c/"), {"doors", "client", "bench", "cli"}),
     (re.compile(r"jansson\.h"), {"doors", "server", "client", "bench", "cli"}),
 ]

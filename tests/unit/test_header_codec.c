@@ -52,7 +52,7 @@ static void expect_request(struct header_codec *codec, nghttp2_hd_inflater *infl
 }
 
 static void requests_read_back_whatever_came_before(void **state) {
-    struct header_codec *codec = header_codec_create("host:1");
+    struct header_codec *codec = header_codec_create("host:1", false);
     nghttp2_hd_inflater *inflater;
     assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
     for (int round = 0; round < 3; round++) {
@@ -67,7 +67,7 @@ static void requests_read_back_whatever_came_before(void **state) {
 }
 
 static void a_request_said_before_takes_few_bytes(void **state) {
-    struct header_codec *codec = header_codec_create("host:1");
+    struct header_codec *codec = header_codec_create("host:1", false);
     assert_true(header_codec_encode(codec, put_path, 60000).size > 60);
     assert_int_equal(header_codec_encode(codec, put_path, 60000).size, 7);
     assert_int_equal(header_codec_encode(codec, put_path, 60000).size, 7);
@@ -75,7 +75,7 @@ static void a_request_said_before_takes_few_bytes(void **state) {
 }
 
 static void a_full_table_is_no_harm(void **state) {
-    struct header_codec *codec = header_codec_create("host:1");
+    struct header_codec *codec = header_codec_create("host:1", false);
     nghttp2_hd_inflater *inflater;
     assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
     /* Each timeout is an entry of its own; far more than there is room for. */
@@ -95,7 +95,7 @@ static void a_long_authority_is_said_whole(void **state) {
     char text[4096];
     memset(authority, 'h', sizeof authority - 1);
     authority[sizeof authority - 1] = 0;
-    struct header_codec *codec = header_codec_create(authority);
+    struct header_codec *codec = header_codec_create(authority, false);
     nghttp2_hd_inflater *inflater;
     assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
     for (int round = 0; round < 2; round++) {
@@ -107,7 +107,7 @@ static void a_long_authority_is_said_whole(void **state) {
 }
 
 static void a_peer_with_a_smaller_table_is_obeyed(void **state) {
-    struct header_codec *codec = header_codec_create("host:1");
+    struct header_codec *codec = header_codec_create("host:1", false);
     nghttp2_hd_inflater *inflater;
     assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
     expect_request(codec, inflater, put_path, 0, "");
@@ -150,7 +150,7 @@ static void answers_are_read_whatever_came_before(void **state) {
     static const char *const good[] = {"grpc-status", "0", "grpc-message", ""};
     static const char *const bad[] = {"grpc-status", "5", "grpc-message", "no%20such%20key"};
     static const char *const page[] = {":status", "404", "content-type", "text/html"};
-    struct header_codec *codec = header_codec_create("host:1");
+    struct header_codec *codec = header_codec_create("host:1", false);
     struct server server;
     unsigned seed = 7;
     assert_int_equal(nghttp2_hd_deflate_new(&server.deflater, 4096), 0);
@@ -204,7 +204,7 @@ static void what_is_no_block_is_refused(void **state) {
         {.data = (const uint8_t *)"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", .size = 10},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct header_codec *codec = header_codec_create("host:1");
+        struct header_codec *codec = header_codec_create("host:1", false);
         struct header_codec_answer answer;
         assert_int_equal(header_codec_decode(codec, wrong[i], &answer), STATUS_MALFORMED);
         header_codec_destroy(codec);
