@@ -1,68 +1,115 @@
 /*
- * What a door may ask: submit a command, make a read safe, renew a lease, look at state. Written
- * here, below the doors, and carried out by replication, which no door may include.
+ * What a door may ask: submit a command, make a read safe, renew a lease, watch keys, look at the
+ * state. Declared here, below the doors, and carried out by replication, which no door may include.
+ *
+ * Every call names its caller (caller.h); rights are checked here and, for a command, again when it
+ * is applied. While authentication is off every caller may do everything.
  *
  * Everything happens on the loop's thread. Requests are embedded in the caller's own objects and
  * must stay alive until they are done; there is no cancel: a caller that lost interest ignores
- * the answer.
+ * the answer. The `private` part of a request belongs to the service and needs no initial value.
  */
 #ifndef LEASED_CORE_SERVICE_H
 #define LEASED_CORE_SERVICE_H
 
 #include "base/list.h"
 #include "base/status.h"
+#include "core/caller.h"
 #include "core/command.h"
-#include "core/state_machine.h"
+#include "core/permission.h"
+#include "core/state_view.h"
+#include "core/watch_hub.h"
 
 struct service;
 
 /* A command on its way. */
 struct service_request {
-    /* Called exactly once, never from inside service_submit(). On failure to commit, outcome has
-     * only a status (STATUS_NO_LEADER, _LEADER_CHANGED, _TIMED_OUT, _NO_SPACE, _STOPPED,
-     * _TOO_MANY_REQUESTS, _REQUEST_TOO_LARGE). */
+    /* Called exactly once, never from inside service_submit(). When the command was refused or
+     * could not be committed, outcome has only a status (those of command_check(),
+     * STATUS_NO_LEADER, _LEADER_CHANGED, _TIMED_OUT, _NO_SPACE, _STOPPED, _TOO_MANY_REQUESTS,
+     * _REQUEST_TOO_LARGE). */
     void (*done)(struct service_request *request, const struct outcome *outcome);
-    struct list link; /* belongs to the service */
+    struct {
+        struct list link;
+    } private;
 };
 
-/* Encodes the command before it returns: what it borrows may go. Everything submitted in one turn
- * of the loop becomes one log entry. The command has passed command_check(). For a grant with
- * id 0 the service chooses a free id. */
-void service_submit(struct service *service, struct service_request *request,
-                    const struct command *command);
+/* Checks the command (command_check()) and encodes it before it returns: what it borrows may go.
+ * Everything submitted in one iteration of the loop becomes one log entry. For a grant with id 0
+ * the service chooses a free id. */
+void service_submit(struct service *service, const struct caller *caller,
+                    struct service_request *request, const struct command *command);
 
 /* A linearizable read: the state may be read once ready() is called, at once for the leader in
  * possession of its leader lease. */
 struct service_read {
     void (*ready)(struct service_read *read, enum status status);
-    struct list link; /* this and what follows belongs to the service */
-    uint64_t asked_ms;
-    uint64_t sent_ms;    /* when the leader was last asked */
-    uint64_t request_id; /* 0: the leader has not been asked yet */
-    uint64_t index;      /* what must be applied first; 0: not known yet */
+    struct {
+        struct list link;
+        uint64_t asked_ms;
+        uint64_t sent_ms;    /* when the leader was last asked */
+        uint64_t request_id; /* 0: the leader has not been asked yet */
+        uint64_t index;      /* what must be applied first; 0: not known yet */
+    } private;
 };
-/* STATUS_OK: read now, ready() will not be called. STATUS_PENDING: ready() is called later.
- * Anything else: refused. */
-enum status service_read(struct service *service, struct service_read *read);
+/* The ranges are those that will be read, borrowed for the call; none for what has no keys (leases,
+ * members). STATUS_OK: read now, ready() will not be called. STATUS_PENDING: ready() is called
+ * later. Anything else: refused. */
+enum status service_read(struct service *service, const struct caller *caller,
+                         struct service_read *read, const struct key_range *ranges,
+                         size_t n_ranges);
+/* The same for a read that may be stale: it is answered at once. */
+enum status service_read_local(struct service *service, const struct caller *caller,
+                               const struct key_range *ranges, size_t n_ranges);
 
 /* The renewal of a lease. */
 struct service_renewal {
     int64_t id;
     /* ttl_ms is the full TTL when status is STATUS_OK. STATUS_LEASE_NOT_FOUND, _NO_LEADER, … */
     void (*done)(struct service_renewal *renewal, enum status status, int64_t ttl_ms);
-    struct list link; /* this and what follows belongs to the service */
-    uint64_t asked_ms;
-    uint64_t sent_ms;
-    uint64_t request_id;
-    bool only_ask;
+    struct {
+        struct list link;
+        uint64_t asked_ms;
+        uint64_t sent_ms;
+        uint64_t request_id;
+        bool only_ask;
+    } private;
 };
 /* STATUS_PENDING: done() is called later. Anything else is the answer: done() is not called. */
-enum status service_renew(struct service *service, struct service_renewal *renewal,
-                          int64_t *out_ttl_ms);
+enum status service_renew(struct service *service, const struct caller *caller,
+                          struct service_renewal *renewal, int64_t *out_ttl_ms);
 
 /* The same, but renews nothing and answers with the time that is left: only the leader knows it. */
-enum status service_time_left(struct service *service, struct service_renewal *question,
-                              int64_t *out_remaining_ms);
+enum status service_time_left(struct service *service, const struct caller *caller,
+                              struct service_renewal *question, int64_t *out_remaining_ms);
+
+/* A watch of keys. */
+struct service_watch {
+    /* As in struct watcher_callbacks: false means that the batch was not taken and that the watch
+     * lags until service_watch_resume(). Must not begin or end watches. */
+    bool (*deliver)(struct service_watch *watch, const struct watch_batch *batch);
+    /* What it would be given next was compacted away; the watch has ended. */
+    void (*compacted)(struct service_watch *watch, int64_t compacted_revision);
+    struct {
+        struct watcher *watcher; /* NULL: it has not begun, or has ended */
+    } private;
+};
+struct service_watch_options {
+    struct key_range range; /* borrowed for the call */
+    int64_t start_revision; /* 0 or less: from now on */
+    bool without_puts;
+    bool without_deletes;
+};
+/* Delivers nothing before it returns. The caller looks itself whether the start was compacted.
+ * Anything but STATUS_OK: refused, and nothing was begun. */
+enum status service_watch(struct service *service, const struct caller *caller,
+                          struct service_watch *watch, const struct service_watch_options *options);
+/* Harmless when it has ended, or was zeroed and never begun. */
+void service_unwatch(struct service *service, struct service_watch *watch);
+/* It can take more again. */
+void service_watch_resume(struct service *service, struct service_watch *watch);
+/* True when nothing is owed: a progress notification may claim the store's revision. */
+bool service_watch_is_current(struct service *service, const struct service_watch *watch);
 
 /* Leadership given to another member. */
 struct service_transfer {
@@ -72,35 +119,25 @@ struct service_transfer {
 /* STATUS_PENDING: done() is called later. STATUS_NO_LEADER: this node does not lead.
  * STATUS_INVALID: no such member. STATUS_TOO_MANY_REQUESTS: one is under way. STATUS_OK: it leads
  * already. */
-enum status service_move_leader(struct service *service, struct service_transfer *transfer,
-                                uint64_t member_id);
+enum status service_move_leader(struct service *service, const struct caller *caller,
+                                struct service_transfer *transfer, uint64_t member_id);
 
-/* A change of who belongs to the cluster. */
+/* A change of the cluster's members. */
 struct service_change {
     uint64_t id; /* of the member; of a new one it is set when the change is done */
     /* STATUS_OK: all nodes know, and raft follows. STATUS_MEMBER_…, _PEER_URL_EXISTS,
      * _TOO_MANY_LEARNERS, _TOO_MANY_MEMBERS, _MEMBERS_NOT_ENOUGH, _UNHEALTHY: nothing was changed.
      * _NO_LEADER, _LEADER_CHANGED, _TIMED_OUT: it may still come about. */
     void (*done)(struct service_change *change, enum status status);
-    struct list link; /* this and what follows belongs to the service */
-    struct service_request request;
-    struct service *service;
-    enum member_action action;
-    struct buffer facts; /* encoded */
-    unsigned stage;
-    uint64_t since_ms;
-    uint64_t sent_ms;
-    uint64_t request_id;
-    uint64_t asked_id; /* the leader that was asked */
-    uint64_t index;    /* what must be applied first */
 };
 /* Any node may be asked. The facts are borrowed for the call: of a new member its role and its peer
  * URLs, of another its id and what changes. done() is always called, later. */
-void service_change_members(struct service *service, struct service_change *change,
-                            enum member_action action, const struct member_facts *facts);
+void service_change_members(struct service *service, const struct caller *caller,
+                            struct service_change *change, enum member_action action,
+                            const struct member_facts *facts);
 
-/* The state, for reading in this turn (after a service_read, when it must be linearizable). */
-struct state_machine *service_state(struct service *service);
+/* The state, to be read in this iteration (after a service_read()). */
+const struct state_view *service_view(const struct service *service);
 /* Monotonic time. */
 uint64_t service_now_ms(struct service *service);
 
@@ -108,9 +145,12 @@ uint64_t service_now_ms(struct service *service);
 struct service_snapshot {
     /* The bytes belong to the callee, who frees them with buffer_clear(). */
     void (*done)(struct service_snapshot *snapshot, enum status status, struct buffer *bytes);
-    struct list link;
+    struct {
+        struct list link;
+    } private;
 };
-void service_snapshot(struct service *service, struct service_snapshot *snapshot);
+void service_snapshot(struct service *service, const struct caller *caller,
+                      struct service_snapshot *snapshot);
 
 /* What is known of a member. Texts belong to the service. URL lists end with NULL. */
 struct service_member {

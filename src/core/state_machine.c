@@ -1,13 +1,19 @@
 #include "core/state_machine.h"
 
 #include "core/snapshot.h"
+#include "core/state_view.h"
 #include "core/txn.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+struct state_view {
+    const struct state_machine *machine;
+};
+
 struct state_machine {
+    struct state_view view;
     struct key_store *keys;
     struct lease_table *leases;
     struct watch_hub *watches;
@@ -21,6 +27,7 @@ struct state_machine *state_machine_create(void) {
     if (machine == NULL) {
         abort();
     }
+    machine->view.machine = machine;
     machine->keys = key_store_create();
     machine->leases = lease_table_create();
     machine->watches = watch_hub_create(machine->keys);
@@ -53,6 +60,33 @@ struct watch_hub *state_machine_watches(struct state_machine *machine) {
 
 const struct member_table *state_machine_members(const struct state_machine *machine) {
     return machine->members;
+}
+
+/* --- To be looked at. --- */
+
+const struct state_view *state_machine_view(const struct state_machine *machine) {
+    return &machine->view;
+}
+
+const struct key_store *state_view_keys(const struct state_view *view) {
+    return view->machine->keys;
+}
+
+const struct lease_table *state_view_leases(const struct state_view *view) {
+    return view->machine->leases;
+}
+
+const struct member_table *state_view_members(const struct state_view *view) {
+    return view->machine->members;
+}
+
+const struct watch_hub *state_view_watches(const struct state_view *view) {
+    return view->machine->watches;
+}
+
+size_t state_view_alarms(const struct state_view *view,
+                         struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX]) {
+    return state_machine_alarms(view->machine, out_alarms);
 }
 
 /* --- Leases. --- */

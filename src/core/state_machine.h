@@ -34,6 +34,9 @@ struct key_store *state_machine_keys(struct state_machine *machine);
 struct lease_table *state_machine_leases(struct state_machine *machine);
 struct watch_hub *state_machine_watches(struct state_machine *machine);
 const struct member_table *state_machine_members(const struct state_machine *machine);
+/* The same to be looked at: state_view.h. Lives as long as the machine. */
+struct state_view;
+const struct state_view *state_machine_view(const struct state_machine *machine);
 
 /* Applies one command. Outcome arrays lie in the arena. */
 void state_machine_apply(struct state_machine *machine, const struct command *command,

@@ -344,3 +344,38 @@ bool txn_is_read_only(const struct txn_request *request) {
     return operations_are_read_only(request->success, request->n_success) &&
            operations_are_read_only(request->failure, request->n_failure);
 }
+
+static void path_read(const struct key_store *keys, const struct txn_request *request,
+                      const struct txn_path *path, struct arena *arena,
+                      struct txn_outcome *outcome) {
+    const struct operation *operations;
+    size_t n;
+    branch_of(request, path->succeeded, &operations, &n);
+    outcome->succeeded = path->succeeded;
+    outcome->n_outcomes = n;
+    outcome->outcomes = arena_calloc(arena, n, sizeof *outcome->outcomes);
+    for (size_t i = 0; i < n; i++) {
+        struct operation_outcome *one = &outcome->outcomes[i];
+        one->type = operations[i].type;
+        one->revision = key_store_revision(keys);
+        if (operations[i].type == OPERATION_TXN) {
+            path_read(keys, &operations[i].txn, &path->nested[i], arena, &one->txn);
+            continue;
+        }
+        assert(operations[i].type == OPERATION_RANGE);
+        enum status status = key_store_range(keys, &operations[i].range, arena, &one->range);
+        assert(status == STATUS_OK);
+    }
+}
+
+enum status txn_read(const struct key_store *keys, const struct txn_request *request,
+                     struct arena *arena, struct txn_outcome *out_outcome) {
+    struct txn_path path;
+    path_choose(keys, request, arena, &path);
+    size_t n_records = 0;
+    enum status status = path_check(keys, NULL, request, &path, arena, &n_records);
+    if (status == STATUS_OK) {
+        path_read(keys, request, &path, arena, out_outcome);
+    }
+    return status;
+}

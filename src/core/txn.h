@@ -30,9 +30,11 @@ enum status txn_run(struct key_store *keys, struct lease_table *leases,
                     const struct txn_request *request, struct arena *arena,
                     struct txn_outcome *out_outcome);
 
-/* True when the transaction can change nothing, whichever way it goes: it may then be run on a
- * read, without the log. */
+/* True when the transaction can change nothing, whichever way it goes: it needs no log. */
 bool txn_is_read_only(const struct txn_request *request);
+/* Carries out such a one. STATUS_REVISION_COMPACTED, _REVISION_FUTURE, _REQUEST_TOO_LARGE. */
+enum status txn_read(const struct key_store *keys, const struct txn_request *request,
+                     struct arena *arena, struct txn_outcome *out_outcome);
 
 /* Takes every key of a lease away, in key order, within one revision. */
 void txn_delete_keys_of_lease(struct key_store *keys, struct lease_table *leases, int64_t lease_id,

@@ -41,7 +41,8 @@ static void apply_commands(struct service *service, const struct log_entry_heade
         if (proposal != NULL) {
             struct list *node = list_pop_first(&proposal->requests);
             assert(node != NULL);
-            struct service_request *request = list_entry(node, struct service_request, link);
+            struct service_request *request =
+                list_entry(node, struct service_request, private.link);
             request->done(request, &outcome);
         }
         arena_reset(&service->arena);

@@ -93,7 +93,7 @@ static void batch_cleared(struct service_request *request, const struct outcome 
     struct checkpoint_batch *batch = list_entry(request, struct checkpoint_batch, request);
     (void)outcome;
     for (struct list *node; (node = list_pop_first(&batch->renewals)) != NULL;) {
-        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, private.link);
         int64_t ttl_ms = 0;
         enum status status = service_ask(batch->service, renewal, &ttl_ms);
         if (status != STATUS_PENDING) {
@@ -111,7 +111,7 @@ void checkpoints_clear(struct service *service, struct service_renewal *renewal,
     batch->ids[batch->n] = renewal->id;
     batch->epochs[batch->n] = epoch;
     batch->n++;
-    list_append(&batch->renewals, &renewal->link);
+    list_append(&batch->renewals, &renewal->private.link);
     if (batch->n == EXPIRY_BATCH_MAX) {
         checkpoints_flush(service);
     }

@@ -3,9 +3,6 @@
 #include "base/buffer.h"
 #include "replication/log_entry.h"
 
-/* What a request's encoding as a command may add to it. */
-enum { COMMAND_ENCODING_SIZE_MAX = 64 * 1024 };
-
 bool entry_check_commands(struct bytes commands, uint64_t n,
                           bool (*is_allowed)(const struct command *command), struct arena *arena) {
     struct reader reader;
@@ -15,7 +12,7 @@ bool entry_check_commands(struct bytes commands, uint64_t n,
         struct command command;
         size_t start = reader.position;
         is_good = command_decode(&reader, arena, &command) == STATUS_OK &&
-                  reader.position - start <= COMMAND_SIZE_MAX + COMMAND_ENCODING_SIZE_MAX &&
+                  reader.position - start <= ENTRY_COMMAND_SIZE_MAX &&
                   (is_allowed == NULL || is_allowed(&command)) &&
                   command_check(&command) == STATUS_OK;
         arena_reset(arena);

@@ -14,6 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A request and what its encoding as a command may add to it. */
+enum { ENTRY_COMMAND_SIZE_MAX = COMMAND_SIZE_MAX + 64 * 1024 };
+
 /* Exactly `n` commands, each readable, within the bounds of a request, allowed by command_check()
  * and by `is_allowed` (NULL: all are). The arena is reset. */
 bool entry_check_commands(struct bytes commands, uint64_t n,

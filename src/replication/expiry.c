@@ -99,7 +99,7 @@ enum status expiry_answer(struct service *service, struct service_renewal *renew
                           int64_t *out_ttl_ms) {
     struct lease_table *leases = state_machine_leases(service->machine);
     uint64_t now_ms = expiry_now_ms(service);
-    if (renewal->only_ask) {
+    if (renewal->private.only_ask) {
         return lease_table_remaining(leases, renewal->id, now_ms, out_ttl_ms);
     }
     bool checkpointed = false;
@@ -112,7 +112,7 @@ enum status expiry_answer(struct service *service, struct service_renewal *renew
     if (status == STATUS_OK) {
         service->counters.renewals++;
     } else if (status == STATUS_PENDING) {
-        list_append(&service->expiry.waiting_renewals, &renewal->link);
+        list_append(&service->expiry.waiting_renewals, &renewal->private.link);
     }
     return status;
 }
@@ -129,15 +129,17 @@ enum status service_ask(struct service *service, struct service_renewal *renewal
     return STATUS_PENDING;
 }
 
-enum status service_renew(struct service *service, struct service_renewal *renewal,
-                          int64_t *out_ttl_ms) {
-    renewal->only_ask = false;
+enum status service_renew(struct service *service, const struct caller *caller,
+                          struct service_renewal *renewal, int64_t *out_ttl_ms) {
+    (void)caller;
+    renewal->private.only_ask = false;
     return service_ask(service, renewal, out_ttl_ms);
 }
 
-enum status service_time_left(struct service *service, struct service_renewal *question,
-                              int64_t *out_remaining_ms) {
-    question->only_ask = true;
+enum status service_time_left(struct service *service, const struct caller *caller,
+                              struct service_renewal *question, int64_t *out_remaining_ms) {
+    (void)caller;
+    question->private.only_ask = true;
     return service_ask(service, question, out_remaining_ms);
 }
 
@@ -148,7 +150,7 @@ uint64_t service_now_ms(struct service *service) {
 
 void expiry_fail_renewals(struct service *service, enum status status) {
     for (struct list *node; (node = list_pop_first(&service->expiry.waiting_renewals)) != NULL;) {
-        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, private.link);
         renewal->done(renewal, status, 0);
     }
 }
@@ -159,7 +161,7 @@ static void answer_waiting_renewals(struct service *service) {
     list_init(&waiting);
     list_append_all(&waiting, &service->expiry.waiting_renewals);
     for (struct list *node; (node = list_pop_first(&waiting)) != NULL;) {
-        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, private.link);
         int64_t ttl_ms = 0;
         enum status status = service_ask(service, renewal, &ttl_ms);
         if (status != STATUS_PENDING) {

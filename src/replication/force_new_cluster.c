@@ -39,8 +39,7 @@ static void submit(struct service *service, enum member_action action, uint64_t 
                               .member = {.action = action, .facts = &facts}};
     service->force_new_cluster.is_asked = true;
     service->force_new_cluster.request.done = removed;
-    list_init(&service->force_new_cluster.request.link);
-    service_submit(service, &service->force_new_cluster.request, &command);
+    service_submit(service, &caller_server, &service->force_new_cluster.request, &command);
 }
 
 void force_new_cluster_poll(struct service *service, uint64_t now_ms) {

@@ -42,7 +42,12 @@ static bool read_is_safe(const struct service *service, uint64_t asked_ms, uint6
            leader_lease_confirmed_ms(&service->leader_lease) > asked_ms;
 }
 
-enum status service_read(struct service *service, struct service_read *read) {
+enum status service_read(struct service *service, const struct caller *caller,
+                         struct service_read *read, const struct key_range *ranges,
+                         size_t n_ranges) {
+    (void)caller;
+    (void)ranges;
+    (void)n_ranges;
     if (service->closing || service->failed) {
         return STATUS_STOPPED;
     }
@@ -50,16 +55,24 @@ enum status service_read(struct service *service, struct service_read *read) {
     if (service->leadership.serving && read_is_safe(service, now_ms, now_ms)) {
         return STATUS_OK;
     }
-    read->asked_ms = now_ms;
-    read->sent_ms = 0;
-    read->request_id = 0;
-    read->index = 0;
-    list_append(&service->forwarding.waiting_reads, &read->link);
+    read->private.asked_ms = now_ms;
+    read->private.sent_ms = 0;
+    read->private.request_id = 0;
+    read->private.index = 0;
+    list_append(&service->forwarding.waiting_reads, &read->private.link);
     return STATUS_PENDING;
 }
 
+enum status service_read_local(struct service *service, const struct caller *caller,
+                               const struct key_range *ranges, size_t n_ranges) {
+    (void)caller;
+    (void)ranges;
+    (void)n_ranges;
+    return service->closing || service->failed ? STATUS_STOPPED : STATUS_OK;
+}
+
 static void answer_read(struct service_read *read, enum status status) {
-    list_remove(&read->link);
+    list_remove(&read->private.link);
     read->ready(read, status);
 }
 
@@ -85,23 +98,25 @@ static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now
     uint64_t overdue_id = 0; /* shared by reads that stand side by side */
     for (struct list *node = service->forwarding.waiting_reads.next, *next;
          node != &service->forwarding.waiting_reads; node = next) {
-        struct service_read *read = list_entry(node, struct service_read, link);
+        struct service_read *read = list_entry(node, struct service_read, private.link);
         next = node->next;
         if (service->leadership.serving
-                ? read_is_safe(service, read->asked_ms, now_ms)
-                : read->index != 0 && raft_engine_applied_index(service->engine) >= read->index) {
+                ? read_is_safe(service, read->private.asked_ms, now_ms)
+                : read->private.index != 0 &&
+                      raft_engine_applied_index(service->engine) >= read->private.index) {
             answer_read(read, STATUS_OK);
-        } else if (clock_elapsed_ms(now_ms, read->asked_ms) > ASK_TIMEOUT_MS) {
+        } else if (clock_elapsed_ms(now_ms, read->private.asked_ms) > ASK_TIMEOUT_MS) {
             answer_read(read, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
-        } else if (may_ask(read->request_id, read->sent_ms, now_ms)) {
-            read->request_id = service->forwarding.request_id + 1;
-            read->sent_ms = now_ms;
+        } else if (may_ask(read->private.request_id, read->private.sent_ms, now_ms)) {
+            read->private.request_id = service->forwarding.request_id + 1;
+            read->private.sent_ms = now_ms;
             asks = true;
-        } else if (!service->leadership.serving && read->request_id != 0 && read->index == 0 &&
-                   is_answer_overdue(service, read->sent_ms, now_ms)) {
-            read->sent_ms = now_ms;
-            if (read->request_id != overdue_id) {
-                overdue_id = read->request_id;
+        } else if (!service->leadership.serving && read->private.request_id != 0 &&
+                   read->private.index == 0 &&
+                   is_answer_overdue(service, read->private.sent_ms, now_ms)) {
+            read->private.sent_ms = now_ms;
+            if (read->private.request_id != overdue_id) {
+                overdue_id = read->private.request_id;
                 is_sent &= ask_to_read(service, leader_id, overdue_id);
             }
         }
@@ -130,14 +145,14 @@ void forwarding_on_read_result(struct service *service, uint64_t from_id,
     }
     for (struct list *node = service->forwarding.waiting_reads.next;
          node != &service->forwarding.waiting_reads; node = node->next) {
-        struct service_read *read = list_entry(node, struct service_read, link);
-        if (read->request_id != frame->read_result.request_id) {
+        struct service_read *read = list_entry(node, struct service_read, private.link);
+        if (read->private.request_id != frame->read_result.request_id) {
             continue;
         }
         if (frame->read_result.status == STATUS_OK) {
-            read->index = frame->read_result.index;
+            read->private.index = frame->read_result.index;
         } else {
-            read->request_id = 0;
+            read->private.request_id = 0;
         }
     }
 }
@@ -186,10 +201,10 @@ static void peer_reads_poll(struct service *service, uint64_t now_ms) {
 /* --- Renewals and questions for the time left. --- */
 
 void forwarding_hold_renewal(struct service *service, struct service_renewal *renewal) {
-    renewal->asked_ms = clock_boottime_ms();
-    renewal->sent_ms = 0;
-    renewal->request_id = 0;
-    list_append(&service->forwarding.held_renewals, &renewal->link);
+    renewal->private.asked_ms = clock_boottime_ms();
+    renewal->private.sent_ms = 0;
+    renewal->private.request_id = 0;
+    list_append(&service->forwarding.held_renewals, &renewal->private.link);
 }
 
 static void send_renewals(struct service *service, uint64_t leader_id, uint64_t now_ms) {
@@ -197,17 +212,18 @@ static void send_renewals(struct service *service, uint64_t leader_id, uint64_t 
     size_t n = 0;
     for (struct list *node = service->forwarding.held_renewals.next;
          node != &service->forwarding.held_renewals; node = node->next) {
-        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
-        bool is_overdue =
-            renewal->request_id != 0 && is_answer_overdue(service, renewal->sent_ms, now_ms);
-        if ((may_ask(renewal->request_id, renewal->sent_ms, now_ms) || is_overdue) &&
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, private.link);
+        bool is_overdue = renewal->private.request_id != 0 &&
+                          is_answer_overdue(service, renewal->private.sent_ms, now_ms);
+        if ((may_ask(renewal->private.request_id, renewal->private.sent_ms, now_ms) ||
+             is_overdue) &&
             n < PEER_RENEWALS_MAX) {
-            renewal->request_id =
-                is_overdue ? renewal->request_id : ++service->forwarding.request_id;
-            renewal->sent_ms = now_ms;
-            batch[n++] = (struct peer_renewal){.request_id = renewal->request_id,
+            renewal->private.request_id =
+                is_overdue ? renewal->private.request_id : ++service->forwarding.request_id;
+            renewal->private.sent_ms = now_ms;
+            batch[n++] = (struct peer_renewal){.request_id = renewal->private.request_id,
                                                .id = renewal->id,
-                                               .only_ask = renewal->only_ask};
+                                               .only_ask = renewal->private.only_ask};
         }
     }
     if (n == 0) {
@@ -225,7 +241,7 @@ static void renewals_poll(struct service *service, uint64_t leader_id, uint64_t 
     list_init(&held);
     list_append_all(&held, &service->forwarding.held_renewals);
     for (struct list *node; (node = list_pop_first(&held)) != NULL;) {
-        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, private.link);
         int64_t ttl_ms = 0;
         enum status status = STATUS_PENDING;
         if (is_authority) {
@@ -233,11 +249,11 @@ static void renewals_poll(struct service *service, uint64_t leader_id, uint64_t 
             if (status == STATUS_PENDING) {
                 continue; /* expiry.c has it now */
             }
-        } else if (clock_elapsed_ms(now_ms, renewal->asked_ms) > ASK_TIMEOUT_MS) {
+        } else if (clock_elapsed_ms(now_ms, renewal->private.asked_ms) > ASK_TIMEOUT_MS) {
             status = STATUS_NO_LEADER;
         }
         if (status == STATUS_PENDING) {
-            list_append(&service->forwarding.held_renewals, &renewal->link);
+            list_append(&service->forwarding.held_renewals, &renewal->private.link);
         } else {
             renewal->done(renewal, status, ttl_ms);
         }
@@ -275,12 +291,13 @@ void forwarding_on_renew(struct service *service, uint64_t from_id,
         if (question == NULL) {
             abort();
         }
-        *question = (struct peer_question){
-            .renewal = {.id = asked->id, .done = question_done, .only_ask = asked->only_ask},
-            .service = service,
-            .from_id = from_id,
-            .request_id = asked->request_id};
-        list_init(&question->renewal.link);
+        *question = (struct peer_question){.renewal = {.id = asked->id,
+                                                       .done = question_done,
+                                                       .private.only_ask = asked->only_ask},
+                                           .service = service,
+                                           .from_id = from_id,
+                                           .request_id = asked->request_id};
+        list_init(&question->renewal.private.link);
         int64_t ttl_ms = 0;
         /* Only the leader answers, as soon as it serves: a question must not travel in circles. */
         enum status status = service->leadership.term != 0 && !service->closing
@@ -301,14 +318,15 @@ void forwarding_on_renew_result(struct service *service, uint64_t from_id,
         const struct peer_renewal_result *result = &frame->renew_result.results[i];
         for (struct list *node = service->forwarding.held_renewals.next;
              node != &service->forwarding.held_renewals; node = node->next) {
-            struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
-            if (renewal->request_id != result->request_id) {
+            struct service_renewal *renewal =
+                list_entry(node, struct service_renewal, private.link);
+            if (renewal->private.request_id != result->request_id) {
                 continue;
             }
             if (result->status == STATUS_NO_LEADER || result->status == STATUS_STOPPED) {
-                renewal->request_id = 0; /* another will lead */
+                renewal->private.request_id = 0; /* another will lead */
             } else {
-                list_remove(&renewal->link);
+                list_remove(&renewal->private.link);
                 renewal->done(renewal, result->status, result->ttl_ms);
             }
             break;
@@ -329,27 +347,27 @@ void forwarding_poll(struct service *service, uint64_t leader_id, uint64_t now_m
 void forwarding_ask_again(struct service *service) {
     for (struct list *node = service->forwarding.waiting_reads.next;
          node != &service->forwarding.waiting_reads; node = node->next) {
-        struct service_read *read = list_entry(node, struct service_read, link);
-        if (read->index == 0) {
-            read->request_id = 0;
-            read->sent_ms = 0;
+        struct service_read *read = list_entry(node, struct service_read, private.link);
+        if (read->private.index == 0) {
+            read->private.request_id = 0;
+            read->private.sent_ms = 0;
         }
     }
     for (struct list *node = service->forwarding.held_renewals.next;
          node != &service->forwarding.held_renewals; node = node->next) {
-        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
-        renewal->request_id = 0;
-        renewal->sent_ms = 0;
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, private.link);
+        renewal->private.request_id = 0;
+        renewal->private.sent_ms = 0;
     }
 }
 
 void forwarding_fail(struct service *service, enum status status) {
     for (struct list *node; (node = list_pop_first(&service->forwarding.waiting_reads)) != NULL;) {
-        struct service_read *read = list_entry(node, struct service_read, link);
+        struct service_read *read = list_entry(node, struct service_read, private.link);
         read->ready(read, status);
     }
     for (struct list *node; (node = list_pop_first(&service->forwarding.held_renewals)) != NULL;) {
-        struct service_renewal *renewal = list_entry(node, struct service_renewal, link);
+        struct service_renewal *renewal = list_entry(node, struct service_renewal, private.link);
         renewal->done(renewal, status, 0);
     }
     for (struct list *node; (node = list_pop_first(&service->forwarding.peer_reads)) != NULL;) {

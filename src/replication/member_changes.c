@@ -23,6 +23,22 @@ enum change_stage {
     CHANGE_SETTLING /* decided: until raft follows */
 };
 
+/* A change that a client of this node asked for. */
+struct own_change {
+    struct list link; /* of service->changes */
+    struct service_change *change;
+    struct service_request request;
+    struct service *service;
+    enum member_action action;
+    struct buffer facts; /* encoded */
+    enum change_stage stage;
+    uint64_t since_ms;
+    uint64_t sent_ms;
+    uint64_t request_id;
+    uint64_t asked_id; /* the leader that was asked */
+    uint64_t index;    /* what must be applied first */
+};
+
 /* A change that another node asked for. */
 struct peer_change {
     struct service_request request;
@@ -132,9 +148,8 @@ static enum status propose(struct service *service, struct service_request *requ
     if (command_check(&command) != STATUS_OK) {
         return STATUS_INVALID;
     }
-    list_init(&request->link);
     *out_id = facts.id;
-    service_submit(service, request, &command);
+    service_submit(service, &caller_server, request, &command);
     return STATUS_PENDING;
 }
 
@@ -183,67 +198,69 @@ void member_changes_of_peer(struct service *service, uint64_t from_id,
 
 /* --- The part of whoever was asked. --- */
 
-static void finish(struct service_change *change, enum status status) {
-    list_remove(&change->link);
-    buffer_clear(&change->facts);
+static void finish(struct own_change *own, enum status status) {
+    struct service_change *change = own->change;
+    list_remove(&own->link);
+    buffer_clear(&own->facts);
+    free(own);
     change->done(change, status);
 }
 
-static void settle(struct service_change *change, uint64_t index) {
-    change->stage = CHANGE_SETTLING;
-    change->index = index;
-    change->service->members.checked_ms = 0; /* look at once */
+static void settle(struct own_change *own, uint64_t index) {
+    own->stage = CHANGE_SETTLING;
+    own->index = index;
+    own->service->members.checked_ms = 0; /* look at once */
 }
 
 static void proposed_done(struct service_request *request, const struct outcome *outcome) {
-    struct service_change *change = list_entry(request, struct service_change, request);
+    struct own_change *own = list_entry(request, struct own_change, request);
     if (outcome->status != STATUS_OK) {
-        finish(change, outcome->status);
+        finish(own, outcome->status);
         return;
     }
-    settle(change, 0);
+    settle(own, 0);
 }
 
 void member_changes_result(struct service *service, uint64_t from_id,
                            const struct peer_frame *frame) {
     for (struct list *node = service->changes.next; node != &service->changes; node = node->next) {
-        struct service_change *change = list_entry(node, struct service_change, link);
-        bool is_open = change->stage == CHANGE_ASKED || change->stage == CHANGE_TAKEN;
-        if (!is_open || change->asked_id != from_id ||
-            change->request_id != frame->change_result.request_id) {
+        struct own_change *own = list_entry(node, struct own_change, link);
+        bool is_open = own->stage == CHANGE_ASKED || own->stage == CHANGE_TAKEN;
+        if (!is_open || own->asked_id != from_id ||
+            own->request_id != frame->change_result.request_id) {
             continue;
         }
         if (frame->change_result.id != 0) {
-            change->id = frame->change_result.id;
+            own->change->id = frame->change_result.id;
         }
         if (frame->change_result.status == STATUS_PENDING) {
-            change->stage = CHANGE_TAKEN;
+            own->stage = CHANGE_TAKEN;
         } else if (frame->change_result.status == STATUS_OK) {
-            settle(change, frame->change_result.index);
+            settle(own, frame->change_result.index);
         } else if (frame->change_result.status == STATUS_NO_LEADER) {
-            change->stage = CHANGE_WAITS; /* nothing was proposed */
+            own->stage = CHANGE_WAITS; /* nothing was proposed */
         } else {
-            finish(change, frame->change_result.status);
+            finish(own, frame->change_result.status);
         }
         return;
     }
 }
 
 /* Raft's configuration is what the change asked for. */
-static bool is_settled(const struct service *service, const struct service_change *change) {
-    if (raft_engine_applied_index(service->engine) < change->index) {
+static bool is_settled(const struct service *service, const struct own_change *own) {
+    if (raft_engine_applied_index(service->engine) < own->index) {
         return false;
     }
-    const struct raft_config_server *server = members_server(service, change->id);
+    const struct raft_config_server *server = members_server(service, own->change->id);
     bool is_committed = !raft_engine_has_uncommitted_change(service->engine);
-    switch (change->action) {
+    switch (own->action) {
     case MEMBER_ADD:
         return is_committed && server != NULL && server->role != CONFIG_SPARE;
     case MEMBER_PROMOTE:
         return is_committed && server != NULL && server->role == CONFIG_VOTER;
     case MEMBER_REMOVE:
         /* Who is removed itself is not told of it by raft. */
-        if (change->id == service->options.member_id) {
+        if (own->change->id == service->options.member_id) {
             return raft_engine_role(service->engine) != ENGINE_LEADER;
         }
         return is_committed && server == NULL;
@@ -254,20 +271,20 @@ static bool is_settled(const struct service *service, const struct service_chang
     return true;
 }
 
-static void ask(struct service *service, struct service_change *change, uint64_t leader_id,
+static void ask(struct service *service, struct own_change *own, uint64_t leader_id,
                 uint64_t now_ms) {
     struct member_facts facts;
     struct reader reader;
-    reader_init(&reader, bytes_of(change->facts.data, change->facts.size));
+    reader_init(&reader, bytes_of(own->facts.data, own->facts.size));
     member_facts_decode(&reader, &facts);
     assert(!reader.failed);
     if (cluster_is_authority(service, now_ms) && !service->transfer.is_under_way) {
-        change->request.done = proposed_done;
-        change->stage = CHANGE_IN_LOG;
+        own->request.done = proposed_done;
+        own->stage = CHANGE_IN_LOG;
         enum status status =
-            propose(service, &change->request, change->action, &facts, now_ms, &change->id);
+            propose(service, &own->request, own->action, &facts, now_ms, &own->change->id);
         if (status != STATUS_PENDING) {
-            finish(change, status);
+            finish(own, status);
         }
         return;
     }
@@ -276,13 +293,13 @@ static void ask(struct service *service, struct service_change *change, uint64_t
     }
     struct peer_frame frame = {.type = PEER_CHANGE};
     frame.change.request_id = ++service->forwarding.request_id;
-    frame.change.action = change->action;
+    frame.change.action = own->action;
     frame.change.facts = &facts;
     if (cluster_send(service, leader_id, &frame)) {
-        change->stage = CHANGE_ASKED;
-        change->request_id = frame.change.request_id;
-        change->sent_ms = now_ms;
-        change->asked_id = leader_id;
+        own->stage = CHANGE_ASKED;
+        own->request_id = frame.change.request_id;
+        own->sent_ms = now_ms;
+        own->asked_id = leader_id;
     }
 }
 
@@ -292,56 +309,62 @@ void member_changes_poll(struct service *service, uint64_t now_ms) {
     }
     uint64_t leader_id = list_is_empty(&service->changes) ? 0 : cluster_leader(service);
     for (struct list *node = service->changes.next, *next; node != &service->changes; node = next) {
-        struct service_change *change = list_entry(node, struct service_change, link);
+        struct own_change *own = list_entry(node, struct own_change, link);
         next = node->next;
-        if (change->stage == CHANGE_SETTLING && is_settled(service, change)) {
-            finish(change, STATUS_OK);
-        } else if (change->stage != CHANGE_IN_LOG &&
-                   clock_elapsed_ms(now_ms, change->since_ms) > CHANGE_TIMEOUT_MS) {
-            finish(change, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
-        } else if (change->stage == CHANGE_WAITS ||
-                   (change->stage == CHANGE_ASKED &&
-                    clock_elapsed_ms(now_ms, change->sent_ms) > service->options.election_ms)) {
-            ask(service, change, leader_id, now_ms);
+        if (own->stage == CHANGE_SETTLING && is_settled(service, own)) {
+            finish(own, STATUS_OK);
+        } else if (own->stage != CHANGE_IN_LOG &&
+                   clock_elapsed_ms(now_ms, own->since_ms) > CHANGE_TIMEOUT_MS) {
+            finish(own, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
+        } else if (own->stage == CHANGE_WAITS ||
+                   (own->stage == CHANGE_ASKED &&
+                    clock_elapsed_ms(now_ms, own->sent_ms) > service->options.election_ms)) {
+            ask(service, own, leader_id, now_ms);
         }
     }
 }
 
 void member_changes_link_lost(struct service *service, uint64_t id) {
     for (struct list *node = service->changes.next, *next; node != &service->changes; node = next) {
-        struct service_change *change = list_entry(node, struct service_change, link);
+        struct own_change *own = list_entry(node, struct own_change, link);
         next = node->next;
-        bool is_open = change->stage == CHANGE_ASKED || change->stage == CHANGE_TAKEN;
-        if (is_open && change->asked_id == id) {
+        bool is_open = own->stage == CHANGE_ASKED || own->stage == CHANGE_TAKEN;
+        if (is_open && own->asked_id == id) {
             /* It may or may not have been proposed. */
-            finish(change, STATUS_LEADER_CHANGED);
+            finish(own, STATUS_LEADER_CHANGED);
         }
     }
 }
 
 void member_changes_fail(struct service *service, enum status status) {
     for (struct list *node = service->changes.next, *next; node != &service->changes; node = next) {
-        struct service_change *change = list_entry(node, struct service_change, link);
+        struct own_change *own = list_entry(node, struct own_change, link);
         next = node->next;
-        if (change->stage != CHANGE_IN_LOG) {
-            finish(change, status);
+        if (own->stage != CHANGE_IN_LOG) {
+            finish(own, status);
         }
     }
 }
 
-void service_change_members(struct service *service, struct service_change *change,
-                            enum member_action action, const struct member_facts *facts) {
+void service_change_members(struct service *service, const struct caller *caller,
+                            struct service_change *change, enum member_action action,
+                            const struct member_facts *facts) {
+    (void)caller;
     struct member_facts asked = *facts;
     if (action == MEMBER_ADD) {
         asked.id = 1; /* any: the leader chooses */
     }
-    change->service = service;
+    struct own_change *own = calloc(1, sizeof *own);
+    if (own == NULL) {
+        abort();
+    }
     change->id = facts->id;
-    change->action = action;
-    change->stage = CHANGE_WAITS;
-    change->since_ms = clock_boottime_ms();
-    change->index = 0;
-    buffer_init(&change->facts);
-    member_facts_encode(&change->facts, &asked);
-    list_append(&service->changes, &change->link);
+    own->change = change;
+    own->service = service;
+    own->action = action;
+    own->stage = CHANGE_WAITS;
+    own->since_ms = clock_boottime_ms();
+    buffer_init(&own->facts);
+    member_facts_encode(&own->facts, &asked);
+    list_append(&service->changes, &own->link);
 }

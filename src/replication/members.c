@@ -334,8 +334,7 @@ static void publish(struct service *service, uint64_t now_ms) {
     service->members.is_publishing = true;
     service->members.published_ms = now_ms;
     service->members.request.done = published;
-    list_init(&service->members.request.link);
-    service_submit(service, &service->members.request, &command);
+    service_submit(service, &caller_server, &service->members.request, &command);
 }
 
 /* --- Being removed. --- */

@@ -20,7 +20,7 @@ enum {
     UNCOMMITTED_MAX = 4 * MEMBERS_MAX * PROPOSALS_IN_FLIGHT_MAX,
     PEER_COMMANDS_SIZE_MAX = 2 * 1024 * 1024
 };
-static_assert(PEER_COMMANDS_SIZE_MAX > LOG_ENTRY_COMMANDS_SIZE_MAX + COMMAND_SIZE_MAX + 64 * 1024,
+static_assert(PEER_COMMANDS_SIZE_MAX > LOG_ENTRY_COMMANDS_SIZE_MAX + ENTRY_COMMAND_SIZE_MAX,
               "a proposal that a member gathered is not refused");
 
 /* How many ids ahead the table is asked to load what it will look at. */
@@ -83,7 +83,7 @@ void proposals_clear(struct service *service) {
 static void proposal_fail(struct proposal *proposal, enum status status) {
     struct outcome outcome = {.status = status};
     for (struct list *node; (node = list_pop_first(&proposal->requests)) != NULL;) {
-        struct service_request *request = list_entry(node, struct service_request, link);
+        struct service_request *request = list_entry(node, struct service_request, private.link);
         request->done(request, &outcome);
     }
 }
@@ -256,7 +256,8 @@ static void proposals_tell_refused(struct service *service) {
     for (size_t i = 0; i < STATUS_COUNT; i++) {
         struct outcome outcome = {.status = (enum status)i};
         for (struct list *node; (node = list_pop_first(&service->proposals.refused[i])) != NULL;) {
-            struct service_request *request = list_entry(node, struct service_request, link);
+            struct service_request *request =
+                list_entry(node, struct service_request, private.link);
             request->done(request, &outcome);
         }
     }
@@ -354,7 +355,7 @@ void proposals_fail_all(struct service *service, enum status status) {
 
 void proposals_refuse(struct service *service, struct service_request *request,
                       enum status status) {
-    list_append(&service->proposals.refused[status], &request->link);
+    list_append(&service->proposals.refused[status], &request->private.link);
     service->proposals.has_refused = true;
 }
 
@@ -369,9 +370,18 @@ void proposals_submit(struct service *service, struct service_request *request,
     struct proposal *proposal = service->proposals.open;
     size_t before = proposal->commands.size;
     command_encode(&proposal->commands, command);
+    if (proposal->commands.size - before > ENTRY_COMMAND_SIZE_MAX) {
+        proposal->commands.size = before;
+        if (proposal->n_commands == 0) {
+            service->proposals.open = NULL;
+            proposal_destroy(proposal);
+        }
+        proposals_refuse(service, request, STATUS_REQUEST_TOO_LARGE);
+        return;
+    }
     service->proposals.pending_bytes += proposal->commands.size - before;
     proposal->n_commands++;
-    list_append(&proposal->requests, &request->link);
+    list_append(&proposal->requests, &request->private.link);
     if (proposal->commands.size >= LOG_ENTRY_COMMANDS_SIZE_MAX) {
         proposals_close_open(service);
     }
@@ -397,10 +407,16 @@ static int64_t choose_lease_id(struct service *service) {
     return id;
 }
 
-void service_submit(struct service *service, struct service_request *request,
-                    const struct command *command) {
+void service_submit(struct service *service, const struct caller *caller,
+                    struct service_request *request, const struct command *command) {
+    (void)caller;
     if (service->closing || service->failed) {
         proposals_refuse(service, request, STATUS_STOPPED);
+        return;
+    }
+    enum status status = command_check(command);
+    if (status != STATUS_OK) {
+        proposals_refuse(service, request, status);
         return;
     }
     if (service->proposals.pending_bytes > PROPOSALS_BYTES_MAX) {

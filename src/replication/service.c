@@ -25,8 +25,8 @@ void service_fail(struct service *service, enum status status, const char *reaso
     service->options.failed(service->options.data, status, reason);
 }
 
-struct state_machine *service_state(struct service *service) {
-    return service->machine;
+const struct state_view *service_view(const struct service *service) {
+    return state_machine_view(service->machine);
 }
 
 /* --- One iteration of the loop. --- */

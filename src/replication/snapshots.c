@@ -183,24 +183,26 @@ static void start_waiting(struct service *service) {
         if (node == NULL) {
             return;
         }
-        job_start(service, list_entry(node, struct service_snapshot, link));
+        job_start(service, list_entry(node, struct service_snapshot, private.link));
     }
 }
 
-void service_snapshot(struct service *service, struct service_snapshot *snapshot) {
+void service_snapshot(struct service *service, const struct caller *caller,
+                      struct service_snapshot *snapshot) {
+    (void)caller;
     if (service->closing || service->failed) {
         struct buffer nothing;
         buffer_init(&nothing);
         snapshot->done(snapshot, STATUS_STOPPED, &nothing);
         return;
     }
-    list_append(&service->snapshots.waiting, &snapshot->link);
+    list_append(&service->snapshots.waiting, &snapshot->private.link);
     start_waiting(service);
 }
 
 void snapshots_fail(struct service *service, enum status status) {
     for (struct list *node; (node = list_pop_first(&service->snapshots.waiting)) != NULL;) {
-        struct service_snapshot *snapshot = list_entry(node, struct service_snapshot, link);
+        struct service_snapshot *snapshot = list_entry(node, struct service_snapshot, private.link);
         struct buffer nothing;
         buffer_init(&nothing);
         snapshot->done(snapshot, status, &nothing);

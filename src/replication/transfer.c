@@ -72,8 +72,9 @@ void transfer_poll(struct service *service, uint64_t now_ms) {
     }
 }
 
-enum status service_move_leader(struct service *service, struct service_transfer *transfer_request,
-                                uint64_t member_id) {
+enum status service_move_leader(struct service *service, const struct caller *caller,
+                                struct service_transfer *transfer_request, uint64_t member_id) {
+    (void)caller;
     if (service->closing || service->failed) {
         return STATUS_STOPPED;
     }

@@ -31,7 +31,7 @@ static void compact(struct housekeeping *housekeeping, const struct key_store *k
     housekeeping->compaction_revision = revision;
     housekeeping->compaction.done = compacted;
     const struct command command = {.type = COMMAND_COMPACT, .compact = {.revision = revision}};
-    service_submit(housekeeping->service, &housekeeping->compaction, &command);
+    service_submit(housekeeping->service, &caller_server, &housekeeping->compaction, &command);
 }
 
 static void alarmed(struct service_request *request, const struct outcome *outcome) {
@@ -44,9 +44,9 @@ static void alarmed(struct service_request *request, const struct outcome *outco
     }
 }
 
-static bool has_alarm(struct state_machine *machine, uint64_t member_id) {
+static bool has_alarm(const struct state_view *state, uint64_t member_id) {
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
-    size_t n = state_machine_alarms(machine, alarms);
+    size_t n = state_view_alarms(state, alarms);
     for (size_t i = 0; i < n; i++) {
         if (alarms[i].member_id == member_id && alarms[i].alarm == ALARM_NO_SPACE) {
             return true;
@@ -55,17 +55,17 @@ static bool has_alarm(struct state_machine *machine, uint64_t member_id) {
     return false;
 }
 
-static void watch_quota(struct housekeeping *housekeeping, struct state_machine *machine) {
+static void watch_quota(struct housekeeping *housekeeping, const struct state_view *state) {
     struct key_store_stats stats;
-    key_store_stats(state_machine_keys(machine), &stats);
+    key_store_stats(state_view_keys(state), &stats);
     /* Leases without keys fill a node as well. */
-    uint64_t bytes = stats.bytes + lease_table_bytes(state_machine_leases(machine));
+    uint64_t bytes = stats.bytes + lease_table_bytes(state_view_leases(state));
     if (bytes <= housekeeping->quota_bytes || housekeeping->is_alarming) {
         return;
     }
     struct service_info info;
     service_info(housekeeping->service, &info);
-    if (has_alarm(machine, info.member_id)) {
+    if (has_alarm(state, info.member_id)) {
         return;
     }
     housekeeping->is_alarming = true;
@@ -73,17 +73,17 @@ static void watch_quota(struct housekeeping *housekeeping, struct state_machine 
     const struct command command = {
         .type = COMMAND_ALARM,
         .alarm = {.activate = true, .member_id = info.member_id, .alarm = ALARM_NO_SPACE}};
-    service_submit(housekeeping->service, &housekeeping->alarm, &command);
+    service_submit(housekeeping->service, &caller_server, &housekeeping->alarm, &command);
 }
 
 static void tick(uv_timer_t *timer) {
     struct housekeeping *housekeeping = timer->data;
-    struct state_machine *machine = service_state(housekeeping->service);
-    if (!lease_table_is_leading(state_machine_leases(machine))) {
+    const struct state_view *state = service_view(housekeeping->service);
+    if (!lease_table_is_leading(state_view_leases(state))) {
         return;
     }
-    compact(housekeeping, state_machine_keys(machine));
-    watch_quota(housekeeping, machine);
+    compact(housekeeping, state_view_keys(state));
+    watch_quota(housekeeping, state);
 }
 
 void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, struct service *service,

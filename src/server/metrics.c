@@ -174,16 +174,16 @@ void metrics_write(const struct metrics_sources *sources, struct buffer *buffer)
     struct net_stats net;
     struct etcd_door_stats door;
     struct key_store_stats stats;
-    struct state_machine *machine = service_state(sources->service);
-    struct key_store *keys = state_machine_keys(machine);
-    struct watch_hub *watches = state_machine_watches(machine);
+    const struct state_view *state = service_view(sources->service);
+    const struct key_store *keys = state_view_keys(state);
+    const struct watch_hub *watches = state_view_watches(state);
     service_info(sources->service, &info);
     net_server_stats(sources->net, &net);
     etcd_door_stats(sources->door, &door);
     key_store_stats(keys, &stats);
 
     write_build(buffer);
-    write_leases(buffer, &info, state_machine_leases(machine));
+    write_leases(buffer, &info, state_view_leases(state));
     write_keys(buffer, keys, &stats, watches);
     write_raft(buffer, &info);
     write_net(buffer, &net, &door);

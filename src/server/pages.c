@@ -14,15 +14,15 @@ static void append_text(struct buffer *body, const char *text) {
 
 const char *pages_unhealthy_reason(struct service *service) {
     struct service_info info;
-    struct state_machine *machine = service_state(service);
+    const struct state_view *state = service_view(service);
     service_info(service, &info);
     /* A leader that has not applied an entry of its own term yet serves nobody. */
-    if (info.leader_id == 0 || (info.leader_id == info.member_id &&
-                                !lease_table_is_leading(state_machine_leases(machine)))) {
+    if (info.leader_id == 0 ||
+        (info.leader_id == info.member_id && !lease_table_is_leading(state_view_leases(state)))) {
         return "RAFT NO LEADER";
     }
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
-    if (state_machine_alarms(machine, alarms) > 0) {
+    if (state_view_alarms(state, alarms) > 0) {
         return alarms[0].alarm == ALARM_CORRUPT ? "ALARM CORRUPT" : "ALARM NOSPACE";
     }
     return NULL;

@@ -382,7 +382,8 @@ static void ready(struct service_read *read, enum status status);
 
 static void ask_until_ready(struct server *server) {
     server->first_read.ready = ready;
-    enum status status = service_read(server->service, &server->first_read);
+    enum status status =
+        service_read(server->service, &caller_server, &server->first_read, NULL, 0);
     if (status != STATUS_PENDING) {
         ready(&server->first_read, status);
     }
@@ -401,12 +402,11 @@ static void ready(struct service_read *read, enum status status) {
     if (status != STATUS_OK) {
         return;
     }
+    const struct state_view *state = service_view(server->service);
     log_info("ready", LOG_TEXT("name", server->identity.name),
              LOG_TEXT("data", data_dir_path(server->data_dir)),
-             LOG_NUMBER("leases",
-                        lease_table_count(state_machine_leases(service_state(server->service)))),
-             LOG_NUMBER("revision",
-                        key_store_revision(state_machine_keys(service_state(server->service)))));
+             LOG_NUMBER("leases", lease_table_count(state_view_leases(state))),
+             LOG_NUMBER("revision", key_store_revision(state_view_keys(state))));
     if (server->options->log_format == LOG_FORMAT_TEXT) {
         welcome_print(stdout, server->options->advertise_client_urls.texts[0],
                       data_dir_path(server->data_dir));

@@ -405,8 +405,7 @@ static void write_something(void) {
     struct command command = {.type = COMMAND_PUT,
                               .put = {.key = bytes_of("mine", 4), .value = bytes_of("x", 1)}};
     *write = (struct write_request){.request.done = write_done};
-    list_init(&write->request.link);
-    service_submit(service, &write->request, &command);
+    service_submit(service, &caller_anonymous, &write->request, &command);
 }
 
 /* --- One input. --- */

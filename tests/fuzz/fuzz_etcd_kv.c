@@ -95,6 +95,9 @@ static void try_command(const struct etcd_error *error, const struct command *co
         assert(error->text != NULL);
         return;
     }
+    if (command_check(command) != STATUS_OK) {
+        return; /* as service_submit() does */
+    }
     struct state_machine *machine = machine_create();
     struct buffer log;
     struct outcome outcome;

@@ -126,11 +126,11 @@ static void submit(struct call *call) {
         break;
     }
     call->request.done = applied;
-    service_submit(call->node->service, &call->request, &command);
+    service_submit(call->node->service, &caller_anonymous, &call->request, &command);
 }
 
 static void look_up(struct call *call) {
-    struct key_store *keys = state_machine_keys(service_state(call->node->service));
+    const struct key_store *keys = state_view_keys(service_view(call->node->service));
     const struct record *record = key_store_find(keys, bytes_from_text(call->key));
     call->found = 0;
     if (record != NULL) {
@@ -197,22 +197,23 @@ static void call_read(struct node *node, void *data) {
     case CALL_TIME_LEFT:
         call->renewal.id = call->lease_id;
         call->renewal.done = renewed;
-        status = call->type == CALL_RENEW ? service_renew(service, &call->renewal, &ttl_ms)
-                                          : service_time_left(service, &call->renewal, &ttl_ms);
+        status = call->type == CALL_RENEW
+                     ? service_renew(service, &caller_anonymous, &call->renewal, &ttl_ms)
+                     : service_time_left(service, &caller_anonymous, &call->renewal, &ttl_ms);
         if (status != STATUS_PENDING) {
             renewed(&call->renewal, status, ttl_ms);
         }
         return;
     case CALL_GET:
         call->read.ready = read_ready;
-        status = service_read(service, &call->read);
+        status = service_read(service, &caller_anonymous, &call->read, NULL, 0);
         if (status != STATUS_PENDING) {
             read_ready(&call->read, status);
         }
         return;
     case CALL_MOVE_LEADER:
         call->transfer.done = moved;
-        status = service_move_leader(service, &call->transfer, call->member_id);
+        status = service_move_leader(service, &caller_anonymous, &call->transfer, call->member_id);
         if (status != STATUS_PENDING) {
             moved(&call->transfer, status);
         }
@@ -220,11 +221,12 @@ static void call_read(struct node *node, void *data) {
     case CALL_CHANGE_MEMBERS:
         call->change.done = changed;
         call->facts.id = call->member_id;
-        service_change_members(service, &call->change, call->action, &call->facts);
+        service_change_members(service, &caller_anonymous, &call->change, call->action,
+                               &call->facts);
         return;
     case CALL_SNAPSHOT:
         call->snapshot.done = snapshot_made;
-        service_snapshot(service, &call->snapshot);
+        service_snapshot(service, &caller_anonymous, &call->snapshot);
         return;
     default:
         submit(call);

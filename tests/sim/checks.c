@@ -205,7 +205,7 @@ void checks_no_lease_is_left(void) {
         if (!node->is_in_service) {
             continue;
         }
-        size_t n = lease_table_count(state_machine_leases(service_state(node->service)));
+        size_t n = lease_table_count(state_machine_leases(node->service->machine));
         if (n > 0) {
             check_failed("late", "%zu leases are left on %s after all should have ended", n,
                          node->name);
@@ -395,7 +395,7 @@ void checks_nodes_are_equal(void) {
         if (!node_at(i)->is_in_service) {
             continue;
         }
-        struct snapshot_view *view = snapshot_view_open(service_state(node_at(i)->service));
+        struct snapshot_view *view = snapshot_view_open(node_at(i)->service->machine);
         struct buffer bytes;
         buffer_init(&bytes);
         snapshot_view_write(view, &bytes);

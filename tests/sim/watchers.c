@@ -32,7 +32,8 @@ struct watch {
     struct node *node;
     uint64_t generation;
     uint64_t attempt;
-    struct watcher *watcher;
+    struct service_watch watch;
+    bool is_begun;
     bool is_resuming;
 };
 
@@ -88,7 +89,7 @@ static void resume_read(struct node *node, void *data) {
     struct watch *watch = data;
     watch->is_resuming = false;
     if (watch->client->attempt == watch->attempt) {
-        watch_hub_resume(state_machine_watches(service_state(node->service)), watch->watcher);
+        service_watch_resume(node->service, &watch->watch);
     }
 }
 
@@ -99,8 +100,8 @@ static void resume(void *data) {
     }
 }
 
-static bool deliver(void *data, const struct watch_batch *events) {
-    struct watch *watch = data;
+static bool deliver(struct service_watch *service_watch, const struct watch_batch *events) {
+    struct watch *watch = list_entry(service_watch, struct watch, watch);
     struct watch_client *client = watch->client;
     if (random_chance(REFUSE_PERMILLE)) {
         if (!watch->is_resuming) {
@@ -127,13 +128,11 @@ static bool deliver(void *data, const struct watch_batch *events) {
     return true;
 }
 
-static void compacted(void *data, int64_t revision) {
-    const struct watch *watch = data;
+static void compacted(struct service_watch *service_watch, int64_t revision) {
+    const struct watch *watch = list_entry(service_watch, struct watch, watch);
     check_failed("watch", "watcher %zu was told that %lld is compacted, which it had yet to see",
                  watch->client->number, (long long)revision);
 }
-
-static const struct watcher_callbacks callbacks = {.deliver = deliver, .compacted = compacted};
 
 static void attach_read(struct node *node, void *data) {
     struct watch *watch = data;
@@ -142,18 +141,19 @@ static void attach_read(struct node *node, void *data) {
         return;
     }
     static const uint8_t zero[1];
-    struct watcher_options options = {.key = bytes_of(zero, 1),
-                                      .range_end = bytes_of(zero, 1),
-                                      .start_revision = client->next_revision,
-                                      .callbacks = &callbacks,
-                                      .data = watch};
-    watch->watcher = watch_hub_add(state_machine_watches(service_state(node->service)), &options);
-    client->is_attached = true;
+    const struct service_watch_options options = {
+        .range = {KEY_SPACE_ETCD, bytes_of(zero, 1), bytes_of(zero, 1)},
+        .start_revision = client->next_revision};
+    watch->watch.deliver = deliver;
+    watch->watch.compacted = compacted;
+    enum status status = service_watch(node->service, &caller_anonymous, &watch->watch, &options);
+    watch->is_begun = status == STATUS_OK;
+    client->is_attached = watch->is_begun;
 }
 
 static void detach_read(struct node *node, void *data) {
     struct watch *watch = data;
-    watch_hub_remove(state_machine_watches(service_state(node->service)), watch->watcher);
+    service_unwatch(node->service, &watch->watch);
 }
 
 /* --- At the client. --- */
@@ -162,7 +162,7 @@ static struct watch *watch_of[WATCHERS_MAX];
 
 static void attach(struct watch_client *client) {
     struct watch *before = watch_of[client->number];
-    if (before != NULL && before->watcher != NULL && before->node->is_up &&
+    if (before != NULL && before->is_begun && before->node->is_up &&
         before->node->generation == before->generation) {
         node_deliver(before->node, detach_read, NULL, before);
     }
@@ -216,7 +216,7 @@ static const struct key_store *keys_of_first(void) {
     while (!node_at(i)->is_in_service) {
         i++;
     }
-    return state_machine_keys(service_state(node_at(i)->service));
+    return state_view_keys(service_view(node_at(i)->service));
 }
 
 bool watchers_are_done(void) {

@@ -44,6 +44,7 @@ struct service {
     uint64_t leader_id;
     struct list requests;
     struct buffer encoded[REQUESTS_MAX]; /* the commands of the requests */
+    enum status refusals[REQUESTS_MAX];
     size_t n_requests;
     bool reads_wait;
     struct list reads;
@@ -191,9 +192,11 @@ static inline void fake_service_clear(struct service *service) {
 }
 
 /* Kept encoded, as the real one does: what a command borrows is gone when it is carried out. */
-void service_submit(struct service *service, struct service_request *request,
-                    const struct command *command) {
+void service_submit(struct service *service, const struct caller *caller,
+                    struct service_request *request, const struct command *command) {
+    assert_non_null(caller);
     assert_true(service->n_requests < REQUESTS_MAX);
+    service->refusals[service->n_requests] = command_check(command);
     struct buffer *encoded = &service->encoded[service->n_requests++];
     struct command copy = *command;
     if (copy.type == COMMAND_LEASE_GRANT && copy.grant.id == 0) {
@@ -201,7 +204,7 @@ void service_submit(struct service *service, struct service_request *request,
     }
     buffer_init(encoded);
     command_encode(encoded, &copy);
-    list_append(&service->requests, &request->link);
+    list_append(&service->requests, &request->private.link);
 }
 
 static inline void fake_service_run(struct service *service) {
@@ -216,9 +219,13 @@ static inline void fake_service_run(struct service *service) {
         arena_init(&arena);
         reader_init(&reader, bytes_of(service->encoded[i].data, service->encoded[i].size));
         assert_int_equal(command_decode(&reader, &arena, &command), STATUS_OK);
-        state_machine_apply(service->machine, &command, &context, &arena, &outcome);
+        if (service->refusals[i] == STATUS_OK) {
+            state_machine_apply(service->machine, &command, &context, &arena, &outcome);
+        } else {
+            outcome = (struct outcome){.status = service->refusals[i]};
+        }
         struct list *link = list_pop_first(&service->requests);
-        struct service_request *request = list_entry(link, struct service_request, link);
+        struct service_request *request = list_entry(link, struct service_request, private.link);
         request->done(request, &outcome);
         arena_clear(&arena);
         buffer_clear(&service->encoded[i]);
@@ -226,25 +233,38 @@ static inline void fake_service_run(struct service *service) {
     watch_hub_publish(state_machine_watches(service->machine));
 }
 
-enum status service_read(struct service *service, struct service_read *read) {
+enum status service_read(struct service *service, const struct caller *caller,
+                         struct service_read *read, const struct key_range *ranges,
+                         size_t n_ranges) {
+    assert_non_null(caller);
+    assert_true(ranges != NULL || n_ranges == 0);
     if (!service->reads_wait) {
         return STATUS_OK;
     }
-    list_append(&service->reads, &read->link);
+    list_append(&service->reads, &read->private.link);
     return STATUS_PENDING;
+}
+
+enum status service_read_local(struct service *service, const struct caller *caller,
+                               const struct key_range *ranges, size_t n_ranges) {
+    assert_non_null(service);
+    assert_non_null(caller);
+    assert_true(ranges != NULL || n_ranges == 0);
+    return STATUS_OK;
 }
 
 static inline void fake_service_read(struct service *service, enum status status) {
     struct list *link = list_pop_first(&service->reads);
     assert_non_null(link);
-    struct service_read *read = list_entry(link, struct service_read, link);
+    struct service_read *read = list_entry(link, struct service_read, private.link);
     read->ready(read, status);
 }
 
-enum status service_renew(struct service *service, struct service_renewal *renewal,
-                          int64_t *out_ttl_ms) {
+enum status service_renew(struct service *service, const struct caller *caller,
+                          struct service_renewal *renewal, int64_t *out_ttl_ms) {
+    assert_non_null(caller);
     if (service->renewals_wait) {
-        list_append(&service->renewals, &renewal->link);
+        list_append(&service->renewals, &renewal->private.link);
         return STATUS_PENDING;
     }
     bool checkpointed;
@@ -253,16 +273,18 @@ enum status service_renew(struct service *service, struct service_renewal *renew
 }
 
 /* A cluster of one: only the member itself can lead. */
-enum status service_move_leader(struct service *service, struct service_transfer *transfer,
-                                uint64_t member_id) {
+enum status service_move_leader(struct service *service, const struct caller *caller,
+                                struct service_transfer *transfer, uint64_t member_id) {
     struct service_info info;
+    assert_non_null(caller);
     (void)transfer;
     service_info(service, &info);
     return member_id == info.member_id ? STATUS_OK : STATUS_INVALID;
 }
 
-enum status service_time_left(struct service *service, struct service_renewal *question,
-                              int64_t *out_remaining_ms) {
+enum status service_time_left(struct service *service, const struct caller *caller,
+                              struct service_renewal *question, int64_t *out_remaining_ms) {
+    assert_non_null(caller);
     return lease_table_remaining(state_machine_leases(service->machine), question->id,
                                  service->now_ms, out_remaining_ms);
 }
@@ -275,18 +297,65 @@ static inline struct service_renewal *fake_service_renewal(struct service *servi
     }
     assert_ptr_not_equal(link, &service->renewals);
     list_remove(link);
-    return list_entry(link, struct service_renewal, link);
+    return list_entry(link, struct service_renewal, private.link);
 }
 
-struct state_machine *service_state(struct service *service) {
-    return service->machine;
+const struct state_view *service_view(const struct service *service) {
+    return state_machine_view(service->machine);
+}
+
+/* --- Watches, as replication has them. --- */
+
+static bool fake_deliver(void *data, const struct watch_batch *batch) {
+    struct service_watch *watch = data;
+    return watch->deliver(watch, batch);
+}
+
+static void fake_compacted(void *data, int64_t compacted_revision) {
+    struct service_watch *watch = data;
+    watch->private.watcher = NULL;
+    watch->compacted(watch, compacted_revision);
+}
+
+enum status service_watch(struct service *service, const struct caller *caller,
+                          struct service_watch *watch,
+                          const struct service_watch_options *watch_options) {
+    static const struct watcher_callbacks callbacks = {.deliver = fake_deliver,
+                                                       .compacted = fake_compacted};
+    assert_non_null(caller);
+    const struct watcher_options watcher = {.key = watch_options->range.key,
+                                            .range_end = watch_options->range.range_end,
+                                            .start_revision = watch_options->start_revision,
+                                            .without_puts = watch_options->without_puts,
+                                            .without_deletes = watch_options->without_deletes,
+                                            .callbacks = &callbacks,
+                                            .data = watch};
+    watch->private.watcher = watch_hub_add(state_machine_watches(service->machine), &watcher);
+    return STATUS_OK;
+}
+
+void service_unwatch(struct service *service, struct service_watch *watch) {
+    if (watch->private.watcher != NULL) {
+        watch_hub_remove(state_machine_watches(service->machine), watch->private.watcher);
+        watch->private.watcher = NULL;
+    }
+}
+
+void service_watch_resume(struct service *service, struct service_watch *watch) {
+    watch_hub_resume(state_machine_watches(service->machine), watch->private.watcher);
+}
+
+bool service_watch_is_current(struct service *service, const struct service_watch *watch) {
+    return watcher_is_current(state_machine_watches(service->machine), watch->private.watcher);
 }
 
 uint64_t service_now_ms(struct service *service) {
     return service->now_ms;
 }
 
-void service_snapshot(struct service *service, struct service_snapshot *snapshot) {
+void service_snapshot(struct service *service, const struct caller *caller,
+                      struct service_snapshot *snapshot) {
+    assert_non_null(caller);
     service->snapshot = snapshot;
 }
 
@@ -308,8 +377,10 @@ size_t service_members(struct service *service, struct service_member *out_membe
     return 0;
 }
 
-void service_change_members(struct service *service, struct service_change *change,
-                            enum member_action action, const struct member_facts *facts) {
+void service_change_members(struct service *service, const struct caller *caller,
+                            struct service_change *change, enum member_action action,
+                            const struct member_facts *facts) {
+    assert_non_null(caller);
     change->done(change, STATUS_MEMBERS_NOT_ENOUGH);
 }
 

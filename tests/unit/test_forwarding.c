@@ -293,7 +293,8 @@ static void renew(struct renewal *renewal, int64_t lease_id) {
     int64_t ttl_ms = 0;
     *renewal = (struct renewal){.renewal = {.id = lease_id, .done = renewal_done}};
     n_asked_before = n_asked;
-    assert_int_equal(service_renew(service, &renewal->renewal, &ttl_ms), STATUS_PENDING);
+    assert_int_equal(service_renew(service, &caller_anonymous, &renewal->renewal, &ttl_ms),
+                     STATUS_PENDING);
     run_until(is_asked, "the leader is asked");
     assert_int_equal(asked_lease_id, lease_id);
 }
@@ -375,7 +376,7 @@ static void a_write_ends_though_the_leader_that_is_heard_is_not_reached(void **s
     run_until(is_led, "the follower knows its leader");
     write_request = (struct write){.request.done = write_done};
     struct command command = {.type = COMMAND_LEASE_GRANT, .grant = {.id = 5, .ttl_ms = TTL_MS}};
-    service_submit(service, &write_request.request, &command);
+    service_submit(service, &caller_anonymous, &write_request.request, &command);
     uv_run(&loop, UV_RUN_NOWAIT);
     assert_false(write_request.is_done);
     run_until(is_write_done, "the write ends");

@@ -121,7 +121,7 @@ static void waiter_done(struct service_request *request, const struct outcome *o
 
 static void submit(struct node *node, struct waiter *waiter, const struct command *command) {
     *waiter = (struct waiter){.request.done = waiter_done};
-    service_submit(node->service, &waiter->request, command);
+    service_submit(node->service, &caller_anonymous, &waiter->request, command);
     assert_false(waiter->done);
 }
 
@@ -154,7 +154,7 @@ static struct command grant_command(int64_t id, int64_t ttl_ms) {
 }
 
 static struct key_store *keys_of(struct node *node) {
-    return state_machine_keys(service_state(node->service));
+    return state_machine_keys(node->service->machine);
 }
 
 static uint32_t hash_of(struct node *node) {
@@ -190,8 +190,7 @@ static void what_was_acknowledged_is_there_after_a_restart(void **state) {
     node_close(&node);
     node_open(&node, 0);
     assert_int_equal(hash_of(&node), hash);
-    assert_int_equal(lease_table_key_count(state_machine_leases(service_state(node.service)), 5),
-                     50);
+    assert_int_equal(lease_table_key_count(state_machine_leases(node.service->machine), 5), 50);
     struct command revoke = {.type = COMMAND_LEASE_REVOKE, .revoke.id = 5};
     assert_int_equal(run(&node, &revoke).revision, 102);
     node_close(&node);
@@ -231,6 +230,85 @@ static void one_turn_of_the_loop_makes_one_entry(void **state) {
     node_remove_dir(&node);
 }
 
+/* Whatever a door forgot to look at. */
+static void a_command_that_fails_its_check_never_reaches_the_log(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    begin_term(&node);
+    struct service_info before;
+    service_info(node.service, &before);
+    struct command put = put_command("", "v", 0);
+    assert_int_equal(run(&node, &put).status, STATUS_KEY_EMPTY);
+    struct command grant = grant_command(1, -1);
+    assert_int_equal(run(&node, &grant).status, STATUS_INVALID);
+    static uint8_t large[COMMAND_SIZE_MAX + 1024 * 1024];
+    put = put_command("k", "v", 0);
+    put.put.value = bytes_of(large, sizeof large);
+    assert_int_equal(run(&node, &put).status, STATUS_REQUEST_TOO_LARGE);
+    struct service_info after;
+    service_info(node.service, &after);
+    assert_int_equal(after.entries, before.entries);
+    put = put_command("k", "v", 0);
+    assert_int_equal(run(&node, &put).status, STATUS_OK);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
+struct watch_waiter {
+    struct service_watch watch;
+    bool is_full;
+    bool is_given;
+    size_t n_events;
+};
+
+static bool watch_deliver(struct service_watch *watch, const struct watch_batch *batch) {
+    struct watch_waiter *waiter = list_entry(watch, struct watch_waiter, watch);
+    if (!waiter->is_full) {
+        waiter->n_events += batch->n_events;
+        waiter->is_given = true;
+    }
+    return !waiter->is_full;
+}
+
+static void watch_compacted(struct service_watch *watch, int64_t compacted_revision) {
+    (void)watch;
+    fail_msg("compacted at %lld", (long long)compacted_revision);
+}
+
+static void a_watch_gets_its_events_and_ends_when_it_is_told_to(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    struct watch_waiter waiter = {
+        .watch = {.deliver = watch_deliver, .compacted = watch_compacted}};
+    const struct service_watch_options options = {
+        .range = {.space = KEY_SPACE_ETCD, .key = bytes_from_text("k")}};
+    assert_int_equal(service_watch(node.service, &caller_anonymous, &waiter.watch, &options),
+                     STATUS_OK);
+    struct command put = put_command("k", "v", 0);
+    run(&node, &put);
+    assert_int_equal(waiter.n_events, 1);
+    assert_true(service_watch_is_current(node.service, &waiter.watch));
+    waiter.is_full = true;
+    waiter.is_given = false;
+    run(&node, &put);
+    assert_false(service_watch_is_current(node.service, &waiter.watch));
+    waiter.is_full = false;
+    service_watch_resume(node.service, &waiter.watch);
+    wait_for(&node, &waiter.is_given);
+    assert_int_equal(waiter.n_events, 2);
+    service_unwatch(node.service, &waiter.watch);
+    service_unwatch(node.service, &waiter.watch);
+    assert_false(service_watch_is_current(node.service, &waiter.watch));
+    run(&node, &put);
+    assert_int_equal(waiter.n_events, 2);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 struct chain {
     struct node *node;
     struct waiter waiters[64];
@@ -250,7 +328,7 @@ static void chain_next(struct service_request *request, const struct outcome *ou
     if (chain->n_submitted < 20000) {
         chain->n_submitted++;
         struct command put = put_command("k", "v", 0);
-        service_submit(chain->node->service, request, &put);
+        service_submit(chain->node->service, &caller_anonymous, request, &put);
     }
 }
 
@@ -267,7 +345,7 @@ static void every_request_is_answered_when_several_entries_are_on_their_way(void
         chain.waiters[i].request.done = chain_next;
         chain.n_submitted++;
         struct command put = put_command("k", "v", 0);
-        service_submit(node.service, &chain.waiters[i].request, &put);
+        service_submit(node.service, &caller_anonymous, &chain.waiters[i].request, &put);
         uv_run(&node.loop, UV_RUN_NOWAIT);
     }
     uint64_t give_up_ms = clock_boottime_ms() + 30000;
@@ -357,7 +435,8 @@ static void a_lease_expires_on_time_and_never_early(void **state) {
     assert_int_equal(info.expired, 1);
     int64_t ttl_ms;
     struct service_renewal renewal = {.id = 77};
-    assert_int_equal(service_renew(node.service, &renewal, &ttl_ms), STATUS_LEASE_NOT_FOUND);
+    assert_int_equal(service_renew(node.service, &caller_anonymous, &renewal, &ttl_ms),
+                     STATUS_LEASE_NOT_FOUND);
     node_close(&node);
     node_remove_dir(&node);
 }
@@ -384,7 +463,7 @@ static void a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found(v
     struct command grant = grant_command(3, 50);
     assert_int_equal(run(&node, &grant).status, STATUS_OK);
     struct renewal_waiter waiter = {.renewal = {.id = 3, .done = renewal_done}};
-    struct lease_table *leases = state_machine_leases(service_state(node.service));
+    struct lease_table *leases = state_machine_leases(node.service->machine);
     int64_t ttl_ms;
     /* Between the proposal of the expiry and its end a turn of the loop passes at least. */
     enum status status = STATUS_OK;
@@ -395,7 +474,7 @@ static void a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found(v
         assert_true(lease_table_find(leases, 3, &facts));
         lease_table_remaining(leases, 3, clock_boottime_ms(), &remaining_ms);
         if (remaining_ms == 0) {
-            status = service_renew(node.service, &waiter.renewal, &ttl_ms);
+            status = service_renew(node.service, &caller_anonymous, &waiter.renewal, &ttl_ms);
             break;
         }
     }
@@ -412,7 +491,7 @@ static void a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found(v
 
 static int64_t checkpoint_of(struct node *node, int64_t id) {
     struct lease_facts facts = {0};
-    lease_table_find(state_machine_leases(service_state(node->service)), id, &facts);
+    lease_table_find(state_machine_leases(node->service->machine), id, &facts);
     return facts.checkpoint_ms;
 }
 
@@ -434,7 +513,8 @@ static void renewing_a_checkpointed_lease_clears_it_through_the_log_first(void *
     service_info(node.service, &before);
     struct renewal_waiter waiter = {.renewal = {.id = 3, .done = renewal_done}};
     int64_t ttl_ms = 0;
-    assert_int_equal(service_renew(node.service, &waiter.renewal, &ttl_ms), STATUS_PENDING);
+    assert_int_equal(service_renew(node.service, &caller_anonymous, &waiter.renewal, &ttl_ms),
+                     STATUS_PENDING);
     wait_for(&node, &waiter.done);
     assert_int_equal(waiter.status, STATUS_OK);
     assert_int_equal(checkpoint_of(&node, 3), 0);
@@ -443,7 +523,8 @@ static void renewing_a_checkpointed_lease_clears_it_through_the_log_first(void *
     assert_int_equal(after.last_index, before.last_index + 1);
     /* Renewed in time, it costs nothing. */
     for (int i = 0; i < 100; i++) {
-        assert_int_equal(service_renew(node.service, &waiter.renewal, &ttl_ms), STATUS_OK);
+        assert_int_equal(service_renew(node.service, &caller_anonymous, &waiter.renewal, &ttl_ms),
+                         STATUS_OK);
         assert_int_equal(ttl_ms, 2000);
     }
     service_info(node.service, &after);
@@ -469,7 +550,9 @@ static void a_term_begins_with_a_checkpoint_of_what_there_was(void **state) {
     int64_t ttl_ms = 0;
     for (int i = 0; i < 3; i++) {
         waiters[i] = (struct renewal_waiter){.renewal = {.id = 3, .done = renewal_done}};
-        assert_int_equal(service_renew(node.service, &waiters[i].renewal, &ttl_ms), STATUS_PENDING);
+        assert_int_equal(
+            service_renew(node.service, &caller_anonymous, &waiters[i].renewal, &ttl_ms),
+            STATUS_PENDING);
     }
     wait_for(&node, &waiters[2].done);
     assert_int_equal(checkpoint_of(&node, 3), 0);
@@ -494,7 +577,7 @@ static void after_a_stall_nothing_expires_before_the_sockets_are_read(void **sta
     while (clock_boottime_ms() < until_ms) {
         usleep(10000);
     }
-    struct lease_table *leases = state_machine_leases(service_state(node.service));
+    struct lease_table *leases = state_machine_leases(node.service->machine);
     struct lease_facts facts;
     for (int turn = 0; turn < 200; turn++) {
         uv_run(&node.loop, UV_RUN_ONCE);
@@ -504,7 +587,7 @@ static void after_a_stall_nothing_expires_before_the_sockets_are_read(void **sta
     /* A heartbeat that had waited in a socket counts. */
     int64_t ttl_ms;
     struct service_renewal renewal = {.id = 3, .done = renewal_done};
-    assert_int_equal(service_renew(node.service, &renewal, &ttl_ms), STATUS_OK);
+    assert_int_equal(service_renew(node.service, &caller_anonymous, &renewal, &ttl_ms), STATUS_OK);
     node.caught_up = true;
     while (lease_table_find(leases, 3, &facts)) {
         uv_run(&node.loop, UV_RUN_ONCE);
@@ -538,7 +621,8 @@ static void heartbeat_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *bu
     if (size > 0) {
         int64_t ttl_ms;
         struct renewal_waiter *waiter = &heartbeat->renewal;
-        waiter->status = service_renew(heartbeat->node->service, &waiter->renewal, &ttl_ms);
+        waiter->status =
+            service_renew(heartbeat->node->service, &caller_anonymous, &waiter->renewal, &ttl_ms);
         waiter->done = waiter->status != STATUS_PENDING;
     }
 }
@@ -546,7 +630,7 @@ static void heartbeat_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *bu
 /* Of libuv's check handles the one started last runs first: before the service's own. */
 static void heartbeat_after_polling(uv_check_t *check) {
     struct late_heartbeat *heartbeat = check->data;
-    struct lease_table *leases = state_machine_leases(service_state(heartbeat->node->service));
+    struct lease_table *leases = state_machine_leases(heartbeat->node->service->machine);
     int64_t remaining_ms = INT64_MAX;
     lease_table_remaining(leases, heartbeat->renewal.renewal.id, clock_boottime_ms(),
                           &remaining_ms);
@@ -596,7 +680,7 @@ static void expiry_goes_on_while_every_turn_is_long(void **state) {
     node_open(&node, 0);
     struct command grant = grant_command(3, 100);
     assert_int_equal(run(&node, &grant).status, STATUS_OK);
-    struct lease_table *leases = state_machine_leases(service_state(node.service));
+    struct lease_table *leases = state_machine_leases(node.service->machine);
     unsigned turns = 0;
     for (; turns < 12 && lease_table_count(leases) > 0; turns++) {
         uint64_t until_ms = clock_boottime_ms() + 400;
@@ -699,6 +783,8 @@ int main(void) {
         cmocka_unit_test(what_lies_ahead_is_not_overdue),
         cmocka_unit_test(what_was_acknowledged_is_there_after_a_restart),
         cmocka_unit_test(one_turn_of_the_loop_makes_one_entry),
+        cmocka_unit_test(a_command_that_fails_its_check_never_reaches_the_log),
+        cmocka_unit_test(a_watch_gets_its_events_and_ends_when_it_is_told_to),
         cmocka_unit_test(every_request_is_answered_when_several_entries_are_on_their_way),
         cmocka_unit_test(a_full_log_is_cut_by_a_snapshot_and_restarts_from_it),
         cmocka_unit_test(a_snapshot_that_fails_while_closing_is_let_go),

@@ -9,8 +9,13 @@ enum { FREE_CALLS_MAX = 256 };
 /* A gRPC client takes no message above this, whatever it was configured with. */
 #define ANSWER_SIZE_MAX ((size_t)INT32_MAX)
 
-struct key_store *etcd_keys(struct etcd_door *door) {
-    return state_machine_keys(service_state(door->service));
+const struct key_store *etcd_keys(const struct etcd_door *door) {
+    return state_view_keys(service_view(door->service));
+}
+
+const struct caller *etcd_caller(const struct grpc_call *call) {
+    (void)call;
+    return &caller_anonymous;
 }
 
 /* --- Header. --- */
@@ -167,8 +172,7 @@ struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command 
     }
     waiting->reply = reply;
     waiting->request.done = command_done;
-    list_init(&waiting->request.link);
-    service_submit(waiting->door->service, &waiting->request, command);
+    service_submit(waiting->door->service, etcd_caller(call), &waiting->request, command);
     return waiting;
 }
 
@@ -210,6 +214,7 @@ static void give_up(struct etcd_call *waiting) {
 }
 
 bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
+                        const struct key_range *ranges, size_t n_ranges,
                         void (*resume)(struct grpc_call *call, struct bytes message)) {
     struct etcd_call *waiting = call_create(call);
     if (waiting == NULL) {
@@ -217,8 +222,8 @@ bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
         return false;
     }
     waiting->read.ready = read_ready;
-    list_init(&waiting->read.link);
-    enum status status = service_read(waiting->door->service, &waiting->read);
+    enum status status =
+        service_read(waiting->door->service, etcd_caller(call), &waiting->read, ranges, n_ranges);
     if (status == STATUS_PENDING) {
         waiting->resume = resume;
         if (!keep_message(waiting, message)) {
@@ -235,9 +240,19 @@ bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
     return true;
 }
 
-void etcd_call_read(struct grpc_call *call, struct bytes message,
-                    void (*resume)(struct grpc_call *call, struct bytes message)) {
-    if (etcd_call_may_read(call, message, resume)) {
+bool etcd_call_may_read_local(struct grpc_call *call, const struct key_range *ranges,
+                              size_t n_ranges) {
+    const struct etcd_error *error = etcd_error_of(
+        service_read_local(etcd_door_of(call)->service, etcd_caller(call), ranges, n_ranges));
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+    }
+    return error == NULL;
+}
+
+void etcd_call_read(struct grpc_call *call, struct bytes message, const struct key_range *ranges,
+                    size_t n_ranges, void (*resume)(struct grpc_call *call, struct bytes message)) {
+    if (etcd_call_may_read(call, message, ranges, n_ranges, resume)) {
         resume(call, message);
     }
 }
@@ -273,10 +288,9 @@ void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64
     }
     waiting->question.id = lease_id;
     waiting->question.done = time_left_known;
-    list_init(&waiting->question.link);
     int64_t remaining_ms = 0;
-    enum status status =
-        service_time_left(waiting->door->service, &waiting->question, &remaining_ms);
+    enum status status = service_time_left(waiting->door->service, etcd_caller(call),
+                                           &waiting->question, &remaining_ms);
     if (status == STATUS_PENDING) {
         waiting->answered = answered;
         if (!keep_message(waiting, message)) {
@@ -319,7 +333,8 @@ void etcd_call_move_leader(struct grpc_call *call, uint64_t member_id) {
         return;
     }
     waiting->transfer.done = leader_moved;
-    enum status status = service_move_leader(waiting->door->service, &waiting->transfer, member_id);
+    enum status status = service_move_leader(waiting->door->service, etcd_caller(call),
+                                             &waiting->transfer, member_id);
     if (status != STATUS_PENDING) {
         call_destroy(waiting);
         answer_moved(call, status);

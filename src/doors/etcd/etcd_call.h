@@ -81,7 +81,10 @@ bool etcd_wants_leader(struct grpc_call *call);
 /* True when the client shows a token. It has none from us: it takes us for somebody else. */
 bool etcd_has_token(struct grpc_call *call);
 
-struct key_store *etcd_keys(struct etcd_door *door);
+/* The caller of a call. */
+const struct caller *etcd_caller(const struct grpc_call *call);
+
+const struct key_store *etcd_keys(const struct etcd_door *door);
 
 /* --- Answers: begin, write exactly `size` bytes, end. --- */
 
@@ -110,13 +113,18 @@ struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command 
                                                  const struct outcome *outcome));
 
 /* True: the state may be read now. False: `resume` is called with the same message when it may be,
- * or the call is told why not. */
+ * or the call is told why not. The ranges are those that will be read. */
 bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
+                        const struct key_range *ranges, size_t n_ranges,
                         void (*resume)(struct grpc_call *call, struct bytes message));
 
+/* The same for a read that may be stale: true, or the call has been told why not. */
+bool etcd_call_may_read_local(struct grpc_call *call, const struct key_range *ranges,
+                              size_t n_ranges);
+
 /* Calls `resume` once the state may be read, at once when it may be already. */
-void etcd_call_read(struct grpc_call *call, struct bytes message,
-                    void (*resume)(struct grpc_call *call, struct bytes message));
+void etcd_call_read(struct grpc_call *call, struct bytes message, const struct key_range *ranges,
+                    size_t n_ranges, void (*resume)(struct grpc_call *call, struct bytes message));
 
 /* Asks for the time that is left of a lease, which only the leader knows; `answered` gets it with
  * STATUS_OK, or STATUS_LEASE_NOT_FOUND. Other statuses are answered here. */

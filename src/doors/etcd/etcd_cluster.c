@@ -65,7 +65,7 @@ static void on_member_list(struct grpc_call *call, struct bytes message) {
     if (error != NULL) {
         etcd_error_finish(call, error);
     } else if (linearizable != 0) {
-        etcd_call_read(call, message, member_list_ready);
+        etcd_call_read(call, message, NULL, 0, member_list_ready);
     } else {
         member_list_ready(call, message);
     }
@@ -154,7 +154,8 @@ static void change(struct grpc_call *call, struct bytes message, enum member_act
     waiting->change.done = change_done;
     waiting->door->stats.requests++;
     grpc_call_set_data(call, waiting);
-    service_change_members(waiting->door->service, &waiting->change, action, &facts);
+    service_change_members(waiting->door->service, etcd_caller(call), &waiting->change, action,
+                           &facts);
 }
 
 static void on_member_add(struct grpc_call *call, struct bytes message) {

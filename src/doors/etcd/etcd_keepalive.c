@@ -104,7 +104,6 @@ static struct renewal *take_renewal(struct keepalive_stream *stream, int64_t id)
         *renewal = (struct renewal){.stream = stream, .door = door};
         renewal->service.id = id;
         renewal->service.done = on_renewed;
-        list_init(&renewal->service.link);
         list_init(&renewal->link);
     }
     return renewal;
@@ -121,7 +120,8 @@ static void renew(struct keepalive_stream *stream, int64_t id) {
         return;
     }
     int64_t ttl_ms = 0;
-    enum status status = service_renew(stream->door->service, &renewal->service, &ttl_ms);
+    enum status status =
+        service_renew(stream->door->service, etcd_caller(stream->call), &renewal->service, &ttl_ms);
     if (status != STATUS_PENDING && list_is_empty(&stream->renewals)) {
         stream->door->spare_renewal = &renewal->service;
         answer(stream, id, status, ttl_ms);
@@ -176,8 +176,7 @@ static void on_message(struct grpc_call *call, struct bytes message) {
 
 /* Where there are many leases, memory is asked for them before they are renewed. */
 static bool on_coming(struct grpc_call *call, struct bytes message, bool is_near) {
-    const struct lease_table *leases =
-        state_machine_leases(service_state(etcd_door_of(call)->service));
+    const struct lease_table *leases = state_view_leases(service_view(etcd_door_of(call)->service));
     uint64_t id;
     if (lease_table_count(leases) < LEASES_CACHED_MAX ||
         etcd_request_number(message, &id) != NULL) {

@@ -21,6 +21,10 @@ static bool is_refused_for_size(struct grpc_call *call, size_t size) {
     return true;
 }
 
+static struct key_range range_of(const struct range_request *range) {
+    return (struct key_range){KEY_SPACE_ETCD, range->key, range->range_end};
+}
+
 static void answer_range(struct grpc_call *call, const struct range_request *range) {
     struct etcd_door *door = etcd_door_of(call);
     struct range_outcome outcome;
@@ -57,7 +61,11 @@ static void on_range(struct grpc_call *call, struct bytes message) {
     const struct etcd_error *error = etcd_request_range(message, &request);
     if (error != NULL) {
         etcd_error_finish(call, error);
-    } else if (request.serializable || etcd_call_may_read(call, message, range_ready)) {
+        return;
+    }
+    struct key_range range = range_of(&request.range);
+    if (request.serializable ? etcd_call_may_read_local(call, &range, 1)
+                             : etcd_call_may_read(call, message, &range, 1, range_ready)) {
         answer_range(call, &request.range);
         arena_reset(&etcd_door_of(call)->arena);
     }
@@ -133,10 +141,8 @@ static void reply_txn(struct etcd_call *waiting, const struct outcome *outcome) 
 /* A transaction that changes nothing needs no log. */
 static void run_txn(struct grpc_call *call, const struct txn_request *txn) {
     struct etcd_door *door = etcd_door_of(call);
-    struct state_machine *state = service_state(door->service);
     struct txn_outcome outcome;
-    enum status status = txn_run(state_machine_keys(state), state_machine_leases(state), txn,
-                                 &door->arena, &outcome);
+    enum status status = txn_read(etcd_keys(door), txn, &door->arena, &outcome);
     if (status != STATUS_OK) {
         etcd_error_finish(call, etcd_error_of(status));
         return;
@@ -145,6 +151,40 @@ static void run_txn(struct grpc_call *call, const struct txn_request *txn) {
     if (!is_refused_for_size(call, etcd_txn_size(&header, &outcome, txn))) {
         answer_txn(call, &header, &outcome, txn);
     }
+}
+
+static size_t count_reads(const struct txn_request *txn) {
+    size_t n = txn->n_compares;
+    const struct operation *branches[] = {txn->success, txn->failure};
+    const size_t sizes[] = {txn->n_success, txn->n_failure};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t j = 0; j < sizes[i]; j++) {
+            n += branches[i][j].type == OPERATION_TXN ? count_reads(&branches[i][j].txn) : 1;
+        }
+    }
+    return n;
+}
+
+/* The ranges of a transaction without writes, compares and both branches alike. Returns the next
+ * free place. */
+static struct key_range *list_reads(const struct txn_request *txn, struct key_range *at) {
+    for (size_t i = 0; i < txn->n_compares; i++) {
+        *at++ =
+            (struct key_range){KEY_SPACE_ETCD, txn->compares[i].key, txn->compares[i].range_end};
+    }
+    const struct operation *branches[] = {txn->success, txn->failure};
+    const size_t sizes[] = {txn->n_success, txn->n_failure};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t j = 0; j < sizes[i]; j++) {
+            const struct operation *operation = &branches[i][j];
+            if (operation->type == OPERATION_TXN) {
+                at = list_reads(&operation->txn, at);
+            } else {
+                *at++ = range_of(&operation->range);
+            }
+        }
+    }
+    return at;
 }
 
 static void txn_ready(struct grpc_call *call, struct bytes message) {
@@ -156,6 +196,24 @@ static void txn_ready(struct grpc_call *call, struct bytes message) {
     assert(error == NULL); /* it was read once already */
     run_txn(call, &command.txn);
     arena_reset(&door->arena);
+}
+
+/* It goes without the log, and so without the checks of service_submit(). */
+static void read_txn(struct grpc_call *call, struct bytes message, const struct command *command,
+                     bool serializable) {
+    struct arena *arena = &etcd_door_of(call)->arena;
+    const struct etcd_error *error = etcd_error_of(command_check(command));
+    if (error != NULL) {
+        etcd_error_finish(call, error);
+        return;
+    }
+    size_t n = count_reads(&command->txn);
+    struct key_range *ranges = arena_alloc(arena, n * sizeof *ranges);
+    (void)list_reads(&command->txn, ranges);
+    if (serializable ? etcd_call_may_read_local(call, ranges, n)
+                     : etcd_call_may_read(call, message, ranges, n, txn_ready)) {
+        run_txn(call, &command->txn);
+    }
 }
 
 static void on_txn(struct grpc_call *call, struct bytes message) {
@@ -174,12 +232,8 @@ static void on_txn(struct grpc_call *call, struct bytes message) {
         if (waiting != NULL && etcd_txn_needs_shape(&command.txn)) {
             waiting->shape = etcd_txn_shape(&command.txn, &waiting->shape_arena);
         }
-    } else if (serializable) {
-        run_txn(call, &command.txn);
     } else {
-        /* Read anew when it is its turn: that lies in another turn of the loop, if need be. */
-        arena_reset(&door->arena);
-        etcd_call_read(call, message, txn_ready);
+        read_txn(call, message, &command, serializable);
     }
     arena_reset(&door->arena);
 }

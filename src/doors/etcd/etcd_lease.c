@@ -107,7 +107,7 @@ static void time_to_live_send(struct grpc_call *call, const struct time_to_live 
 static void time_to_live_answered(struct grpc_call *call, struct bytes message, enum status status,
                                   int64_t remaining_ms) {
     struct etcd_door *door = etcd_door_of(call);
-    struct lease_table *leases = state_machine_leases(service_state(door->service));
+    const struct lease_table *leases = state_view_leases(service_view(door->service));
     struct etcd_time_to_live_request request;
     if (etcd_request_time_to_live(message, &request) != NULL) {
         return; /* it was readable when it came */
@@ -134,7 +134,7 @@ static void time_to_live_ready(struct grpc_call *call, struct bytes message) {
 
 static void on_time_to_live(struct grpc_call *call, struct bytes message) {
     if (!etcd_call_refused(call)) {
-        etcd_call_read(call, message, time_to_live_ready);
+        etcd_call_read(call, message, NULL, 0, time_to_live_ready);
     }
 }
 
@@ -172,7 +172,7 @@ static void leases_ready(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
     struct etcd_door *door = etcd_door_of(call);
     size_t n;
-    struct lease_due *dues = leases_by_due(state_machine_leases(service_state(door->service)), &n);
+    struct lease_due *dues = leases_by_due(state_view_leases(service_view(door->service)), &n);
     if (dues == NULL) {
         etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return;
@@ -196,7 +196,7 @@ static void leases_ready(struct grpc_call *call, struct bytes message) {
 
 static void on_leases(struct grpc_call *call, struct bytes message) {
     if (!etcd_call_refused(call)) {
-        etcd_call_read(call, message, leases_ready);
+        etcd_call_read(call, message, NULL, 0, leases_ready);
     }
 }
 

@@ -29,7 +29,7 @@ static const char *alarm_name(enum alarm_type alarm) {
 static void collect_errors(struct etcd_door *door, const struct service_info *info,
                            struct status_errors *errors) {
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
-    size_t n_alarms = state_machine_alarms(service_state(door->service), alarms);
+    size_t n_alarms = state_view_alarms(service_view(door->service), alarms);
     errors->n = 0;
     if (info->leader_id == 0) {
         snprintf(errors->texts[errors->n++], STATUS_ERROR_SIZE_MAX, "etcdserver: no leader");
@@ -57,10 +57,10 @@ struct state_sizes {
 };
 
 static struct state_sizes sizes_of(struct etcd_door *door) {
-    struct state_machine *state = service_state(door->service);
+    const struct state_view *state = service_view(door->service);
     struct key_store_stats keys;
-    key_store_stats(state_machine_keys(state), &keys);
-    uint64_t leases = lease_table_bytes(state_machine_leases(state));
+    key_store_stats(state_view_keys(state), &keys);
+    uint64_t leases = lease_table_bytes(state_view_leases(state));
     return (struct state_sizes){.all = keys.bytes + leases, .in_use = keys.bytes_live + leases};
 }
 
@@ -137,7 +137,7 @@ static void reply_alarm(struct etcd_call *waiting, const struct outcome *outcome
 /* ALARM_NONE stands for every type. */
 static size_t matching_alarms(struct etcd_door *door, enum alarm_type alarm,
                               struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX]) {
-    size_t n = state_machine_alarms(service_state(door->service), out_alarms);
+    size_t n = state_view_alarms(service_view(door->service), out_alarms);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
         if (alarm == ALARM_NONE || out_alarms[i].alarm == alarm) {
@@ -176,11 +176,6 @@ static void on_alarm(struct grpc_call *call, struct bytes message) {
     struct command command = {
         .type = COMMAND_ALARM,
         .alarm = {.activate = activate, .member_id = request.member_id, .alarm = request.alarm}};
-    error = etcd_error_of(command_check(&command));
-    if (error != NULL) {
-        etcd_error_finish(call, error);
-        return;
-    }
     bool changes = activate || alarm_stands(door, &request);
     struct etcd_call *waiting = etcd_call_submit(call, &command, reply_alarm);
     if (waiting != NULL) {

@@ -158,9 +158,10 @@ const struct etcd_error *etcd_request_delete_body(struct bytes message,
     return read_end(&reader);
 }
 
-static const struct etcd_error *checked(const struct command *command,
-                                        struct command *out_command) {
-    const struct etcd_error *error = etcd_error_of(command_check(command));
+/* Gives out a command unless there is an error. */
+static const struct etcd_error *end_command(const struct etcd_error *error,
+                                            const struct command *command,
+                                            struct command *out_command) {
     if (error == NULL) {
         *out_command = *command;
     }
@@ -173,7 +174,7 @@ const struct etcd_error *etcd_request_put(struct bytes message, struct command *
     }
     struct command command = {.type = COMMAND_PUT};
     const struct etcd_error *error = etcd_request_put_body(message, &command.put);
-    return error != NULL ? error : checked(&command, out_command);
+    return end_command(error, &command, out_command);
 }
 
 const struct etcd_error *etcd_request_delete(struct bytes message, struct command *out_command) {
@@ -182,7 +183,7 @@ const struct etcd_error *etcd_request_delete(struct bytes message, struct comman
     }
     struct command command = {.type = COMMAND_DELETE};
     const struct etcd_error *error = etcd_request_delete_body(message, &command.delete);
-    return error != NULL ? error : checked(&command, out_command);
+    return end_command(error, &command, out_command);
 }
 
 const struct etcd_error *etcd_request_number(struct bytes message, uint64_t *out_number) {
@@ -278,7 +279,7 @@ const struct etcd_error *etcd_request_compact(struct bytes message, struct comma
     uint64_t revision = 0;
     const struct etcd_error *error = etcd_request_number(message, &revision);
     command.compact.revision = (int64_t)revision;
-    return error != NULL ? error : checked(&command, out_command);
+    return end_command(error, &command, out_command);
 }
 
 /* --- Lease --- */
@@ -310,7 +311,8 @@ const struct etcd_error *etcd_request_grant(struct bytes message, struct command
         seconds = ETCD_TTL_SECONDS_MIN;
     }
     command.grant.ttl_ms = seconds * 1000;
-    return checked(&command, out_command);
+    *out_command = command;
+    return NULL;
 }
 
 const struct etcd_error *etcd_request_revoke(struct bytes message, struct command *out_command) {
@@ -318,7 +320,7 @@ const struct etcd_error *etcd_request_revoke(struct bytes message, struct comman
     uint64_t id = 0;
     const struct etcd_error *error = etcd_request_number(message, &id);
     command.revoke.id = (int64_t)id;
-    return error != NULL ? error : checked(&command, out_command);
+    return end_command(error, &command, out_command);
 }
 
 const struct etcd_error *etcd_request_time_to_live(struct bytes message,

@@ -24,7 +24,7 @@ struct etcd_range_request {
 const struct etcd_error *etcd_request_range(struct bytes message,
                                             struct etcd_range_request *out_request);
 
-/* Commands, also passed by command_check(). */
+/* Commands, as they are to be submitted: command_check() is the service's. */
 const struct etcd_error *etcd_request_put(struct bytes message, struct command *out_command);
 const struct etcd_error *etcd_request_delete(struct bytes message, struct command *out_command);
 const struct etcd_error *etcd_request_compact(struct bytes message, struct command *out_command);

@@ -129,11 +129,10 @@ static void on_message(struct grpc_call *call, struct bytes message) {
     stream->door = door;
     stream->hash = hash;
     stream->snapshot.done = on_snapshot;
-    list_init(&stream->snapshot.link);
     buffer_init(&stream->bytes);
     door->n_snapshots++;
     grpc_call_set_data(call, stream);
-    service_snapshot(door->service, &stream->snapshot);
+    service_snapshot(door->service, etcd_caller(call), &stream->snapshot);
 }
 
 static void on_writable(struct grpc_call *call) {

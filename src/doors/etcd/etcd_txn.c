@@ -240,9 +240,6 @@ const struct etcd_error *etcd_txn_request(struct bytes message, struct arena *ar
     struct command command = {.type = COMMAND_TXN};
     const struct etcd_error *error = read_txn(&reading, message, &command.txn);
     if (error == NULL) {
-        error = etcd_error_of(command_check(&command));
-    }
-    if (error == NULL) {
         *out_command = command;
         *out_serializable = reading.serializable;
     }

@@ -17,10 +17,6 @@ static const char reason_too_many[] = "etcdserver: too many watches on one strea
 /* Names no watch: refusals and progress of the whole stream. */
 enum { NO_WATCH_ID = -1 };
 
-static struct watch_hub *hub_of(struct etcd_watch_stream *stream) {
-    return state_machine_watches(service_state(stream->door->service));
-}
-
 static void finish(struct etcd_watch_stream *stream, const struct etcd_error *error) {
     stream->finished = true;
     etcd_error_finish(stream->call, error);
@@ -112,6 +108,19 @@ static void start_progress(struct etcd_watch_stream *stream) {
     etcd_ticker_start(stream->door, &stream->ticker);
 }
 
+static enum status begin(struct etcd_watch *watch, const struct etcd_watch_request *request,
+                         int64_t start_revision) {
+    struct etcd_watch_stream *stream = watch->stream;
+    watch->watch.deliver = etcd_watch_deliver;
+    watch->watch.compacted = etcd_watch_compacted;
+    const struct service_watch_options options = {
+        .range = {KEY_SPACE_ETCD, request->key, request->range_end},
+        .start_revision = start_revision,
+        .without_puts = request->without_puts,
+        .without_deletes = request->without_deletes};
+    return service_watch(stream->door->service, etcd_caller(stream->call), &watch->watch, &options);
+}
+
 static void create(struct etcd_watch_stream *stream, const struct etcd_watch_request *request) {
     const char *reason = reason_against(stream, request);
     if (reason != NULL) {
@@ -123,30 +132,26 @@ static void create(struct etcd_watch_stream *stream, const struct etcd_watch_req
         finish(stream, etcd_error_of(STATUS_NO_MEMORY));
         return;
     }
+    /* A negative start lies before everything; 0 means from now on. */
+    int64_t start = request->start_revision < 0 ? 1 : request->start_revision;
+    int64_t compacted = key_store_compacted_revision(etcd_keys(stream->door));
+    bool is_compacted = start > 0 && start < compacted;
+    enum status status = is_compacted ? STATUS_OK : begin(watch, request, start);
+    if (status != STATUS_OK) {
+        etcd_watch_forget(watch);
+        refuse(stream, etcd_error_of(status)->text);
+        return;
+    }
     etcd_watch_send(stream, &(struct etcd_watch_response){
                                 .header = etcd_header_now(stream->door),
                                 .watch_id = watch->node.id,
                                 .created = true,
                             });
-    /* A negative start lies before everything; 0 means from now on. */
-    int64_t start = request->start_revision < 0 ? 1 : request->start_revision;
-    int64_t compacted = key_store_compacted_revision(etcd_keys(stream->door));
-    if (start > 0 && start < compacted) {
-        etcd_watch_callbacks.compacted(watch, compacted);
-        return;
-    }
-    if (watch->progress_notify) {
+    if (is_compacted) {
+        etcd_watch_compacted(&watch->watch, compacted);
+    } else if (watch->progress_notify) {
         start_progress(stream);
     }
-    watch->watcher = watch_hub_add(hub_of(stream), &(struct watcher_options){
-                                                       .key = request->key,
-                                                       .range_end = request->range_end,
-                                                       .start_revision = start,
-                                                       .without_puts = request->without_puts,
-                                                       .without_deletes = request->without_deletes,
-                                                       .callbacks = &etcd_watch_callbacks,
-                                                       .data = watch,
-                                                   });
 }
 
 /* An unknown id is not answered, as in etcd. */
@@ -156,7 +161,7 @@ static void cancel(struct etcd_watch_stream *stream, int64_t id) {
         return;
     }
     struct etcd_watch *watch = list_entry(node, struct etcd_watch, node);
-    watch_hub_remove(hub_of(stream), watch->watcher);
+    service_unwatch(stream->door->service, &watch->watch);
     etcd_watch_forget(watch);
     etcd_watch_send(stream, &(struct etcd_watch_response){
                                 .header = etcd_header_now(stream->door),
@@ -177,7 +182,7 @@ static void send_progress(struct etcd_watch_stream *stream, int64_t watch_id) {
 static bool all_current(struct etcd_watch_stream *stream) {
     for (struct list *link = stream->watches.next; link != &stream->watches; link = link->next) {
         struct etcd_watch *watch = list_entry(link, struct etcd_watch, link);
-        if (!watcher_is_current(hub_of(stream), watch->watcher)) {
+        if (!service_watch_is_current(stream->door->service, &watch->watch)) {
             return false;
         }
     }
@@ -214,7 +219,7 @@ static void notify_progress(struct etcd_watch_stream *stream) {
         if (!watch->progress_notify) {
             continue;
         }
-        if (!watch->had_events && watcher_is_current(hub_of(stream), watch->watcher) &&
+        if (!watch->had_events && service_watch_is_current(stream->door->service, &watch->watch) &&
             grpc_call_is_writable(stream->call)) {
             send_progress(stream, watch->node.id);
         }
@@ -304,7 +309,7 @@ static void on_writable(struct grpc_call *call) {
     struct list *link;
     while ((link = list_pop_first(&ready)) != NULL) {
         struct etcd_watch *watch = list_entry(link, struct etcd_watch, lagging_link);
-        watch_hub_resume(hub_of(stream), watch->watcher);
+        service_watch_resume(stream->door->service, &watch->watch);
     }
 }
 
@@ -317,7 +322,7 @@ static void on_close(struct grpc_call *call) {
     }
     while (!list_is_empty(&stream->watches)) {
         struct etcd_watch *watch = list_entry(stream->watches.next, struct etcd_watch, link);
-        watch_hub_remove(hub_of(stream), watch->watcher);
+        service_unwatch(stream->door->service, &watch->watch);
         etcd_watch_forget(watch);
     }
     assert(stream->table.count == 0);

@@ -5,7 +5,6 @@
 #ifndef LEASED_DOORS_ETCD_ETCD_WATCH_H
 #define LEASED_DOORS_ETCD_ETCD_WATCH_H
 
-#include "core/watch_hub.h"
 #include "doors/etcd/etcd_call.h"
 #include "doors/etcd/etcd_watch_table.h"
 
@@ -29,7 +28,7 @@ struct etcd_watch_stream {
 struct etcd_watch {
     struct etcd_watch_node node;
     struct etcd_watch_stream *stream;
-    struct watcher *watcher;
+    struct service_watch watch;
     struct list link;
     struct list lagging_link;
     size_t key_bytes;
@@ -39,7 +38,9 @@ struct etcd_watch {
     bool had_events; /* since the last round of progress notices */
 };
 
-extern const struct watcher_callbacks etcd_watch_callbacks;
+/* Callbacks of service_watch. */
+bool etcd_watch_deliver(struct service_watch *service_watch, const struct watch_batch *batch);
+void etcd_watch_compacted(struct service_watch *service_watch, int64_t compacted_revision);
 
 /* Sends a WatchResponse without events. */
 void etcd_watch_send(struct etcd_watch_stream *stream, const struct etcd_watch_response *response);

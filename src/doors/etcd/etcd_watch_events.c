@@ -50,8 +50,8 @@ static size_t fitting_events(const struct etcd_watch *watch, size_t head_size,
     return n;
 }
 
-static bool deliver(void *data, const struct watch_batch *batch) {
-    struct etcd_watch *watch = data;
+bool etcd_watch_deliver(struct service_watch *service_watch, const struct watch_batch *batch) {
+    struct etcd_watch *watch = list_entry(service_watch, struct etcd_watch, watch);
     struct etcd_watch_stream *stream = watch->stream;
     if (stream->finished) {
         return true; /* the stream is ending, the watch goes with it */
@@ -83,8 +83,8 @@ static bool deliver(void *data, const struct watch_batch *batch) {
 
 /* The start was compacted away while the watch lagged: etcd ends the watch and tells from where the
  * client could go on. The header has no revision then. */
-static void compacted(void *data, int64_t compacted_revision) {
-    struct etcd_watch *watch = data;
+void etcd_watch_compacted(struct service_watch *service_watch, int64_t compacted_revision) {
+    struct etcd_watch *watch = list_entry(service_watch, struct etcd_watch, watch);
     struct etcd_watch_stream *stream = watch->stream;
     if (!stream->finished) {
         etcd_watch_send(stream, &(struct etcd_watch_response){
@@ -96,5 +96,3 @@ static void compacted(void *data, int64_t compacted_revision) {
     }
     etcd_watch_forget(watch);
 }
-
-const struct watcher_callbacks etcd_watch_callbacks = {.deliver = deliver, .compacted = compacted};
