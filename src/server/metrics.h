@@ -7,8 +7,8 @@
 
 #include "base/buffer.h"
 #include "core/service.h"
-#include "doors/etcd/etcd_door.h"
 #include "net/net_server.h"
+#include "server/open_doors.h"
 
 #include <stdint.h>
 
@@ -16,8 +16,7 @@
 struct metrics_sources {
     struct service *service;
     const struct net_server *net;
-    const struct etcd_door *door;
-    uint64_t quota_bytes;
+    const struct open_doors *doors;
 };
 
 void metrics_write(const struct metrics_sources *sources, struct buffer *buffer);

@@ -118,9 +118,6 @@ const struct option option_table[] = {
     {USED("grpc-keepalive-timeout", OPTION_GROUP_LIMITS, OPTION_DURATION, grpc_keepalive_timeout_ms,
           "", "How long a ping may stay unanswered."),
      .shown = "built in"},
-    {USED("experimental-watch-progress-notify-interval", OPTION_GROUP_LIMITS, OPTION_DURATION,
-          watch_progress_notify_interval_ms, "10m",
-          "How often idle watches that asked for it are told the revision.")},
 
     {USED(
          "peer-secret-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_secret_file, "",
@@ -242,67 +239,18 @@ const size_t option_table_size = sizeof option_table / sizeof option_table[0];
 
 const char *option_group_title(enum option_group group) {
     static const char *const titles[OPTION_GROUP_COUNT] = {
-        [OPTION_GROUP_SERVING] = "Serving", [OPTION_GROUP_MEMBER] = "Member and cluster",
-        [OPTION_GROUP_STORAGE] = "Storage", [OPTION_GROUP_PEER_TLS] = "TLS between members",
-        [OPTION_GROUP_LIMITS] = "Limits",   [OPTION_GROUP_LOGGING] = "Logging",
-        [OPTION_GROUP_TLS] = "TLS",         [OPTION_GROUP_OTHER] = "Other flags of etcd's",
+        [OPTION_GROUP_SERVING] = "Serving",
+        [OPTION_GROUP_DOORS] = "Protocols",
+        [OPTION_GROUP_MEMBER] = "Member and cluster",
+        [OPTION_GROUP_STORAGE] = "Storage",
+        [OPTION_GROUP_PEER_TLS] = "TLS between members",
+        [OPTION_GROUP_LIMITS] = "Limits",
+        [OPTION_GROUP_LOGGING] = "Logging",
+        [OPTION_GROUP_TLS] = "TLS",
+        [OPTION_GROUP_OTHER] = "Other flags of etcd's",
     };
     assert(group < OPTION_GROUP_COUNT);
     return titles[group];
-}
-
-const struct option *option_find(const char *name, size_t name_size) {
-    for (size_t i = 0; i < option_table_size; i++) {
-        const char *candidate = option_table[i].name;
-        if (strlen(candidate) == name_size && memcmp(candidate, name, name_size) == 0) {
-            return &option_table[i];
-        }
-    }
-    return NULL;
-}
-
-/* The number of letters to insert, delete or change; both texts are shorter than `SIZE`. */
-static size_t edit_distance(const char *a, const char *b) {
-    enum { SIZE = OPTION_VARIABLE_SIZE };
-    size_t previous[SIZE + 1];
-    size_t current[SIZE + 1];
-    size_t b_size = strlen(b);
-    for (size_t j = 0; j <= b_size; j++) {
-        previous[j] = j;
-    }
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        current[0] = i + 1;
-        for (size_t j = 0; j < b_size; j++) {
-            size_t best = previous[j] + (a[i] == b[j] ? 0 : 1);
-            best = previous[j + 1] + 1 < best ? previous[j + 1] + 1 : best;
-            best = current[j] + 1 < best ? current[j] + 1 : best;
-            current[j + 1] = best;
-        }
-        memcpy(previous, current, sizeof previous);
-    }
-    return previous[b_size];
-}
-
-const struct option *option_nearest(const char *name) {
-    if (strlen(name) >= OPTION_VARIABLE_SIZE) {
-        return NULL;
-    }
-    const struct option *nearest = NULL;
-    size_t nearest_distance = 2 + strlen(name) / 5;
-    for (size_t i = 0; i < option_table_size; i++) {
-        size_t distance = edit_distance(name, option_table[i].name);
-        if (distance < nearest_distance) {
-            nearest = &option_table[i];
-            nearest_distance = distance;
-        }
-    }
-    /* A name cut short ("--listen-client") is far by letters but plain to a reader. */
-    for (size_t i = 0; i < option_table_size && nearest == NULL && strlen(name) >= 3; i++) {
-        if (strncmp(name, option_table[i].name, strlen(name)) == 0) {
-            nearest = &option_table[i];
-        }
-    }
-    return nearest;
 }
 
 void option_variable(const struct option *option, const char *prefix,

@@ -1,7 +1,7 @@
 /*
- * Every flag that is recognised, as data: parsing, the environment names and --help are made from
- * this one table. A flag of etcd's that means nothing here is either accepted without effect, when
- * leaving it out harms nobody, or refused with the reason.
+ * The flags of the server itself, as data; option_set.h adds those of the doors. A flag of etcd's
+ * that means nothing here is either accepted without effect, when leaving it out harms nobody, or
+ * refused with the reason.
  */
 #ifndef LEASED_SERVER_OPTION_TABLE_H
 #define LEASED_SERVER_OPTION_TABLE_H
@@ -11,6 +11,7 @@
 
 enum option_group {
     OPTION_GROUP_SERVING,
+    OPTION_GROUP_DOORS,
     OPTION_GROUP_MEMBER,
     OPTION_GROUP_STORAGE,
     OPTION_GROUP_PEER_TLS,
@@ -27,7 +28,8 @@ enum option_kind {
     OPTION_SWITCH,   /* bool; --flag alone means true */
     OPTION_NUMBER,   /* uint64_t between min and max */
     OPTION_DURATION, /* int64_t milliseconds; -1 when the fallback is empty */
-    OPTION_URLS      /* struct url_list */
+    OPTION_URLS,     /* struct url_list */
+    OPTION_ADDRESSES /* struct url_list of "host:port" */
 };
 
 enum option_effect {
@@ -55,12 +57,6 @@ extern const struct option option_table[];
 extern const size_t option_table_size;
 
 const char *option_group_title(enum option_group group);
-
-/* NULL: there is no such option. */
-const struct option *option_find(const char *name, size_t name_size);
-
-/* The name that comes nearest to one that does not exist, or NULL when none is near. */
-const struct option *option_nearest(const char *name);
 
 enum { OPTION_VARIABLE_SIZE = 96 };
 /* The environment variable: "LEASED_" or "ETCD_", then the name in capitals. */

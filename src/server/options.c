@@ -1,14 +1,15 @@
 #include "server/options.h"
 
 #include "base/duration.h"
-#include "server/option_table.h"
+#include "server/listen_address.h"
+#include "server/option_set.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPTION_COUNT_MAX = 160, OPTION_SOURCE_SIZE = OPTION_VARIABLE_SIZE };
+enum { OPTION_SOURCE_SIZE = OPTION_VARIABLE_SIZE };
 
 /* Where the value of each option came from, until all are known. */
 struct raw_value {
@@ -137,6 +138,16 @@ static enum status value_store(struct options *options, const struct option *opt
             return fail(out_error, "%s: %s", source, reason);
         }
         return STATUS_OK;
+    case OPTION_ADDRESSES:
+        if (*text == '\0') {
+            memset(field, 0, sizeof(struct url_list));
+            return STATUS_OK;
+        }
+        if (listen_address_list_parse(text, &options->arena, field, reason, sizeof reason) !=
+            STATUS_OK) {
+            return fail(out_error, "%s: %s", source, reason);
+        }
+        return STATUS_OK;
     }
     assert(!"every kind is handled");
     return STATUS_INVALID;
@@ -180,12 +191,13 @@ static const char *variable_value(char *const *environment, const char *name) {
     return NULL;
 }
 
-static void take_environment(struct raw_value *values, char *const *environment) {
+static void take_environment(const struct option_set *set, struct raw_value *values,
+                             char *const *environment) {
     static const char *const prefixes[] = {"ETCD_", "LEASED_"}; /* the later one wins */
-    for (size_t i = 0; i < option_table_size; i++) {
+    for (size_t i = 0; i < set->n; i++) {
         for (size_t j = 0; j < sizeof prefixes / sizeof prefixes[0]; j++) {
             char name[OPTION_VARIABLE_SIZE];
-            option_variable(&option_table[i], prefixes[j], name);
+            option_variable(&set->options[i], prefixes[j], name);
             const char *text = variable_value(environment, name);
             /* An empty variable counts as not set, as in etcd. */
             if (text != NULL && *text != '\0') {
@@ -196,11 +208,11 @@ static void take_environment(struct raw_value *values, char *const *environment)
     }
 }
 
-static bool variable_is_known(const char *entry, const char *prefix) {
+static bool variable_is_known(const struct option_set *set, const char *entry, const char *prefix) {
     size_t size = strcspn(entry, "=");
-    for (size_t i = 0; i < option_table_size; i++) {
+    for (size_t i = 0; i < set->n; i++) {
         char name[OPTION_VARIABLE_SIZE];
-        option_variable(&option_table[i], prefix, name);
+        option_variable(&set->options[i], prefix, name);
         if (strlen(name) == size && memcmp(name, entry, size) == 0) {
             return true;
         }
@@ -209,12 +221,13 @@ static bool variable_is_known(const char *entry, const char *prefix) {
 }
 
 /* A misspelt variable would otherwise be a setting that silently does not hold. */
-static void notice_unknown_variables(struct options *options, char *const *environment) {
+static void notice_unknown_variables(const struct option_set *set, struct options *options,
+                                     char *const *environment) {
     static const char *const prefixes[] = {"ETCD_", "LEASED_"};
     for (; *environment != NULL; environment++) {
         for (size_t j = 0; j < sizeof prefixes / sizeof prefixes[0]; j++) {
             if (strncmp(*environment, prefixes[j], strlen(prefixes[j])) == 0 &&
-                !variable_is_known(*environment, prefixes[j])) {
+                !variable_is_known(set, *environment, prefixes[j])) {
                 options_notice(options, LOG_WARNING, "unknown environment variable %.*s",
                                (int)strcspn(*environment, "="), *environment);
             }
@@ -222,8 +235,8 @@ static void notice_unknown_variables(struct options *options, char *const *envir
     }
 }
 
-static enum status fail_unknown(const char *name, char *out_error) {
-    const struct option *nearest = option_nearest(name);
+static enum status fail_unknown(const struct option_set *set, const char *name, char *out_error) {
+    const struct option *nearest = option_set_nearest(set, name);
     if (nearest == NULL) {
         return fail(out_error, "unknown flag --%s; leased --help lists them", name);
     }
@@ -231,9 +244,9 @@ static enum status fail_unknown(const char *name, char *out_error) {
 }
 
 /* Reads one flag at *position and moves past it and its value. */
-static enum status take_flag(struct raw_value *values, struct options *options, int argc,
-                             char *const *argv, int *position, enum options_result *out_result,
-                             char *out_error) {
+static enum status take_flag(const struct option_set *set, struct raw_value *values,
+                             struct options *options, int argc, char *const *argv, int *position,
+                             enum options_result *out_result, char *out_error) {
     const char *argument = argv[*position];
     if (argument[0] != '-' || argument[1] == '\0') {
         return fail(out_error, "\"%s\" is not a flag; leased --help lists them", argument);
@@ -250,14 +263,18 @@ static enum status take_flag(struct raw_value *values, struct options *options, 
         *out_result = OPTIONS_VERSION;
         return STATUS_OK;
     }
+    if (strcmp(name, "list-requests") == 0) {
+        *out_result = OPTIONS_LIST_REQUESTS;
+        return STATUS_OK;
+    }
 
-    const struct option *option = option_find(name, name_size);
+    const struct option *option = option_set_find(set, name, name_size);
     if (option == NULL) {
         char *bare = arena_copy(&options->arena, name, name_size + 1);
         bare[name_size] = '\0';
-        return fail_unknown(bare, out_error);
+        return fail_unknown(set, bare, out_error);
     }
-    struct raw_value *value = &values[option - option_table];
+    struct raw_value *value = &values[option - set->options];
     if (name[name_size] == '=') {
         value->text = name + name_size + 1;
     } else if (option->kind == OPTION_SWITCH) {
@@ -271,12 +288,13 @@ static enum status take_flag(struct raw_value *values, struct options *options, 
     return STATUS_OK;
 }
 
-static enum status take_flags(struct raw_value *values, struct options *options, int argc,
-                              char *const *argv, enum options_result *out_result, char *out_error) {
+static enum status take_flags(const struct option_set *set, struct raw_value *values,
+                              struct options *options, int argc, char *const *argv,
+                              enum options_result *out_result, char *out_error) {
     int position = 1;
     while (position < argc) {
         enum status status =
-            take_flag(values, options, argc, argv, &position, out_result, out_error);
+            take_flag(set, values, options, argc, argv, &position, out_result, out_error);
         if (status != STATUS_OK || *out_result != OPTIONS_RUN) {
             return status;
         }
@@ -284,28 +302,30 @@ static enum status take_flags(struct raw_value *values, struct options *options,
     return STATUS_OK;
 }
 
-enum options_result options_parse(struct options *options, int argc, char *const *argv,
-                                  char *const *environment, char out_error[OPTIONS_ERROR_SIZE]) {
-    assert(option_table_size <= OPTION_COUNT_MAX);
+enum options_result options_parse(struct options *options, const struct door_list *doors, int argc,
+                                  char *const *argv, char *const *environment,
+                                  char out_error[OPTIONS_ERROR_SIZE]) {
     memset(options, 0, sizeof *options);
     arena_init(&options->arena);
+    options->doors = doors;
 
-    struct raw_value values[OPTION_COUNT_MAX];
+    const struct option_set *set = option_set_create(doors, &options->arena);
+    struct raw_value values[OPTION_SET_MAX];
     memset(values, 0, sizeof values);
-    take_environment(values, environment);
+    take_environment(set, values, environment);
     enum options_result result = OPTIONS_RUN;
-    if (take_flags(values, options, argc, argv, &result, out_error) != STATUS_OK) {
+    if (take_flags(set, values, options, argc, argv, &result, out_error) != STATUS_OK) {
         return OPTIONS_INVALID;
     }
     if (result != OPTIONS_RUN) {
         return result;
     }
-    for (size_t i = 0; i < option_table_size; i++) {
-        if (value_take(options, &option_table[i], &values[i], out_error) != STATUS_OK) {
+    for (size_t i = 0; i < set->n; i++) {
+        if (value_take(options, &set->options[i], &values[i], out_error) != STATUS_OK) {
             return OPTIONS_INVALID;
         }
     }
-    notice_unknown_variables(options, environment);
+    notice_unknown_variables(set, options, environment);
     if (options_check(options, out_error) != STATUS_OK) {
         return OPTIONS_INVALID;
     }

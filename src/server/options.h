@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
+#include "doors/door.h"
 #include "server/url.h"
 
 #include <stdbool.h>
@@ -33,6 +34,13 @@ struct options_member {
     struct url_list peer_urls;
 };
 
+/* What was said of one door. */
+struct options_door {
+    bool is_chosen; /* by --doors: served on the client URLs; worked out by options_check() */
+    struct url_list listen;
+    union door_value values[DOOR_FLAGS_MAX]; /* of its flags, in their order */
+};
+
 struct options {
     const char *name;
     const char *data_dir;
@@ -40,6 +48,10 @@ struct options {
     struct url_list advertise_client_urls;
     struct url_list listen_metrics_urls;
     bool allow_insecure;
+
+    const struct door_list *doors; /* all that there are, borrowed */
+    const char *doors_text;
+    struct options_door door_settings[DOORS_MAX]; /* in their order */
 
     struct url_list listen_peer_urls;
     struct url_list initial_advertise_peer_urls;
@@ -68,7 +80,6 @@ struct options {
     uint64_t max_connections;
     int64_t grpc_keepalive_interval_ms; /* -1: not said */
     int64_t grpc_keepalive_timeout_ms;  /* -1: not said */
-    int64_t watch_progress_notify_interval_ms;
 
     const char *log_level_name;
     const char *log_format_name;
@@ -98,15 +109,17 @@ struct options {
 
 enum options_result {
     OPTIONS_RUN,
-    OPTIONS_HELP,    /* --help was given */
-    OPTIONS_VERSION, /* --version was given */
-    OPTIONS_INVALID  /* out_error says what and what to do instead */
+    OPTIONS_HELP,          /* --help was given */
+    OPTIONS_VERSION,       /* --version was given */
+    OPTIONS_LIST_REQUESTS, /* --list-requests was given */
+    OPTIONS_INVALID        /* out_error says what and what to do instead */
 };
 
 /* Reads and checks everything. `environment` ends with NULL. The options must be cleared whatever
  * the result. */
-enum options_result options_parse(struct options *options, int argc, char *const *argv,
-                                  char *const *environment, char out_error[OPTIONS_ERROR_SIZE]);
+enum options_result options_parse(struct options *options, const struct door_list *doors, int argc,
+                                  char *const *argv, char *const *environment,
+                                  char out_error[OPTIONS_ERROR_SIZE]);
 void options_clear(struct options *options);
 
 /* The second half of options_parse(): what one option alone cannot tell, such as which listeners
@@ -118,6 +131,6 @@ __attribute__((format(printf, 3, 4))) void
 options_notice(struct options *options, enum log_level level, const char *format, ...);
 
 /* What --help prints. */
-void options_print_help(FILE *stream);
+void options_print_help(const struct door_list *doors, FILE *stream);
 
 #endif

@@ -324,6 +324,40 @@ static void check_logging(struct options *options) {
         strcmp(options->log_format_name, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT;
 }
 
+/* --doors: names with commas between them, each of a door that there is. */
+static enum status check_doors(struct options *options, char *out_error) {
+    const char *start = options->doors_text;
+    for (;;) {
+        size_t size = strcspn(start, ",");
+        size_t found = 0;
+        while (found < options->doors->n_doors &&
+               (strlen(options->doors->doors[found]->name) != size ||
+                memcmp(options->doors->doors[found]->name, start, size) != 0)) {
+            found++;
+        }
+        if (found == options->doors->n_doors) {
+            return fail(out_error,
+                        "--doors: there is no protocol \"%.*s\"; leased --help lists them",
+                        (int)size, start);
+        }
+        options->door_settings[found].is_chosen = true;
+        if (start[size] == '\0') {
+            break;
+        }
+        start += size + 1;
+    }
+    for (size_t i = 0; i < options->doors->n_doors; i++) {
+        char flag[OPTIONS_NAME_SIZE_MAX];
+        snprintf(flag, sizeof flag, "listen-%s", options->doors->doors[i]->name);
+        enum status status =
+            check_listeners(options, &options->door_settings[i].listen, flag, out_error);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
 enum status options_check(struct options *options, char out_error[OPTIONS_ERROR_SIZE]) {
     enum status status = check_name(options, out_error);
     if (status == STATUS_OK) {
@@ -331,6 +365,9 @@ enum status options_check(struct options *options, char out_error[OPTIONS_ERROR_
     }
     if (status == STATUS_OK) {
         status = check_urls(options, out_error);
+    }
+    if (status == STATUS_OK) {
+        status = check_doors(options, out_error);
     }
     if (status == STATUS_OK) {
         status = check_timing(options, out_error);

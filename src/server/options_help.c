@@ -1,5 +1,5 @@
 /* --help, made from the table so that it cannot leave a flag out. */
-#include "server/option_table.h"
+#include "server/option_set.h"
 #include "server/options.h"
 
 #include <string.h>
@@ -36,10 +36,11 @@ static void print_used(FILE *stream, const struct option *option) {
 }
 
 /* The names of one effect, as running text. */
-static void print_names(FILE *stream, enum option_effect effect, enum option_group group) {
+static void print_names(const struct option_set *set, FILE *stream, enum option_effect effect,
+                        enum option_group group) {
     int column = 0;
-    for (size_t i = 0; i < option_table_size; i++) {
-        const struct option *option = &option_table[i];
+    for (size_t i = 0; i < set->n; i++) {
+        const struct option *option = &set->options[i];
         if (option->effect != effect || option->group != group) {
             continue;
         }
@@ -53,7 +54,10 @@ static void print_names(FILE *stream, enum option_effect effect, enum option_gro
     fputc('\n', stream);
 }
 
-void options_print_help(FILE *stream) {
+void options_print_help(const struct door_list *doors, FILE *stream) {
+    struct arena arena;
+    arena_init(&arena);
+    const struct option_set *set = option_set_create(doors, &arena);
     fputs("Usage: leased [flags]\n\n"
           "A lease server. Without flags: one durable node that serves etcd's v3 API on\n"
           "127.0.0.1:2379 and keeps its data in ./default.leased.\n\n"
@@ -63,9 +67,9 @@ void options_print_help(FILE *stream) {
           stream);
     for (int group = 0; group < OPTION_GROUP_TLS; group++) {
         fprintf(stream, "\n%s:\n", option_group_title((enum option_group)group));
-        for (size_t i = 0; i < option_table_size; i++) {
-            if ((int)option_table[i].group == group && option_table[i].effect == OPTION_USED) {
-                print_used(stream, &option_table[i]);
+        for (size_t i = 0; i < set->n; i++) {
+            if ((int)set->options[i].group == group && set->options[i].effect == OPTION_USED) {
+                print_used(stream, &set->options[i]);
             }
         }
     }
@@ -77,10 +81,11 @@ void options_print_help(FILE *stream) {
             "\n%s for clients, and more of it between members (refused with a reason, never "
             "ignored):\n",
             option_group_title(OPTION_GROUP_TLS));
-    print_names(stream, OPTION_REFUSED, OPTION_GROUP_TLS);
+    print_names(set, stream, OPTION_REFUSED, OPTION_GROUP_TLS);
     fprintf(stream, "\n%s, refused with a reason when set:\n",
             option_group_title(OPTION_GROUP_OTHER));
-    print_names(stream, OPTION_REFUSED, OPTION_GROUP_OTHER);
+    print_names(set, stream, OPTION_REFUSED, OPTION_GROUP_OTHER);
     fprintf(stream, "\n%s, accepted without effect:\n", option_group_title(OPTION_GROUP_OTHER));
-    print_names(stream, OPTION_NO_EFFECT, OPTION_GROUP_OTHER);
+    print_names(set, stream, OPTION_NO_EFFECT, OPTION_GROUP_OTHER);
+    arena_clear(&arena);
 }

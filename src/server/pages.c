@@ -2,6 +2,7 @@
 
 #include "base/prometheus.h"
 #include "build_info.h"
+#include "doors/etcd/etcd_door.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include "base/log.h"
-#include "doors/etcd/etcd_door.h"
 #include "net/net_server.h"
 #include "peers/peer_secret.h"
 #include "replication/join.h"
@@ -12,6 +11,7 @@
 #include "server/exit_code.h"
 #include "server/housekeeping.h"
 #include "server/notify.h"
+#include "server/open_doors.h"
 #include "server/pages.h"
 #include "server/welcome.h"
 
@@ -37,7 +37,7 @@ struct server {
     struct data_dir *data_dir;
     struct identity identity;
     struct service *service;
-    struct etcd_door *door;
+    struct open_doors doors;
     struct net_server *net;
     struct net_server *metrics_net; /* NULL: no listeners for metrics alone */
     struct metrics_sources sources;
@@ -352,23 +352,23 @@ static void create_net(struct server *server) {
 
 static void open_doors(struct server *server) {
     const struct options *options = server->options;
-    struct etcd_door_options door = etcd_door_options_default;
-    if (options->watch_progress_notify_interval_ms > 0) {
-        door.progress_interval_ms = (uint64_t)options->watch_progress_notify_interval_ms;
-    }
-    server->door = etcd_door_create(&server->loop, server->service, &door);
-    etcd_door_register(server->door, server->net);
+    const struct door_environment environment = {.loop = &server->loop,
+                                                 .service = server->service,
+                                                 .quota_bytes = server->housekeeping.quota_bytes};
+    open_doors_open(&server->doors, options, &environment);
+    open_doors_serve(&server->doors, server->net);
 
-    server->sources = (struct metrics_sources){.service = server->service,
-                                               .net = server->net,
-                                               .door = server->door,
-                                               .quota_bytes = server->housekeeping.quota_bytes};
+    server->sources = (struct metrics_sources){
+        .service = server->service, .net = server->net, .doors = &server->doors};
     pages_register(&server->sources, server->net);
     if (server->metrics_net != NULL) {
         pages_register(&server->sources, server->metrics_net);
         listen_on(server->metrics_net, &options->listen_metrics_urls, "metrics");
     }
     listen_on(server->net, &options->listen_client_urls, "clients");
+    for (size_t i = 0; i < options->doors->n_doors; i++) {
+        listen_on(server->net, &options->door_settings[i].listen, options->doors->doors[i]->title);
+    }
 }
 
 /* --- Ready. --- */
@@ -422,8 +422,7 @@ static void ready(struct service_read *read, enum status status) {
 
 static void replication_closed(void *data) {
     struct server *server = data;
-    etcd_door_destroy(server->door);
-    server->door = NULL;
+    open_doors_close(&server->doors);
     server->service = NULL;
 }
 

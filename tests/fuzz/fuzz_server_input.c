@@ -1,5 +1,6 @@
 /* What the server reads before it serves: its flags and variables, and the identity on disk. The
  * input is a list of words, each ended by a zero byte; the first byte says which it is. */
+#include "doors/doors.h"
 #include "server/identity.h"
 #include "server/options.h"
 
@@ -46,9 +47,9 @@ static void try_options(const uint8_t *data, size_t size, bool are_flags) {
 
     struct options options;
     char error[OPTIONS_ERROR_SIZE] = "";
-    enum options_result result = are_flags
-                                     ? options_parse(&options, n + 1, words, no_words + 1, error)
-                                     : options_parse(&options, 1, no_words, words + 1, error);
+    enum options_result result =
+        are_flags ? options_parse(&options, &all_doors, n + 1, words, no_words + 1, error)
+                  : options_parse(&options, &all_doors, 1, no_words, words + 1, error);
     if (result == OPTIONS_INVALID) {
         must(error[0] != '\0');
     } else if (result == OPTIONS_RUN) {
@@ -58,6 +59,12 @@ static void try_options(const uint8_t *data, size_t size, bool are_flags) {
         for (size_t i = 0; i < options.listen_client_urls.n; i++) {
             must(options.allow_insecure || url_is_loopback(&options.listen_client_urls.urls[i]));
             must(options.listen_client_urls.urls[i].scheme == URL_HTTP);
+        }
+        for (size_t door = 0; door < all_doors.n_doors; door++) {
+            const struct url_list *listen = &options.door_settings[door].listen;
+            for (size_t i = 0; i < listen->n; i++) {
+                must(options.allow_insecure || url_is_loopback(&listen->urls[i]));
+            }
         }
     }
     options_clear(&options);

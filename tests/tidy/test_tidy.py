@@ -70,6 +70,10 @@ WRONG_TREES = {
         tidy.include_edges,
         {"src/doors/etcd/a.c": '#include "doors/redis/r.h"\n', "src/doors/redis/r.h": ""},
         'doors may not include "doors/redis/r.h"'),
+    "door_includes_the_list_of_doors": (
+        tidy.include_edges,
+        {"src/doors/etcd/a.c": '#include "doors/doors.h"\n', "src/doors/doors.h": ""},
+        'doors may not include "doors/doors.h"'),
     "server_includes_raft": (
         tidy.include_edges, {"src/server/a.c": "#include <raft.h>\n"},
         "server may not include <raft.h>"),
@@ -159,7 +163,10 @@ def test_a_right_tree_passes(tmp_path):
         "src/core/c.h": '#include "base/a.h"\n#include <stdint.h>\n',
         "src/doors/README.md": "doors\n",
         "src/doors/etcd/README.md": "etcd\n",
-        "src/doors/etcd/d.h": '#include "core/c.h"\n#include "proto/etcd.pb-c.h"\n',
+        "src/doors/etcd/d.h": '#include "core/c.h"\n#include "doors/door.h"\n#include "proto/etcd.pb-c.h"\n',
+        "src/doors/door.h": '#include "core/c.h"\n',
+        "src/doors/meson.build": "doors_sources = files(\n  'doors.c',\n)\n",
+        "src/doors/doors.c": '#include "doors/etcd/d.h"\n',
         "src/server/README.md": "server\n",
         "src/server/s.h": '#include "doors/etcd/d.h"\n#include "build_info.h"\n#include <uv.h>\n',
         "tests/fuzz/README.md": "fuzz\n",

@@ -5,7 +5,8 @@
 /* cmocka wants the four above before itself. */
 #include <cmocka.h>
 
-#include "server/option_table.h"
+#include "doors/doors.h"
+#include "server/option_set.h"
 #include "server/options.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static enum options_result parse(char **argv, char **environment) {
     }
     options_clear(&options);
     error[0] = '\0';
-    return options_parse(&options, argc, argv, environment, error);
+    return options_parse(&options, &all_doors, argc, argv, environment, error);
 }
 
 static void assert_error_says(const char *text) {
@@ -361,34 +362,99 @@ static void compaction_counts_hours_durations_or_revisions(void **state) {
     assert_int_equal(PARSE("--auto-compaction-retention", "soon"), OPTIONS_INVALID);
 }
 
+static size_t index_of_etcd(void) {
+    for (size_t i = 0; i < all_doors.n_doors; i++) {
+        if (strcmp(all_doors.doors[i]->name, "etcd") == 0) {
+            return i;
+        }
+    }
+    fail_msg("there is no door \"etcd\"");
+    return 0;
+}
+
+static void the_etcd_api_is_served_unless_others_are_chosen(void **state) {
+    assert_int_equal(PARSE(), OPTIONS_RUN);
+    assert_true(options.door_settings[index_of_etcd()].is_chosen);
+    assert_int_equal(options.door_settings[index_of_etcd()].listen.n, 0);
+    assert_int_equal(PARSE("--doors", "etcd"), OPTIONS_RUN);
+    assert_true(options.door_settings[index_of_etcd()].is_chosen);
+    assert_int_equal(PARSE("--doors", "etcd,gopher"), OPTIONS_INVALID);
+    assert_error_says("no protocol \"gopher\"");
+    assert_int_equal(PARSE("--doors="), OPTIONS_INVALID);
+    assert_error_says("--doors");
+}
+
+static void a_door_may_have_listeners_of_its_own(void **state) {
+    assert_int_equal(PARSE("--listen-etcd", "127.0.0.1:2479,[::1]:2479"), OPTIONS_RUN);
+    const struct url_list *list = &options.door_settings[index_of_etcd()].listen;
+    assert_int_equal(list->n, 2);
+    assert_string_equal(list->urls[1].host, "::1");
+    assert_int_equal(list->urls[1].port, 2479);
+    assert_int_equal(list->urls[0].scheme, URL_HTTP);
+    assert_int_equal(PARSE("--listen-etcd", "http://127.0.0.1:2479"), OPTIONS_INVALID);
+    assert_error_says("looks like");
+    assert_int_equal(PARSE("--listen-etcd", "127.0.0.1"), OPTIONS_INVALID);
+    assert_error_says("port is missing");
+}
+
+static void a_listener_of_a_door_that_others_reach_must_be_allowed(void **state) {
+    assert_int_equal(PARSE("--listen-etcd", "10.0.0.1:2479"), OPTIONS_INVALID);
+    assert_error_says("--listen-etcd 10.0.0.1:2479");
+    assert_error_says("--allow-insecure");
+    assert_int_equal(PARSE("--listen-etcd", "10.0.0.1:2479", "--allow-insecure"), OPTIONS_RUN);
+}
+
+static void flags_of_doors_are_flags_like_others(void **state) {
+    size_t etcd = index_of_etcd();
+    assert_int_equal(PARSE(), OPTIONS_RUN);
+    assert_int_equal(options.door_settings[etcd].values[0].duration_ms, 10 * 60 * 1000);
+    assert_int_equal(PARSE("--experimental-watch-progress-notify-interval", "3s"), OPTIONS_RUN);
+    assert_int_equal(options.door_settings[etcd].values[0].duration_ms, 3000);
+    char *environment[] = {"ETCD_EXPERIMENTAL_WATCH_PROGRESS_NOTIFY_INTERVAL=4s", NULL};
+    assert_int_equal(PARSE_IN(environment), OPTIONS_RUN);
+    assert_int_equal(options.door_settings[etcd].values[0].duration_ms, 4000);
+}
+
 static void variables_are_named_after_the_flag(void **state) {
     char name[OPTION_VARIABLE_SIZE];
-    option_variable(option_find("listen-client-urls", 18), "ETCD_", name);
+    struct arena arena;
+    arena_init(&arena);
+    const struct option_set *set = option_set_create(&all_doors, &arena);
+    option_variable(option_set_find(set, "listen-client-urls", 18), "ETCD_", name);
+    arena_clear(&arena);
     assert_string_equal(name, "ETCD_LISTEN_CLIENT_URLS");
 }
 
 static void every_option_is_described_once(void **state) {
-    for (size_t i = 0; i < option_table_size; i++) {
-        const struct option *option = &option_table[i];
-        assert_ptr_equal(option_find(option->name, strlen(option->name)), option);
+    struct arena arena;
+    arena_init(&arena);
+    const struct option_set *set = option_set_create(&all_doors, &arena);
+    for (size_t i = 0; i < set->n; i++) {
+        const struct option *option = &set->options[i];
+        assert_ptr_equal(option_set_find(set, option->name, strlen(option->name)), option);
         assert_non_null(option->fallback);
         assert_int_equal(option->effect == OPTION_USED, option->help != NULL);
         assert_int_equal(option->effect == OPTION_REFUSED, option->reason != NULL);
         assert_int_equal(option->kind == OPTION_WORD, option->choices != NULL);
     }
+    arena_clear(&arena);
 }
 
 static void help_names_every_flag_within_its_columns(void **state) {
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
-    options_print_help(stream);
+    options_print_help(&all_doors, stream);
     fclose(stream);
-    for (size_t i = 0; i < option_table_size; i++) {
+    struct arena arena;
+    arena_init(&arena);
+    const struct option_set *set = option_set_create(&all_doors, &arena);
+    for (size_t i = 0; i < set->n; i++) {
         char flag[OPTION_VARIABLE_SIZE + 2];
-        snprintf(flag, sizeof flag, "--%s", option_table[i].name);
+        snprintf(flag, sizeof flag, "--%s", set->options[i].name);
         assert_non_null(strstr(text, flag));
     }
+    arena_clear(&arena);
     for (char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
         assert_in_range(strcspn(line, "\n"), 0, 100);
     }
@@ -424,6 +490,10 @@ int main(void) {
         cmocka_unit_test(names_that_would_break_files_or_lists_are_refused),
         cmocka_unit_test(an_election_lasts_at_least_five_heartbeats),
         cmocka_unit_test(compaction_counts_hours_durations_or_revisions),
+        cmocka_unit_test(the_etcd_api_is_served_unless_others_are_chosen),
+        cmocka_unit_test(a_door_may_have_listeners_of_its_own),
+        cmocka_unit_test(a_listener_of_a_door_that_others_reach_must_be_allowed),
+        cmocka_unit_test(flags_of_doors_are_flags_like_others),
         cmocka_unit_test(variables_are_named_after_the_flag),
         cmocka_unit_test(every_option_is_described_once),
         cmocka_unit_test(help_names_every_flag_within_its_columns),

@@ -28,6 +28,7 @@ struct etcd_call;
 struct etcd_door {
     struct service *service;
     struct etcd_door_options options;
+    uint64_t quota_bytes; /* of keys and their history, told in the metrics */
     struct etcd_identity identity;
     uint64_t leader_id;
     uint64_t identity_ms; /* when the two above were asked for */
@@ -163,5 +164,12 @@ extern const struct etcd_methods etcd_snapshot_methods;
 extern const struct etcd_methods etcd_cluster_methods;
 extern const struct etcd_methods etcd_auth_methods;
 extern const struct etcd_methods etcd_health_methods;
+
+/* --- What the registry of doors is told. --- */
+
+extern const struct door_request_list etcd_requests;
+
+/* Appends the door's own metrics, and those that dashboards and alerts made for etcd look for. */
+void etcd_metrics_write(const struct etcd_door *door, struct buffer *out);
 
 #endif

@@ -116,3 +116,49 @@ void etcd_door_destroy(struct etcd_door *door) {
 void etcd_door_stats(const struct etcd_door *door, struct etcd_door_stats *out_stats) {
     *out_stats = door->stats;
 }
+
+/* --- As the server sees it. --- */
+
+static const struct door_flag flags[] = {
+    {.name = "experimental-watch-progress-notify-interval",
+     .kind = DOOR_FLAG_DURATION,
+     .fallback = "10m",
+     .help = "How often idle watches that asked for it are told the revision."},
+};
+
+static void *open_door(const struct door_environment *environment) {
+    struct etcd_door_options options = etcd_door_options_default;
+    if (environment->values[0].duration_ms > 0) {
+        options.progress_interval_ms = (uint64_t)environment->values[0].duration_ms;
+    }
+    struct etcd_door *door = etcd_door_create(environment->loop, environment->service, &options);
+    door->quota_bytes = environment->quota_bytes;
+    return door;
+}
+
+static void serve(void *door, struct net_server *server) {
+    etcd_door_register(door, server);
+}
+
+static void write_metrics(const void *door, struct buffer *out) {
+    etcd_metrics_write(door, out);
+}
+
+static void close_door(void *door) {
+    etcd_door_destroy(door);
+}
+
+const struct door etcd_door = {
+    .name = "etcd",
+    .title = "etcd API",
+    .api_version = ETCD_VERSION,
+    .default_port = 2379,
+    .is_default = true,
+    .flags = flags,
+    .n_flags = sizeof flags / sizeof flags[0],
+    .requests = &etcd_requests,
+    .open = open_door,
+    .serve = serve,
+    .write_metrics = write_metrics,
+    .close = close_door,
+};

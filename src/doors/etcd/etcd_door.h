@@ -7,6 +7,7 @@
 #define LEASED_DOORS_ETCD_ETCD_DOOR_H
 
 #include "core/service.h"
+#include "doors/door.h"
 #include "net/net_server.h"
 
 #include <stdint.h>
@@ -26,6 +27,9 @@ struct etcd_door_options {
     size_t fragment_size; /* watch answers are split above, when the client agrees */
 };
 extern const struct etcd_door_options etcd_door_options_default;
+
+/* The table by which the server knows this door. */
+extern const struct door etcd_door;
 
 struct etcd_door;
 

@@ -1,0 +1,53 @@
+/*
+ * Every method of etcd's API, and what its caller needs when authentication is on (etcd's own
+ * rules: admin methods need the root role, the others the permission on the keys they name).
+ */
+#include "doors/etcd/etcd_call.h"
+
+static const struct door_request requests[] = {
+    {"/etcdserverpb.KV/Range", DOOR_RIGHT_READ},
+    {"/etcdserverpb.KV/Put", DOOR_RIGHT_WRITE},
+    {"/etcdserverpb.KV/DeleteRange", DOOR_RIGHT_WRITE},
+    {"/etcdserverpb.KV/Txn", DOOR_RIGHT_READ_WRITE},
+    {"/etcdserverpb.KV/Compact", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Watch/Watch", DOOR_RIGHT_READ},
+    {"/etcdserverpb.Lease/LeaseGrant", DOOR_RIGHT_USER},
+    {"/etcdserverpb.Lease/LeaseRevoke", DOOR_RIGHT_WRITE},
+    {"/etcdserverpb.Lease/LeaseKeepAlive", DOOR_RIGHT_WRITE},
+    {"/etcdserverpb.Lease/LeaseTimeToLive", DOOR_RIGHT_READ},
+    {"/etcdserverpb.Lease/LeaseLeases", DOOR_RIGHT_USER},
+    {"/etcdserverpb.Cluster/MemberList", DOOR_RIGHT_USER},
+    {"/etcdserverpb.Cluster/MemberAdd", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Cluster/MemberRemove", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Cluster/MemberUpdate", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Cluster/MemberPromote", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Maintenance/Alarm", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Maintenance/Status", DOOR_RIGHT_USER},
+    {"/etcdserverpb.Maintenance/Defragment", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Maintenance/Hash", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Maintenance/HashKV", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Maintenance/Snapshot", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Maintenance/MoveLeader", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Maintenance/Downgrade", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/AuthEnable", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/AuthDisable", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/AuthStatus", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/Authenticate", DOOR_RIGHT_NONE},
+    {"/etcdserverpb.Auth/UserAdd", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/UserGet", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/UserList", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/UserDelete", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/UserChangePassword", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/UserGrantRole", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/UserRevokeRole", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/RoleAdd", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/RoleGet", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/RoleList", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/RoleDelete", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/RoleGrantPermission", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Auth/RoleRevokePermission", DOOR_RIGHT_ROOT},
+    {"/grpc.health.v1.Health/Check", DOOR_RIGHT_NONE},
+    {"/grpc.health.v1.Health/Watch", DOOR_RIGHT_NONE},
+};
+const struct door_request_list etcd_requests = {.requests = requests,
+                                                .n_requests = sizeof requests / sizeof requests[0]};

@@ -1,0 +1,44 @@
+#include "server/open_doors.h"
+
+static const struct door *door_at(const struct open_doors *doors, size_t i) {
+    return doors->options->doors->doors[i];
+}
+
+void open_doors_open(struct open_doors *doors, const struct options *options,
+                     const struct door_environment *environment) {
+    *doors = (struct open_doors){.options = options};
+    for (size_t i = 0; i < options->doors->n_doors; i++) {
+        const struct options_door *settings = &options->door_settings[i];
+        if (settings->is_chosen || settings->listen.n > 0) {
+            struct door_environment own = *environment;
+            own.values = settings->values;
+            doors->instances[i] = door_at(doors, i)->open(&own);
+        }
+    }
+}
+
+void open_doors_serve(struct open_doors *doors, struct net_server *server) {
+    for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
+        if (doors->options->door_settings[i].is_chosen) {
+            door_at(doors, i)->serve(doors->instances[i], server);
+        }
+    }
+}
+
+void open_doors_write_metrics(const struct open_doors *doors, struct buffer *out) {
+    for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
+        const struct door *door = door_at(doors, i);
+        if (doors->instances[i] != NULL && door->write_metrics != NULL) {
+            door->write_metrics(doors->instances[i], out);
+        }
+    }
+}
+
+void open_doors_close(struct open_doors *doors) {
+    for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
+        if (doors->instances[i] != NULL) {
+            door_at(doors, i)->close(doors->instances[i]);
+            doors->instances[i] = NULL;
+        }
+    }
+}

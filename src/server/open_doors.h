@@ -1,0 +1,29 @@
+/*
+ * The doors that this process serves: those chosen with --doors, on the listeners of
+ * --listen-client-urls, and those that have a listener of their own.
+ */
+#ifndef LEASED_SERVER_OPEN_DOORS_H
+#define LEASED_SERVER_OPEN_DOORS_H
+
+#include "doors/door.h"
+#include "server/options.h"
+
+struct open_doors {
+    const struct options *options;
+    void *instances[DOORS_MAX]; /* in the order of the options' list; NULL: not open */
+};
+
+/* Opens every door that is to be served. The options outlive the doors. The values of flags are
+ * filled into the environment here. */
+void open_doors_open(struct open_doors *doors, const struct options *options,
+                     const struct door_environment *environment);
+
+/* Adds what the chosen doors serve to the main listeners. */
+void open_doors_serve(struct open_doors *doors, struct net_server *server);
+
+void open_doors_write_metrics(const struct open_doors *doors, struct buffer *out);
+
+/* After net_server_shutdown() has called back and no request is left with the service. */
+void open_doors_close(struct open_doors *doors);
+
+#endif

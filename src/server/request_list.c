@@ -1,0 +1,36 @@
+#include "server/request_list.h"
+
+#include <assert.h>
+
+/* The routes of the server itself. */
+static const struct door_request own_requests[] = {
+    {"GET /health", DOOR_RIGHT_NONE},  {"GET /livez", DOOR_RIGHT_NONE},
+    {"GET /readyz", DOOR_RIGHT_NONE},  {"GET /version", DOOR_RIGHT_NONE},
+    {"GET /metrics", DOOR_RIGHT_USER},
+};
+static const struct door_request_list own = {
+    .requests = own_requests, .n_requests = sizeof own_requests / sizeof own_requests[0]};
+
+const char *request_list_right_name(enum door_right right) {
+    static const char *const names[] = {
+        [DOOR_RIGHT_NONE] = "none", [DOOR_RIGHT_USER] = "user",
+        [DOOR_RIGHT_READ] = "read", [DOOR_RIGHT_WRITE] = "write",
+        [DOOR_RIGHT_ROOT] = "root", [DOOR_RIGHT_READ_WRITE] = "read_write",
+    };
+    assert(right < sizeof names / sizeof names[0]);
+    return names[right];
+}
+
+static void print(const char *door, const struct door_request_list *list, FILE *stream) {
+    for (size_t i = 0; i < list->n_requests; i++) {
+        fprintf(stream, "%s\t%s\t%s\n", door, list->requests[i].name,
+                request_list_right_name(list->requests[i].right));
+    }
+}
+
+void request_list_print(const struct door_list *doors, FILE *stream) {
+    print("server", &own, stream);
+    for (size_t i = 0; i < doors->n_doors; i++) {
+        print(doors->doors[i]->name, doors->doors[i]->requests, stream);
+    }
+}
