@@ -3,8 +3,6 @@
 #include "base/log.h"
 #include "net/connection.h"
 
-#include <sys/ioctl.h>
-
 enum {
     LOOKS_PER_LIMIT = 4,      /* looks within the shorter of the two time limits */
     RELIEF_INTERVAL_MS = 100, /* between two searches for connections to close */
@@ -34,25 +32,12 @@ static size_t waiting_bytes(const struct connection *connection) {
     return waiting;
 }
 
-/* What the kernel holds and the peer's has not yet taken. */
-static uint64_t unacknowledged_bytes(const struct connection *connection) {
-    uv_os_fd_t fd = -1;
-    int waiting = 0;
-    if (uv_fileno((const uv_handle_t *)&connection->tcp, &fd) != 0 ||
-        ioctl(fd, TIOCOUTQ, &waiting) != 0 || waiting < 0) {
-        return 0;
-    }
-    return (uint64_t)waiting;
-}
-
 /* A slow peer takes megabytes from a full socket before the kernel asks us for more, so what lies
  * there is looked at too. Answers to PINGs do not count: they would be taken by a peer that takes
  * nothing else. */
 static uint64_t taken_bytes(const struct connection *connection) {
-    uint64_t unsent = unacknowledged_bytes(connection);
-    if (connection->is_writing) {
-        unsent += uv_stream_get_write_queue_size((const uv_stream_t *)&connection->tcp);
-    }
+    uint64_t unsent = transport_unacknowledged_bytes(&connection->transport) +
+                      transport_unsent_bytes(&connection->transport);
     uint64_t produced = connection->host.answer_bytes;
     return produced > unsent ? produced - unsent : 0;
 }
@@ -131,7 +116,7 @@ static void on_look(struct net_timer *timer) {
     uint64_t now_ms = uv_now(connection->pool->loop);
     look(connection, now_ms);
     /* The write timer judges a socket that is full. */
-    if (!connection->must_close && !connection->is_writing &&
+    if (!connection->must_close && !transport_is_full(&connection->transport) &&
         waiting_bytes(connection) > limits->hoard_size &&
         connection->backlog.stuck_ms >= limits->hoard_timeout_ms) {
         close_stuck(connection, "the peer takes no answers");

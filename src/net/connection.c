@@ -3,10 +3,8 @@
 #include "base/log.h"
 
 #include <assert.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
@@ -16,14 +14,12 @@ enum {
 };
 
 /* In the order of asking. Doors of other protocols join here. */
-static const struct protocol *const protocols[] = {&http2_protocol, &http1_protocol};
+static const struct protocol *const protocols[] = {&http2_protocol, &http1_protocol,
+                                                   &tls_hello_protocol};
 
-struct pending_write {
-    uv_write_t request;
-    struct connection *connection;
-    size_t size;
-    uint8_t data[];
-};
+static struct connection *connection_of(struct transport *transport) {
+    return list_entry(transport, struct connection, transport);
+}
 
 static struct net_timers *timers_of(const struct connection *connection) {
     return connection->pool->shared->timers;
@@ -51,22 +47,12 @@ static void end_catch_up(struct connection *connection) {
     }
 }
 
-static size_t unread_bytes(const struct connection *connection) {
-    uv_os_fd_t fd = -1;
-    int waiting = 0;
-    if (uv_fileno((const uv_handle_t *)&connection->tcp, &fd) != 0 ||
-        ioctl(fd, FIONREAD, &waiting) != 0 || waiting < 0) {
-        return 0;
-    }
-    return (size_t)waiting;
-}
-
 void connection_begin_catch_up(struct connection *connection) {
     end_catch_up(connection);
     if (!connection->is_reading || connection->is_closing) {
         return;
     }
-    connection->catch_up_bytes = unread_bytes(connection);
+    connection->catch_up_bytes = transport_unread_bytes(&connection->transport);
     if (connection->catch_up_bytes > 0) {
         connection->pool->n_catching_up++;
     }
@@ -81,13 +67,6 @@ static void count_caught_up(struct connection *connection, size_t size) {
 }
 
 /* --- reading ------------------------------------------------------------------------------- */
-
-static void on_alloc(uv_handle_t *handle, size_t suggested_size, uv_buf_t *out_buffer) {
-    (void)suggested_size;
-    struct connection *connection = handle->data;
-    /* One buffer for all: bytes are used up before the next read. */
-    *out_buffer = uv_buf_init((char *)connection->pool->read_buffer, CONNECTION_READ_SIZE);
-}
 
 static void open_session(struct connection *connection, const struct protocol *protocol) {
     connection->session = protocol->open(&connection->host);
@@ -112,7 +91,9 @@ static void sniff(struct connection *connection, struct bytes *bytes) {
     struct bytes first = bytes_of(connection->sniffed, connection->sniffed_size);
     bool needs_more = false;
     for (size_t i = 0; i < sizeof protocols / sizeof protocols[0]; i++) {
-        enum sniff_result result = protocols[i]->sniff(first);
+        bool is_spoken = connection->only == NULL || connection->only == protocols[i] ||
+                         protocols[i] == &tls_hello_protocol;
+        enum sniff_result result = is_spoken ? protocols[i]->sniff(first) : SNIFF_NO;
         if (result == SNIFF_YES) {
             open_session(connection, protocols[i]);
             return;
@@ -126,30 +107,14 @@ static void sniff(struct connection *connection, struct bytes *bytes) {
     }
 }
 
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
-    struct connection *connection = stream->data;
+static void on_bytes(struct transport *transport, struct bytes bytes, size_t wire_size) {
+    struct connection *connection = connection_of(transport);
     struct connection_pool *pool = connection->pool;
-    if (size == 0) {
-        return;
-    }
-    if (size < 0) {
-        end_catch_up(connection);
-        if (size == UV_EOF) {
-            /* What was asked before may still be answered: `printf ... | nc` ends its side early.
-             */
-            connection->is_ended = true;
-            wake(&connection->host);
-        } else {
-            connection_close_later(connection);
-        }
-        return;
-    }
     net_timers_set_now(timers_of(connection), uv_now(pool->loop));
     connection->received_ms = uv_now(pool->loop);
     connection->is_pinged = false;
-    pool->shared->stats.bytes_received += (uint64_t)size;
-    if (!connection->must_close) {
-        struct bytes bytes = bytes_of(buffer->base, (size_t)size);
+    pool->shared->stats.bytes_received += wire_size;
+    if (!connection->must_close && bytes.size > 0) {
         if (connection->protocol == NULL) {
             sniff(connection, &bytes);
         }
@@ -161,7 +126,25 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
             wake(&connection->host);
         }
     }
-    count_caught_up(connection, (size_t)size);
+    /* A handshake writes from here; a socket that is full is the flush's to watch. */
+    if (transport_is_full(transport)) {
+        wake(&connection->host);
+    }
+    count_caught_up(connection, wire_size);
+}
+
+static void on_end(struct transport *transport) {
+    struct connection *connection = connection_of(transport);
+    /* What was asked before may still be answered: `printf ... | nc` ends its side early. */
+    connection->is_ended = true;
+    end_catch_up(connection);
+    wake(&connection->host);
+}
+
+static void on_failed(struct transport *transport) {
+    struct connection *connection = connection_of(transport);
+    end_catch_up(connection);
+    connection_close_later(connection);
 }
 
 /* Who does not take our answers gets no more questions answered. Only a full socket counts: when
@@ -172,14 +155,14 @@ static void update_reading(struct connection *connection) {
     if (connection->protocol != NULL) {
         queued += connection->protocol->queued_bytes(connection->session);
     }
-    uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
-    if (connection->is_reading && connection->is_writing && queued > limits->connection_queue_max) {
-        uv_read_stop(stream);
+    bool is_full = transport_is_full(&connection->transport);
+    if (connection->is_reading && is_full && queued > limits->connection_queue_max) {
+        transport_stop_reading(&connection->transport);
         connection->is_reading = false;
         end_catch_up(connection);
     } else if (!connection->is_reading &&
-               (!connection->is_writing || queued <= limits->connection_queue_max / 2)) {
-        connection->is_reading = uv_read_start(stream, on_alloc, on_read) == 0;
+               (!is_full || queued <= limits->connection_queue_max / 2)) {
+        connection->is_reading = transport_start_reading(&connection->transport);
         if (!connection->is_reading) {
             connection_close_later(connection);
         }
@@ -188,70 +171,33 @@ static void update_reading(struct connection *connection) {
 
 /* --- writing ------------------------------------------------------------------------------- */
 
-static void on_written(uv_write_t *request, int result) {
-    struct pending_write *pending = (struct pending_write *)request;
-    struct connection *connection = pending->connection;
-    connection->is_writing = false;
+static void on_sent(struct transport *transport) {
+    struct connection *connection = connection_of(transport);
     connection->host.unsent_bytes = 0;
     net_timers_disarm(timers_of(connection), &connection->write_timer);
-    if (result == 0) {
-        connection->pool->shared->stats.bytes_sent += pending->size;
-    } else {
-        connection->must_close = true;
-    }
-    free(pending);
     wake(&connection->host);
 }
 
 static void note_write_progress(struct connection *connection) {
-    connection->write_queue_noted = uv_stream_get_write_queue_size((uv_stream_t *)&connection->tcp);
+    connection->write_queue_noted = transport_unsent_bytes(&connection->transport);
+    connection->host.unsent_bytes = connection->write_queue_noted;
     net_timers_arm(timers_of(connection), &connection->write_timer,
                    uv_now(connection->pool->loop) +
                        connection->pool->shared->limits.write_timeout_ms);
 }
 
-static bool is_socket_writable(const struct connection *connection) {
-    uv_os_fd_t fd = -1;
-    if (uv_fileno((const uv_handle_t *)&connection->tcp, &fd) != 0) {
-        return false;
-    }
-    struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
-    return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLOUT) != 0;
-}
-
 static void on_write_timeout(struct net_timer *timer) {
     struct connection *connection = list_entry(timer, struct connection, write_timer);
-    size_t queue = uv_stream_get_write_queue_size((uv_stream_t *)&connection->tcp);
+    size_t queue = transport_unsent_bytes(&connection->transport);
     connection->host.unsent_bytes = queue;
     /* After a stall of ours the peer may have read everything while we did not write. */
-    if (queue < connection->write_queue_noted || is_socket_writable(connection)) {
+    if (queue < connection->write_queue_noted || transport_has_room(&connection->transport)) {
         note_write_progress(connection);
         return;
     }
     log_warning("connection closed", LOG_TEXT("reason", "the peer stopped reading"),
                 LOG_NUMBER("unsent_bytes", queue));
     connection_close_later(connection);
-}
-
-/* The socket is full: the rest is copied and written as the peer reads. */
-static void write_rest(struct connection *connection, const uint8_t *data, size_t size) {
-    struct pending_write *pending = malloc(sizeof *pending + size);
-    if (pending == NULL) {
-        connection->must_close = true;
-        return;
-    }
-    pending->connection = connection;
-    pending->size = size;
-    memcpy(pending->data, data, size);
-    uv_buf_t buffer = uv_buf_init((char *)pending->data, (unsigned)size);
-    if (uv_write(&pending->request, (uv_stream_t *)&connection->tcp, &buffer, 1, on_written) != 0) {
-        free(pending);
-        connection->must_close = true;
-        return;
-    }
-    connection->is_writing = true;
-    connection->host.unsent_bytes = size;
-    note_write_progress(connection);
 }
 
 /* False: there is no more to send, or the socket takes no more now. */
@@ -263,27 +209,24 @@ static bool send_once(struct connection *connection) {
     if (scratch->size == 0) {
         return false;
     }
-    uv_buf_t buffer = uv_buf_init((char *)scratch->data, (unsigned)scratch->size);
-    int sent = uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
-    if (sent < 0 && sent != UV_EAGAIN) {
+    switch (transport_write(&connection->transport, bytes_of(scratch->data, scratch->size))) {
+    case TRANSPORT_SENT:
+        return true;
+    case TRANSPORT_QUEUED:
+        return false;
+    case TRANSPORT_FAILED:
         connection->must_close = true;
         return false;
     }
-    size_t taken = sent > 0 ? (size_t)sent : 0;
-    pool->shared->stats.bytes_sent += taken;
-    if (taken < scratch->size) {
-        write_rest(connection, scratch->data + taken, scratch->size - taken);
-        return false;
-    }
-    return true;
+    assert(!"every result is handled");
+    return false;
 }
 
 /* --- closing ------------------------------------------------------------------------------- */
 
-static void on_closed(uv_handle_t *handle) {
-    struct connection *connection = handle->data;
+static void on_closed(struct transport *transport) {
+    struct connection *connection = connection_of(transport);
     struct connection_pool *pool = connection->pool;
-    assert(!connection->is_writing);
     free(connection);
     assert(pool->n_handles > 0);
     pool->n_handles--;
@@ -309,14 +252,16 @@ static void close_now(struct connection *connection) {
     list_remove(&connection->in_dirty);
     list_remove(&connection->in_pool);
     connection->pool->shared->stats.connections--;
-    uv_close((uv_handle_t *)&connection->tcp, on_closed);
+    if (!connection->transport.is_closing) {
+        transport_close(&connection->transport);
+    }
 }
 
 /* True: there is more to send than one turn should. */
 static bool serve(struct connection *connection) {
     const struct protocol *protocol = connection->protocol;
-    bool has_more =
-        !connection->is_writing && protocol->state(connection->session) != SESSION_FAILED;
+    bool has_more = !transport_is_full(&connection->transport) &&
+                    protocol->state(connection->session) != SESSION_FAILED;
     for (unsigned i = 0; i < FLUSH_ROUNDS_MAX && has_more; i++) {
         has_more = send_once(connection);
     }
@@ -328,7 +273,7 @@ static bool serve(struct connection *connection) {
         connection->must_close = true;
     } else if (has_more) {
         wake(&connection->host);
-    } else if (state == SESSION_ENDING && !connection->is_writing) {
+    } else if (state == SESSION_ENDING && !transport_is_full(&connection->transport)) {
         connection->must_close = true;
     } else if (connection->pool->shared->is_shutting_down && connection_is_idle(connection)) {
         connection->must_close = true;
@@ -344,9 +289,14 @@ void connection_flush(struct connection *connection) {
     if (!connection->must_close && connection->protocol != NULL) {
         has_more = serve(connection);
     }
-    if (connection->must_close || (connection->is_ended && !has_more && !connection->is_writing)) {
+    if (connection->must_close ||
+        (connection->is_ended && !has_more && !transport_is_full(&connection->transport))) {
         close_now(connection);
         return;
+    }
+    if (transport_is_full(&connection->transport) &&
+        !net_timer_is_armed(&connection->write_timer)) {
+        note_write_progress(connection);
     }
     update_reading(connection);
     backlog_update(connection);
@@ -358,7 +308,7 @@ static void on_life_timer(struct net_timer *timer) {
     struct connection *connection = list_entry(timer, struct connection, life_timer);
     const struct net_limits *limits = &connection->pool->shared->limits;
     uint64_t now_ms = uv_now(connection->pool->loop);
-    if (connection->is_reading && unread_bytes(connection) > 0) {
+    if (connection->is_reading && transport_unread_bytes(&connection->transport) > 0) {
         /* We were slow, not the peer. */
         net_timers_arm(timers_of(connection), timer, now_ms + UNREAD_GRACE_MS);
         return;
@@ -395,31 +345,37 @@ static void on_life_timer(struct net_timer *timer) {
 
 /* --- life ---------------------------------------------------------------------------------- */
 
-struct connection *connection_create(struct connection_pool *pool, int socket) {
+static const struct transport_events transport_events = {
+    .on_bytes = on_bytes,
+    .on_end = on_end,
+    .on_failed = on_failed,
+    .on_sent = on_sent,
+    .on_closed = on_closed,
+};
+
+struct connection *connection_create(struct connection_pool *pool,
+                                     const struct connection_terms *terms, int socket) {
     struct connection *connection = calloc(1, sizeof *connection);
     if (connection == NULL) {
         close(socket);
         return NULL;
     }
     connection->pool = pool;
+    connection->only = terms->only;
     connection->host = (struct protocol_host){.shared = pool->shared, .wake = wake};
     list_init(&connection->in_pool);
     list_init(&connection->in_dirty);
     net_timer_init(&connection->life_timer, on_life_timer);
     net_timer_init(&connection->write_timer, on_write_timeout);
     backlog_init(&connection->backlog);
-    uv_tcp_init(pool->loop, &connection->tcp);
-    connection->tcp.data = connection;
     list_append(&pool->all, &connection->in_pool);
     pool->n_handles++;
     pool->shared->stats.connections++;
-    int result = uv_tcp_open(&connection->tcp, socket);
-    if (result != 0) {
-        close(socket);
+    if (!transport_open(&connection->transport, &pool->transports, terms->transport, terms->tls,
+                        &transport_events, socket)) {
         close_now(connection);
         return NULL;
     }
-    uv_tcp_nodelay(&connection->tcp, 1);
     connection->received_ms = uv_now(pool->loop);
     update_reading(connection);
     net_timers_arm(pool->shared->timers, &connection->life_timer,
@@ -437,6 +393,6 @@ void connection_drain(struct connection *connection) {
 }
 
 bool connection_is_idle(const struct connection *connection) {
-    return !connection->is_writing &&
+    return !transport_is_full(&connection->transport) &&
            (connection->protocol == NULL || connection->protocol->is_idle(connection->session));
 }

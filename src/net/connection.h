@@ -1,6 +1,7 @@
 /*
  * One accepted socket: its first bytes tell the protocol, then a session serves it. The connection
- * reads, writes, and watches the time: handshake, silence, and writes that make no progress.
+ * moves bytes between the transport and the session, and watches the time: handshake, silence, and
+ * writes that make no progress.
  */
 #ifndef LEASED_NET_CONNECTION_H
 #define LEASED_NET_CONNECTION_H
@@ -10,16 +11,24 @@
 #include "net/connection_pool.h"
 #include "net/net_timers.h"
 #include "net/protocol.h"
+#include "net/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <uv.h>
+
+/* What a listener's connections have in common. */
+struct connection_terms {
+    const struct transport_kind *transport;
+    struct tls_context *tls;     /* of a transport that encrypts; NULL otherwise */
+    const struct protocol *only; /* the one protocol that is spoken; NULL: any */
+};
 
 struct connection {
-    uv_tcp_t tcp;
+    struct transport transport;
     struct connection_pool *pool;
     struct protocol_host host;
+    const struct protocol *only;     /* NULL: the first bytes tell */
     const struct protocol *protocol; /* NULL: not yet known */
     void *session;
     struct list in_pool;
@@ -33,15 +42,15 @@ struct connection {
     uint8_t sniffed[SNIFF_SIZE_MAX];
     uint8_t sniffed_size;
     bool is_reading;
-    bool is_writing; /* a uv_write is under way: nothing is produced meanwhile */
     bool is_pinged;  /* a PING is out and nothing came since */
     bool is_ended;   /* the peer sends no more */
     bool must_close; /* at the end of the turn */
-    bool is_closing; /* uv_close was called */
+    bool is_closing; /* the transport is being closed */
 };
 
 /* NULL: refused, and the socket is closed. */
-struct connection *connection_create(struct connection_pool *pool, int socket);
+struct connection *connection_create(struct connection_pool *pool,
+                                     const struct connection_terms *terms, int socket);
 
 /* Sends what there is, tells what ended, closes if it is time. */
 void connection_flush(struct connection *connection);

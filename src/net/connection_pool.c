@@ -3,7 +3,6 @@
 #include "net/connection.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static void on_hurry(uv_idle_t *handle) {
@@ -18,10 +17,7 @@ void connection_pool_init(struct connection_pool *pool, struct net_shared *share
     list_init(&pool->backlogs);
     refusals_init(&pool->refusals);
     buffer_init(&pool->scratch);
-    pool->read_buffer = malloc(CONNECTION_READ_SIZE);
-    if (pool->read_buffer == NULL) {
-        abort();
-    }
+    transport_shared_init(&pool->transports, shared, loop);
     uv_idle_init(loop, &pool->hurry);
 }
 
@@ -29,10 +25,11 @@ void connection_pool_clear(struct connection_pool *pool) {
     assert(list_is_empty(&pool->all));
     assert(pool->n_handles == 0);
     buffer_clear(&pool->scratch);
-    free(pool->read_buffer);
+    transport_shared_clear(&pool->transports);
 }
 
-void connection_pool_accept(struct connection_pool *pool, int socket, bool is_catching_up) {
+void connection_pool_accept(struct connection_pool *pool, const struct connection_terms *terms,
+                            int socket, bool is_catching_up) {
     struct net_stats *stats = &pool->shared->stats;
     if (pool->shared->is_shutting_down) {
         stats->connections_refused++;
@@ -44,7 +41,7 @@ void connection_pool_accept(struct connection_pool *pool, int socket, bool is_ca
         refusals_add(pool, socket);
         return;
     }
-    struct connection *connection = connection_create(pool, socket);
+    struct connection *connection = connection_create(pool, terms, socket);
     if (connection == NULL) {
         stats->connections_refused++;
         return;
@@ -63,6 +60,7 @@ void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_di
 }
 
 void connection_pool_flush(struct connection_pool *pool) {
+    transport_shared_iterate(&pool->transports);
     if (list_is_empty(&pool->dirty)) {
         return;
     }

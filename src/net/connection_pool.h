@@ -10,13 +10,14 @@
 #include "base/list.h"
 #include "net/net_shared.h"
 #include "net/refusal.h"
+#include "net/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
-enum { CONNECTION_READ_SIZE = 64 * 1024 };
+struct connection_terms;
 
 struct connection_pool {
     struct net_shared *shared;
@@ -28,7 +29,7 @@ struct connection_pool {
     struct refusals refusals;
     size_t n_handles; /* of connections and refusals, not yet closed */
     uv_idle_t hurry;  /* started while something is dirty: the loop does not wait */
-    uint8_t *read_buffer;
+    struct transport_shared transports;
     struct buffer scratch;    /* what one flush produced */
     size_t n_catching_up;     /* connections that had unread bytes at the last stall */
     void (*on_empty)(void *); /* the last handle closed; NULL: nobody waits */
@@ -40,7 +41,8 @@ void connection_pool_init(struct connection_pool *pool, struct net_shared *share
 void connection_pool_clear(struct connection_pool *pool);
 
 /* Takes over an accepted socket; `is_catching_up`: it waited in the backlog during a stall. */
-void connection_pool_accept(struct connection_pool *pool, int socket, bool is_catching_up);
+void connection_pool_accept(struct connection_pool *pool, const struct connection_terms *terms,
+                            int socket, bool is_catching_up);
 
 /* To be flushed at the end of this turn. */
 void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty);

@@ -2,10 +2,8 @@
 
 #include "base/log.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +11,6 @@
 #include <unistd.h>
 
 enum {
-    BACKLOG = 4096,
     ACCEPTS_PER_TURN_MAX = 1024,
     REST_MS = 100 /* after the process ran out of file descriptors */
 };
@@ -43,7 +40,8 @@ static void on_readable(uv_poll_t *handle, int status, int events) {
     for (unsigned i = 0; i < ACCEPTS_PER_TURN_MAX; i++) {
         int socket = accept4(listener->socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (socket >= 0) {
-            connection_pool_accept(listener->pool, socket, listener->is_catching_up);
+            connection_pool_accept(listener->pool, &listener->terms, socket,
+                                   listener->is_catching_up);
             continue;
         }
         switch (errno) {
@@ -63,52 +61,19 @@ static void on_readable(uv_poll_t *handle, int status, int events) {
     }
 }
 
-/* -1: errno tells why. */
-static int bind_socket(const struct addrinfo *address, uint16_t port) {
-    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return -1;
-    }
-    struct sockaddr_storage storage = {0};
-    memcpy(&storage, address->ai_addr, address->ai_addrlen);
-    int on = 1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (address->ai_family == AF_INET6) {
-        struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&storage;
-        ipv6->sin6_port = htons(port);
-        /* "::" means every address of both kinds; any other address means itself. */
-        int v6_only = IN6_IS_ADDR_UNSPECIFIED(&ipv6->sin6_addr) ? 0 : 1;
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
-    } else {
-        ((struct sockaddr_in *)&storage)->sin_port = htons(port);
-    }
-    if (bind(fd, (struct sockaddr *)&storage, address->ai_addrlen) != 0 ||
-        listen(fd, BACKLOG) != 0) {
-        int error_number = errno;
-        close(fd);
-        errno = error_number;
-        return -1;
-    }
-    return fd;
-}
-
-enum status listener_create(struct connection_pool *pool, const struct addrinfo *address,
-                            uint16_t port, struct listener **out_listener, int *out_error_number) {
-    int fd = bind_socket(address, port);
-    if (fd < 0) {
-        *out_error_number = errno;
-        return STATUS_IO;
-    }
+enum status listener_create(struct connection_pool *pool, const struct connection_terms *terms,
+                            int socket, struct listener **out_listener, int *out_error_number) {
     struct listener *listener = calloc(1, sizeof *listener);
     if (listener == NULL) {
         abort();
     }
     listener->pool = pool;
-    listener->socket = fd;
+    listener->terms = *terms;
+    listener->socket = socket;
     list_init(&listener->in_server);
-    int result = uv_poll_init(pool->loop, &listener->readable, fd);
+    int result = uv_poll_init(pool->loop, &listener->readable, socket);
     if (result != 0) {
-        close(fd);
+        close(socket);
         free(listener);
         *out_error_number = -result;
         return STATUS_IO;
@@ -122,16 +87,13 @@ enum status listener_create(struct connection_pool *pool, const struct addrinfo 
     return STATUS_OK;
 }
 
-uint16_t listener_port(const struct listener *listener) {
-    struct sockaddr_storage storage = {0};
-    socklen_t size = sizeof storage;
-    if (getsockname(listener->socket, (struct sockaddr *)&storage, &size) != 0) {
-        return 0;
+void listener_set_file(struct listener *listener, const char *path,
+                       const struct listener_file *file) {
+    listener->path = strdup(path);
+    if (listener->path == NULL) {
+        abort();
     }
-    if (storage.ss_family == AF_INET6) {
-        return ntohs(((struct sockaddr_in6 *)&storage)->sin6_port);
-    }
-    return ntohs(((struct sockaddr_in *)&storage)->sin_port);
+    listener->file = *file;
 }
 
 static void on_handle_closed(uv_handle_t *handle) {
@@ -156,6 +118,11 @@ void listener_close(struct listener *listener, void (*on_closed)(void *data), vo
     /* At once, so that nobody connects to a server that will not answer. */
     close(listener->socket);
     listener->socket = -1;
+    if (listener->path != NULL) {
+        listener_file_remove(listener->path, &listener->file);
+        free(listener->path);
+        listener->path = NULL;
+    }
 }
 
 void listener_begin_catch_up(struct listener *listener) {

@@ -1,10 +1,12 @@
 #include "net/net_server.h"
 
 #include "net/connection_pool.h"
+#include "net/datagram.h"
 #include "net/listener.h"
 #include "net/net_shared.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,12 +18,13 @@ struct net_server {
     struct net_shared shared;
     struct connection_pool pool;
     struct list listeners;
+    struct list datagram_sockets;
     uv_timer_t clock; /* fires when the next net_timer is due */
     uv_prepare_t before_wait;
     uint64_t clock_due_ms; /* UINT64_MAX: not started */
     uv_timer_t grace;
-    size_t n_closing_listeners;
-    size_t n_closing_handles; /* the last stage: our own */
+    size_t n_closing_listeners; /* and datagram sockets */
+    size_t n_closing_handles;   /* the last stage: our own */
     bool is_closed;
     void (*closed)(void *data);
     void *closed_data;
@@ -69,6 +72,7 @@ struct net_server *net_server_create(uv_loop_t *loop, const struct net_limits *l
     server->loop = loop;
     server->clock_due_ms = UINT64_MAX;
     list_init(&server->listeners);
+    list_init(&server->datagram_sockets);
     net_shared_init(&server->shared, limits, uv_now(loop));
     uv_timer_init(loop, &server->clock);
     uv_timer_init(loop, &server->grace);
@@ -109,11 +113,39 @@ void net_server_add_page(struct net_server *server, const char *path, net_page p
 
 /* --- listening ----------------------------------------------------------------------------- */
 
-enum status net_server_listen(struct net_server *server, const char *host, uint16_t port,
-                              uint16_t *out_port, char *out_error, size_t error_size) {
-    assert(!server->shared.is_shutting_down);
+static enum status listen_unix(struct net_server *server, const char *path,
+                               const struct connection_terms *terms, char *out_error,
+                               size_t error_size) {
+    struct listener_file file;
+    struct listener *listener = NULL;
+    int error_number = 0;
+    int socket = listener_socket_unix(path, &file);
+    if (socket < 0) {
+        snprintf(out_error, error_size, "%s: %s", path,
+                 errno == EEXIST ? "there is a file that is no socket" : strerror(errno));
+        return STATUS_IO;
+    }
+    if (listener_create(&server->pool, terms, socket, &listener, &error_number) != STATUS_OK) {
+        listener_file_remove(path, &file);
+        snprintf(out_error, error_size, "%s: %s", path, strerror(error_number));
+        return STATUS_IO;
+    }
+    listener_set_file(listener, path, &file);
+    list_append(&server->listeners, &listener->in_server);
+    return STATUS_OK;
+}
+
+/* Binds one address; returns its port. */
+typedef enum status (*bind_address)(struct net_server *server, const struct addrinfo *address,
+                                    const void *options, uint16_t *port, int *out_error_number);
+
+/* Every address of the host; one is enough, because a name such as "localhost" may stand for an
+ * address of each kind, and not every machine has both. All of them get the same port. */
+static enum status bind_all(struct net_server *server, const char *host, uint16_t port,
+                            int socket_type, bind_address bind_one, const void *options,
+                            uint16_t *out_port, char *out_error, size_t error_size) {
     struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+        .ai_family = AF_UNSPEC, .ai_socktype = socket_type, .ai_flags = AI_PASSIVE};
     struct addrinfo *addresses = NULL;
     int result = getaddrinfo(host, NULL, &hints, &addresses);
     if (result != 0) {
@@ -123,17 +155,11 @@ enum status net_server_listen(struct net_server *server, const char *host, uint1
     uint16_t bound_port = port;
     size_t n_bound = 0;
     int error_number = 0;
-    /* A name such as "localhost" may stand for an address of each kind; not every machine has
-     * both, so one is enough. */
     for (const struct addrinfo *at = addresses; at != NULL; at = at->ai_next) {
-        struct listener *listener = NULL;
-        if ((at->ai_family != AF_INET && at->ai_family != AF_INET6) ||
-            listener_create(&server->pool, at, bound_port, &listener, &error_number) != STATUS_OK) {
-            continue;
+        bool is_usable = at->ai_family == AF_INET || at->ai_family == AF_INET6;
+        if (is_usable && bind_one(server, at, options, &bound_port, &error_number) == STATUS_OK) {
+            n_bound++;
         }
-        list_append(&server->listeners, &listener->in_server);
-        bound_port = listener_port(listener);
-        n_bound++;
     }
     freeaddrinfo(addresses);
     if (n_bound == 0) {
@@ -145,6 +171,63 @@ enum status net_server_listen(struct net_server *server, const char *host, uint1
         *out_port = bound_port;
     }
     return STATUS_OK;
+}
+
+static enum status bind_tcp(struct net_server *server, const struct addrinfo *address,
+                            const void *options, uint16_t *port, int *out_error_number) {
+    const struct connection_terms *terms = options;
+    struct listener *listener = NULL;
+    int socket = listener_socket_tcp(address, *port);
+    if (socket < 0) {
+        *out_error_number = errno;
+        return STATUS_IO;
+    }
+    uint16_t bound_port = listener_socket_port(socket);
+    enum status status = listener_create(&server->pool, terms, socket, &listener, out_error_number);
+    if (status == STATUS_OK) {
+        list_append(&server->listeners, &listener->in_server);
+        *port = bound_port;
+    }
+    return status;
+}
+
+static enum status bind_udp(struct net_server *server, const struct addrinfo *address,
+                            const void *opaque, uint16_t *port, int *out_error_number) {
+    const struct net_datagram_options *options = opaque;
+    struct datagram_socket *socket = NULL;
+    enum status status =
+        datagram_socket_create(server->loop, &server->shared.stats, address, *port,
+                               options->handler, options->context, &socket, out_error_number);
+    if (status == STATUS_OK) {
+        list_append(&server->datagram_sockets, datagram_socket_node(socket));
+        *port = datagram_socket_port(socket);
+    }
+    return status;
+}
+
+enum status net_server_listen(struct net_server *server, const struct net_listen_options *options,
+                              uint16_t *out_port, char *out_error, size_t error_size) {
+    assert(!server->shared.is_shutting_down);
+    bool is_unix = options->unix_path != NULL;
+    bool is_tls = options->tls != NULL;
+    const struct connection_terms terms = {
+        .transport = is_unix ? (is_tls ? &transport_tls_unix : &transport_unix)
+                             : (is_tls ? &transport_tls_tcp : &transport_tcp),
+        .tls = options->tls,
+        .only = options->only};
+    if (is_unix) {
+        return listen_unix(server, options->unix_path, &terms, out_error, error_size);
+    }
+    return bind_all(server, options->host, options->port, SOCK_STREAM, bind_tcp, &terms, out_port,
+                    out_error, error_size);
+}
+
+enum status net_server_listen_datagrams(struct net_server *server,
+                                        const struct net_datagram_options *options,
+                                        uint16_t *out_port, char *out_error, size_t error_size) {
+    assert(!server->shared.is_shutting_down);
+    return bind_all(server, options->host, options->port, SOCK_DGRAM, bind_udp, options, out_port,
+                    out_error, error_size);
 }
 
 /* --- the end ------------------------------------------------------------------------------- */
@@ -204,6 +287,11 @@ void net_server_shutdown(struct net_server *server, uint64_t grace_ms, void (*cl
         node = node->next;
         server->n_closing_listeners++;
         listener_close(listener, on_listener_closed, server);
+    }
+    struct list *socket = NULL;
+    while ((socket = list_pop_first(&server->datagram_sockets)) != NULL) {
+        server->n_closing_listeners++;
+        datagram_socket_close(datagram_socket_of_node(socket), on_listener_closed, server);
     }
     connection_pool_drain(&server->pool);
     /* Connections that serve nothing close once their GOAWAY is out; this timer closes the rest,

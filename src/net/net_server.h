@@ -17,7 +17,10 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct datagram_handler;
 struct net_server;
+struct protocol;
+struct tls_context;
 
 struct net_limits {
     size_t connections_max;         /* further ones are told so and closed, see refusal.h */
@@ -51,10 +54,31 @@ void net_server_add_methods(struct net_server *server, const struct grpc_method 
 typedef unsigned (*net_page)(void *context, struct buffer *body, const char **out_content_type);
 void net_server_add_page(struct net_server *server, const char *path, net_page page, void *context);
 
-/* Listens on a numeric or resolvable host ("127.0.0.1", "::1", "localhost", "0.0.0.0") and port
- * (0: any; `out_port` tells which, may be NULL). STATUS_IO with a reason in `out_error`. */
-enum status net_server_listen(struct net_server *server, const char *host, uint16_t port,
+/* Where to listen, and what is spoken there. */
+struct net_listen_options {
+    const char *host;        /* numeric or resolvable: "127.0.0.1", "::1", "localhost", "0.0.0.0" */
+    uint16_t port;           /* 0: any */
+    const char *unix_path;   /* a Unix socket instead of host and port; NULL: TCP */
+    struct tls_context *tls; /* clients must speak TLS; NULL: plain text. Outlives the server. */
+    const struct protocol *only; /* nothing else is spoken there; NULL: whatever the bytes tell */
+};
+
+/* `out_port` tells the port, may be NULL. A Unix socket that a dead process left is replaced; its
+ * file is removed when the server stops. STATUS_IO with a reason in `out_error`. */
+enum status net_server_listen(struct net_server *server, const struct net_listen_options *options,
                               uint16_t *out_port, char *out_error, size_t error_size);
+
+/* UDP on a host and port (0: any); see datagram.h. */
+struct net_datagram_options {
+    const char *host;
+    uint16_t port;
+    const struct datagram_handler *handler;
+    void *context; /* for the handler */
+};
+/* As net_server_listen(). Datagrams are handled until the server is shut down. */
+enum status net_server_listen_datagrams(struct net_server *server,
+                                        const struct net_datagram_options *options,
+                                        uint16_t *out_port, char *out_error, size_t error_size);
 
 /* Stops listening, sends GOAWAY, lets calls in flight finish for at most `grace_ms` (streams are
  * ended with UNAVAILABLE at once), then closes everything and calls `closed`. */
@@ -79,6 +103,10 @@ struct net_stats {
     size_t calls;                 /* open now */
     uint64_t calls_total;
     uint64_t protocol_errors;
+    uint64_t tls_handshakes; /* agreed on */
+    uint64_t tls_failures;
+    uint64_t datagrams_received;
+    uint64_t datagrams_dropped; /* too large, too many, or no room for an answer */
     uint64_t bytes_received;
     uint64_t bytes_sent;
     size_t queued_bytes;

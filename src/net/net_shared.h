@@ -29,8 +29,9 @@ struct net_shared {
     struct list free_calls; /* struct grpc_call by in_session */
     size_t n_free_calls;
     struct http2_request *free_request; /* NULL: none */
-    struct buffer discarded; /* where a message for a call that is over is written */
-    size_t partial_bytes;    /* of unfinished messages */
+    struct buffer discarded;            /* where a message for a call that is over is written */
+    size_t partial_bytes;               /* of unfinished messages */
+    uint64_t tls_hello_logged_ms; /* when a client last spoke TLS to a plain listener; 0: never */
     struct net_stats stats;
     bool is_shutting_down;
 };

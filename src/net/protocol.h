@@ -56,5 +56,6 @@ struct protocol {
 
 extern const struct protocol http2_protocol;
 extern const struct protocol http1_protocol;
+extern const struct protocol tls_hello_protocol; /* TLS where plain text is spoken: refused */
 
 #endif

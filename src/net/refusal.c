@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "net/connection_pool.h"
-#include "net/sniff.h"
+#include "net/protocol.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -42,6 +42,9 @@ static const char http2_answer[] = "\0\0\0\x04\0\0\0\0\0"
                                    "\0\0\x5b\x07\0\0\0\0\0"
                                    "\0\0\0\0\0\0\0\x0b" REASON;
 _Static_assert(sizeof REASON - 1 + 8 == 0x5b, "GOAWAY's length: two numbers and the reason");
+
+/* RFC 8446, section 6: fatal, internal_error. No handshake is begun for a client that must go. */
+static const char tls_answer[] = {21, 3, 1, 0, 2, 2, 80};
 
 void refusals_init(struct refusals *refusals) {
     *refusals = (struct refusals){0};
@@ -87,11 +90,14 @@ static void sniff_and_tell(struct refusal *refusal) {
     struct bytes first = bytes_of(refusal->sniffed, refusal->sniffed_size);
     enum sniff_result http2 = sniff_http2(first);
     enum sniff_result http1 = sniff_http1(first);
+    enum sniff_result tls = tls_hello_protocol.sniff(first);
     if (http2 == SNIFF_YES) {
         tell(refusal, http2_answer, sizeof http2_answer - 1);
     } else if (http1 == SNIFF_YES) {
         tell(refusal, http1_answer, sizeof http1_answer - 1);
-    } else if (http1 == SNIFF_NO && http2 == SNIFF_NO) {
+    } else if (tls == SNIFF_YES) {
+        tell(refusal, tls_answer, sizeof tls_answer);
+    } else if (http1 == SNIFF_NO && http2 == SNIFF_NO && tls == SNIFF_NO) {
         refusal_close(refusal);
     }
 }

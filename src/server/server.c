@@ -305,7 +305,8 @@ static void listen_on(struct net_server *net, const struct url_list *urls, const
     char error[SERVER_ERROR_SIZE] = "";
     for (size_t i = 0; i < urls->n; i++) {
         const struct url *url = &urls->urls[i];
-        if (net_server_listen(net, url->host, url->port, NULL, error, sizeof error) != STATUS_OK) {
+        const struct net_listen_options where = {.host = url->host, .port = url->port};
+        if (net_server_listen(net, &where, NULL, error, sizeof error) != STATUS_OK) {
             die(EXIT_CODE_FAILED, "cannot start", error);
         }
         log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));

@@ -18,7 +18,7 @@ MAY_INCLUDE = {
     "tls": {"base", "tls"},
     "peers": {"base", "tls", "peers"},
     "replication": {"base", "core", "raft", "peers", "tls", "replication"},
-    "net": {"base", "net"},
+    "net": {"base", "tls", "net"},
     "client": {"base", "tls", "net", "client", "proto"},
     "bench": {"base", "tls", "net", "client", "bench", "proto"},
     "cli": {"base", "tls", "net", "client", "bench", "cli", "proto"},

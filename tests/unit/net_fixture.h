@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "net/grpc_framing.h"
 #include "net/net_server.h"
+#include "tls/tls_stream.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,9 +74,10 @@ static inline void fixture_start(struct fixture *fixture, const struct net_limit
     fixture->server = net_server_create(&fixture->loop, limits);
     net_server_add_methods(fixture->server, methods, n_methods, fixture);
     char error[256] = "";
-    assert_int_equal(
-        net_server_listen(fixture->server, "127.0.0.1", 0, &fixture->port, error, sizeof error),
-        STATUS_OK);
+    assert_int_equal(net_server_listen(fixture->server,
+                                       &(struct net_listen_options){.host = "127.0.0.1"},
+                                       &fixture->port, error, sizeof error),
+                     STATUS_OK);
     assert_int_not_equal(fixture->port, 0);
 }
 
@@ -191,6 +193,7 @@ struct client {
     unsigned n_pings; /* from the server, not answers */
     struct buffer unsent;
     size_t unsent_taken;
+    struct tls_stream *tls; /* NULL: plain text */
 };
 
 static inline struct answer *client_answer(struct client *client, int32_t stream_id) {
@@ -286,9 +289,9 @@ static inline ssize_t client_read_request(nghttp2_session *session, int32_t stre
     return (ssize_t)size;
 }
 
-static inline void client_open_with_window(struct client *client, struct fixture *fixture,
-                                           uint32_t window_size) {
-    *client = (struct client){.fixture = fixture, .fd = raw_connect(fixture)};
+static inline void client_open_on(struct client *client, struct fixture *fixture, int fd,
+                                  uint32_t window_size) {
+    *client = (struct client){.fixture = fixture, .fd = fd};
     nghttp2_session_callbacks *callbacks = NULL;
     assert_int_equal(nghttp2_session_callbacks_new(&callbacks), 0);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, client_on_header);
@@ -306,6 +309,11 @@ static inline void client_open_with_window(struct client *client, struct fixture
     assert_int_equal(nghttp2_submit_settings(client->session, NGHTTP2_FLAG_NONE, settings, 1), 0);
 }
 
+static inline void client_open_with_window(struct client *client, struct fixture *fixture,
+                                           uint32_t window_size) {
+    client_open_on(client, fixture, raw_connect(fixture), window_size);
+}
+
 static inline void client_open(struct client *client, struct fixture *fixture) {
     client_open_with_window(client, fixture, 65535);
 }
@@ -316,8 +324,29 @@ static inline void client_close(struct client *client) {
         buffer_clear(&client->answers[i].request);
     }
     buffer_clear(&client->unsent);
+    tls_stream_destroy(client->tls);
     nghttp2_session_del(client->session);
     close(client->fd);
+}
+
+/* The next bytes for the socket; none: there is nothing to send now. */
+static inline void client_produce(struct client *client, struct buffer *unsent) {
+    const uint8_t *data = NULL;
+    ssize_t size = 0;
+    if (client->tls == NULL || tls_stream_state(client->tls) == TLS_OPEN) {
+        size = nghttp2_session_mem_send(client->session, &data);
+        assert_true(size >= 0);
+    }
+    if (client->tls == NULL) {
+        buffer_append(unsent, data, (size_t)size);
+        return;
+    }
+    if (size > 0) {
+        tls_stream_write(client->tls, bytes_of(data, (size_t)size));
+    }
+    struct buffer *output = tls_stream_output(client->tls);
+    buffer_append(unsent, output->data, output->size);
+    output->size = 0;
 }
 
 static inline void client_write(struct client *client) {
@@ -326,13 +355,10 @@ static inline void client_write(struct client *client) {
         if (client->unsent_taken == unsent->size) {
             unsent->size = 0;
             client->unsent_taken = 0;
-            const uint8_t *data = NULL;
-            ssize_t size = nghttp2_session_mem_send(client->session, &data);
-            assert_true(size >= 0);
-            if (size == 0) {
+            client_produce(client, unsent);
+            if (unsent->size == 0) {
                 return;
             }
-            buffer_append(unsent, data, (size_t)size);
         }
         ssize_t sent = send(client->fd, unsent->data + client->unsent_taken,
                             unsent->size - client->unsent_taken, MSG_NOSIGNAL);
@@ -350,6 +376,12 @@ static inline void client_read(struct client *client) {
     struct buffer in;
     buffer_init(&in);
     client->is_closed = !raw_read(client->fd, &in);
+    if (client->tls != NULL) {
+        struct buffer ciphertext = in;
+        buffer_init(&in);
+        tls_stream_feed(client->tls, bytes_of(ciphertext.data, ciphertext.size), &in);
+        buffer_clear(&ciphertext);
+    }
     if (in.size > 0) {
         assert_int_equal(nghttp2_session_mem_recv(client->session, in.data, in.size),
                          (ssize_t)in.size);

@@ -193,9 +193,10 @@ static void set_up(struct fixture *fixture) {
     fixture->server = net_server_create(&fixture->loop, &net_limits_default);
     net_server_add_methods(fixture->server, server_methods,
                            sizeof server_methods / sizeof server_methods[0], NULL);
-    assert_int_equal(
-        net_server_listen(fixture->server, "127.0.0.1", 0, &fixture->port, error, sizeof error),
-        STATUS_OK);
+    assert_int_equal(net_server_listen(fixture->server,
+                                       &(struct net_listen_options){.host = "127.0.0.1"},
+                                       &fixture->port, error, sizeof error),
+                     STATUS_OK);
     connect_to(fixture, fixture->port);
 }
 

@@ -94,7 +94,7 @@ static uint32_t goaway_code(const struct buffer *got) {
 
 static void garbage_is_closed_at_once(void **state) {
     struct fixture *fixture = doors_start(NULL);
-    const char *const garbage[] = {"\x16\x03\x01\x02\x00\x01", "hello\r\n",
+    const char *const garbage[] = {"\x16\x02\x01\x02\x00\x01", "hello\r\n",
                                    "PRI * HTTP/2.0\r\n\r\nSM\r\n\rX", "PRX"};
     for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
         int fd = raw_connect(fixture);

@@ -434,13 +434,13 @@ static void port_in_use_gives_a_reason(void **state) {
     struct fixture *fixture = doors_start(NULL);
     char error[128] = "";
     uint16_t port = 0;
-    assert_int_equal(
-        net_server_listen(fixture->server, "127.0.0.1", fixture->port, &port, error, sizeof error),
-        STATUS_IO);
+    const struct net_listen_options taken = {.host = "127.0.0.1", .port = fixture->port};
+    const struct net_listen_options nowhere = {.host = "no.such.host.invalid"};
+    assert_int_equal(net_server_listen(fixture->server, &taken, &port, error, sizeof error),
+                     STATUS_IO);
     assert_non_null(strstr(error, "in use"));
-    assert_int_equal(
-        net_server_listen(fixture->server, "no.such.host.invalid", 0, &port, error, sizeof error),
-        STATUS_IO);
+    assert_int_equal(net_server_listen(fixture->server, &nowhere, &port, error, sizeof error),
+                     STATUS_IO);
     doors_stop(fixture);
 }
 
