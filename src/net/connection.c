@@ -89,13 +89,15 @@ static void sniff(struct connection *connection, struct bytes *bytes) {
     bytes->data += size;
     bytes->size -= size;
     struct bytes first = bytes_of(connection->sniffed, connection->sniffed_size);
+    const struct protocol *const alone[] = {connection->only, &tls_hello_protocol};
+    bool is_alone = connection->only != NULL;
+    const struct protocol *const *candidates = is_alone ? alone : protocols;
+    size_t n = is_alone ? sizeof alone / sizeof alone[0] : sizeof protocols / sizeof protocols[0];
     bool needs_more = false;
-    for (size_t i = 0; i < sizeof protocols / sizeof protocols[0]; i++) {
-        bool is_spoken = connection->only == NULL || connection->only == protocols[i] ||
-                         protocols[i] == &tls_hello_protocol;
-        enum sniff_result result = is_spoken ? protocols[i]->sniff(first) : SNIFF_NO;
+    for (size_t i = 0; i < n; i++) {
+        enum sniff_result result = candidates[i]->sniff(first);
         if (result == SNIFF_YES) {
-            open_session(connection, protocols[i]);
+            open_session(connection, candidates[i]);
             return;
         }
         needs_more = needs_more || result == SNIFF_MORE;
@@ -345,6 +347,18 @@ static void on_life_timer(struct net_timer *timer) {
 
 /* --- life ---------------------------------------------------------------------------------- */
 
+static struct transport *transport_of(const struct protocol_host *host) {
+    return &list_entry(host, struct connection, host)->transport;
+}
+
+static const struct tls_identity *identity(struct protocol_host *host) {
+    return transport_identity(transport_of(host));
+}
+
+static void address(const struct protocol_host *host, char out_text[NET_ADDRESS_SIZE]) {
+    transport_peer_text(transport_of(host), out_text);
+}
+
 static const struct transport_events transport_events = {
     .on_bytes = on_bytes,
     .on_end = on_end,
@@ -362,7 +376,8 @@ struct connection *connection_create(struct connection_pool *pool,
     }
     connection->pool = pool;
     connection->only = terms->only;
-    connection->host = (struct protocol_host){.shared = pool->shared, .wake = wake};
+    connection->host = (struct protocol_host){
+        .shared = pool->shared, .wake = wake, .identity = identity, .address = address};
     list_init(&connection->in_pool);
     list_init(&connection->in_dirty);
     net_timer_init(&connection->life_timer, on_life_timer);

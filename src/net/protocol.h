@@ -15,11 +15,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct tls_identity;
+
+enum { NET_ADDRESS_SIZE = 64 };
+
 /* What a session sees of its connection. */
 struct protocol_host {
     struct net_shared *shared;
     /* There is output to fetch, or the state changed; may be called at any time and often. */
     void (*wake)(struct protocol_host *host);
+    /* See net_connection_identity() and net_connection_address(); NULL: there is no socket. */
+    const struct tls_identity *(*identity)(struct protocol_host *host);
+    void (*address)(const struct protocol_host *host, char out_text[NET_ADDRESS_SIZE]);
     size_t unsent_bytes;   /* produced and not yet taken by the socket */
     uint64_t answer_bytes; /* bodies of answers produced so far: no control frames */
 };
@@ -30,6 +37,21 @@ enum session_state {
     SESSION_ENDING, /* to be closed when its output is sent */
     SESSION_FAILED  /* to be closed at once */
 };
+
+/* The names in the client's certificate, which was verified. NULL: it showed none, or does not
+ * speak TLS. Lives as long as the connection. */
+static inline const struct tls_identity *net_connection_identity(struct protocol_host *host) {
+    return host->identity != NULL ? host->identity(host) : NULL;
+}
+
+/* The client's address for logs: "127.0.0.1:52100", "[::1]:52100" or "unix". */
+static inline void net_connection_address(const struct protocol_host *host,
+                                          char out_text[NET_ADDRESS_SIZE]) {
+    out_text[0] = '\0';
+    if (host->address != NULL) {
+        host->address(host, out_text);
+    }
+}
 
 struct protocol {
     const char *name;

@@ -1,7 +1,6 @@
 /* Streams of libuv: the kinds "tcp" and "unix", and the lower half of TLS. */
 #include "net/transport.h"
 
-#include "net/net_shared.h"
 #include "net/transport_internal.h"
 
 #include <arpa/inet.h>
@@ -190,11 +189,11 @@ bool transport_has_room(const struct transport *transport) {
     return poll_fd.fd >= 0 && poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLOUT) != 0;
 }
 
-void transport_peer_text(const struct transport *transport, char out_text[TRANSPORT_ADDRESS_SIZE]) {
+void transport_peer_text(const struct transport *transport, char out_text[NET_ADDRESS_SIZE]) {
     struct sockaddr_storage address = {0};
     int size = sizeof address;
     char host[INET6_ADDRSTRLEN] = "";
-    snprintf(out_text, TRANSPORT_ADDRESS_SIZE, "unix");
+    snprintf(out_text, NET_ADDRESS_SIZE, "unix");
     if (transport->socket.handle.type != UV_TCP ||
         uv_tcp_getpeername(&transport->socket.tcp, (struct sockaddr *)&address, &size) != 0) {
         return;
@@ -202,11 +201,11 @@ void transport_peer_text(const struct transport *transport, char out_text[TRANSP
     if (address.ss_family == AF_INET6) {
         const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&address;
         inet_ntop(AF_INET6, &ipv6->sin6_addr, host, sizeof host);
-        snprintf(out_text, TRANSPORT_ADDRESS_SIZE, "[%s]:%u", host, ntohs(ipv6->sin6_port));
+        snprintf(out_text, NET_ADDRESS_SIZE, "[%s]:%u", host, ntohs(ipv6->sin6_port));
     } else {
         const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&address;
         inet_ntop(AF_INET, &ipv4->sin_addr, host, sizeof host);
-        snprintf(out_text, TRANSPORT_ADDRESS_SIZE, "%s:%u", host, ntohs(ipv4->sin_port));
+        snprintf(out_text, NET_ADDRESS_SIZE, "%s:%u", host, ntohs(ipv4->sin_port));
     }
 }
 
@@ -235,7 +234,9 @@ static void on_closed(uv_handle_t *handle) {
     /* libuv has cancelled every write before. */
     assert(transport->n_writes == 0);
     tls_stream_destroy(transport->tls);
+    free(transport->identity);
     transport->tls = NULL;
+    transport->identity = NULL;
     transport->events->on_closed(transport);
 }
 

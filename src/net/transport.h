@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/list.h"
+#include "net/protocol.h"
 #include "tls/tls_stream.h"
 
 #include <stdbool.h>
@@ -17,9 +18,8 @@
 #include <stdint.h>
 #include <uv.h>
 
-enum { TRANSPORT_READ_SIZE = 64 * 1024, TRANSPORT_ADDRESS_SIZE = 64 };
+enum { TRANSPORT_READ_SIZE = 64 * 1024 };
 
-struct net_shared;
 struct transport;
 
 /* What the owner of a transport learns. It frees nothing inside these calls. */
@@ -85,6 +85,7 @@ struct transport {
     } socket;
     struct tls_context *tls_context; /* NULL: plain text */
     struct tls_stream *tls;          /* NULL: plain text, or nothing came yet */
+    struct tls_identity *identity;   /* NULL: not asked for yet, or there is none */
     struct list in_waiting;
     unsigned n_writes; /* of libuv, under way: the socket is full */
     bool is_reading;   /* wanted by the owner */
@@ -130,7 +131,10 @@ size_t transport_unread_bytes(const struct transport *transport);
 /* True when the kernel has room, whatever libuv has seen of it. */
 bool transport_has_room(const struct transport *transport);
 
+/* The names in the peer's certificate, verified; NULL: it showed none. Lives as long as the
+ * transport. */
+const struct tls_identity *transport_identity(struct transport *transport);
 /* The peer's address for logs: "127.0.0.1:52100", "[::1]:52100" or "unix". */
-void transport_peer_text(const struct transport *transport, char out_text[TRANSPORT_ADDRESS_SIZE]);
+void transport_peer_text(const struct transport *transport, char out_text[NET_ADDRESS_SIZE]);
 
 #endif

@@ -2,12 +2,11 @@
 #include "net/transport.h"
 
 #include "base/log.h"
-#include "net/net_shared.h"
 #include "net/sniff.h"
 #include "net/transport_internal.h"
 
 #include <assert.h>
-#include <string.h>
+#include <stdlib.h>
 
 /* Handshakes are the dearest thing that a client can ask for without being anybody. They share this
  * much of each iteration, so that a flood of them delays others by no more. */
@@ -66,7 +65,7 @@ static void note_failure(struct transport *transport, const char *reason) {
         now_ms - shared->failure_logged_ms < FAILURE_LOG_INTERVAL_MS) {
         return;
     }
-    char peer[TRANSPORT_ADDRESS_SIZE];
+    char peer[NET_ADDRESS_SIZE];
     transport_peer_text(transport, peer);
     log_warning("TLS handshake failed", LOG_TEXT("reason", reason), LOG_TEXT("peer", peer),
                 LOG_NUMBER("failures", shared->n_failures_unlogged));
@@ -140,6 +139,22 @@ static void tls_ended(struct transport *transport) {
     } else {
         transport->events->on_end(transport);
     }
+}
+
+const struct tls_identity *transport_identity(struct transport *transport) {
+    bool is_proven = transport->tls != NULL && tls_stream_state(transport->tls) != TLS_HANDSHAKE &&
+                     tls_stream_state(transport->tls) != TLS_FAILED;
+    if (transport->identity == NULL && is_proven) {
+        struct tls_identity identity;
+        if (!tls_stream_peer_identity(transport->tls, &identity)) {
+            return NULL;
+        }
+        transport->identity = malloc(sizeof identity);
+        if (transport->identity != NULL) {
+            *transport->identity = identity;
+        }
+    }
+    return transport->identity;
 }
 
 /* --- writing ------------------------------------------------------------------------------- */

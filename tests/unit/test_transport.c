@@ -1,5 +1,6 @@
 /* Connections over TLS and over Unix sockets, and clients that speak the wrong one of the two. */
 #include "certificates_fixture.h"
+#include "net/protocol.h"
 #include "net_doors.h"
 
 #include <sys/stat.h>
@@ -289,7 +290,70 @@ static void handshakes_share_iterations_with_others(void **state) {
     doors_stop(fixture);
 }
 
-/* --- the wrong one ------------------------------------------------------------------------- */
+/* --- one protocol alone -------------------------------------------------------------------- */
+
+/* Says who the client is, and ends. */
+struct who {
+    struct protocol_host *host;
+    bool is_sent;
+};
+
+static enum sniff_result who_sniff(struct bytes first) {
+    return first.data[0] == '?' ? SNIFF_YES : SNIFF_NO;
+}
+
+static void *who_open(struct protocol_host *host) {
+    struct who *who = calloc(1, sizeof *who);
+    who->host = host;
+    host->wake(host);
+    return who;
+}
+
+static void who_on_bytes(void *session, struct bytes bytes) {
+}
+
+static void who_produce(void *session, size_t size_max, struct buffer *out) {
+    struct who *who = session;
+    if (who->is_sent) {
+        return;
+    }
+    who->is_sent = true;
+    const struct tls_identity *identity = net_connection_identity(who->host);
+    char text[256];
+    char address[NET_ADDRESS_SIZE];
+    net_connection_address(who->host, address);
+    snprintf(text, sizeof text, "%s %s %.9s",
+             identity != NULL ? tls_identity_name(identity, TLS_NAME_COMMON, 0) : "nobody",
+             identity != NULL ? tls_identity_name(identity, TLS_NAME_IP, 0) : "nowhere", address);
+    buffer_append(out, text, strlen(text));
+}
+
+static void who_settle(void *session) {
+}
+
+static enum session_state who_state(const void *session) {
+    return SESSION_ENDING;
+}
+
+static size_t who_queued_bytes(const void *session) {
+    return 0;
+}
+
+static bool who_is_idle(const void *session) {
+    return true;
+}
+
+static const struct protocol who_protocol = {.name = "who",
+                                             .sniff = who_sniff,
+                                             .open = who_open,
+                                             .on_bytes = who_on_bytes,
+                                             .produce = who_produce,
+                                             .settle = who_settle,
+                                             .state = who_state,
+                                             .queued_bytes = who_queued_bytes,
+                                             .is_idle = who_is_idle,
+                                             .drain = who_settle,
+                                             .close = free};
 
 static struct buffer talk(struct fixture *fixture, const void *data, size_t size) {
     int fd = raw_connect(fixture);
@@ -298,6 +362,35 @@ static struct buffer talk(struct fixture *fixture, const void *data, size_t size
     close(fd);
     return answer;
 }
+
+static void session_learns_the_names_in_the_certificate(void **state) {
+    struct fixture *fixture = doors_start(NULL);
+    listen_on(fixture, &(struct net_listen_options){
+                           .host = "127.0.0.1", .tls = server_context, .only = &who_protocol});
+    struct tls_client client;
+    tls_client_open(&client, fixture);
+    tls_client_wait(fixture, &client, tls_stream_state(client.tls) == TLS_OPEN);
+    tls_stream_write(client.tls, bytes_from_text("?"));
+    tls_client_wait(fixture, &client, client.is_closed);
+    assert_int_equal(client.received.size, strlen("member 127.0.0.1 127.0.0.1"));
+    assert_starts_with(&client.received, "member 127.0.0.1 127.0.0.1");
+    tls_client_close(&client);
+    doors_stop(fixture);
+}
+
+static void listener_of_one_protocol_speaks_no_other(void **state) {
+    struct fixture *fixture = doors_start(NULL);
+    listen_on(fixture, &(struct net_listen_options){.host = "127.0.0.1", .only = &who_protocol});
+    struct buffer answer = talk(fixture, "?", 1);
+    assert_string_equal((char *)answer.data, "nobody nowhere 127.0.0.1");
+    buffer_clear(&answer);
+    answer = talk(fixture, request, strlen(request));
+    assert_int_equal(answer.size, 1);
+    buffer_clear(&answer);
+    doors_stop(fixture);
+}
+
+/* --- the wrong one ------------------------------------------------------------------------- */
 
 static void plain_text_to_tls_is_told_so(void **state) {
     struct fixture *fixture = tls_start(NULL);
@@ -439,6 +532,8 @@ int main(void) {
         TRANSPORT_TEST(handshake_has_a_time_limit),
         TRANSPORT_TEST(unread_ciphertext_counts_after_a_stall),
         TRANSPORT_TEST(handshakes_share_iterations_with_others),
+        TRANSPORT_TEST(session_learns_the_names_in_the_certificate),
+        TRANSPORT_TEST(listener_of_one_protocol_speaks_no_other),
         TRANSPORT_TEST(plain_text_to_tls_is_told_so),
         TRANSPORT_TEST(tls_to_plain_text_gets_an_alert),
         TRANSPORT_TEST(unix_socket_is_served_and_removed),
