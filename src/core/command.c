@@ -330,6 +330,9 @@ void command_encode(struct buffer *buffer, const struct command *command) {
         buffer_put_u8(buffer, (uint8_t)command->member.action);
         member_facts_encode(buffer, command->member.facts);
         return;
+    case COMMAND_CLUSTER_VERSION:
+        buffer_put_varint(buffer, command->cluster_version.version);
+        return;
     }
     assert(!"command type");
 }
@@ -353,6 +356,14 @@ static void decode_member(struct reader *reader, struct arena *arena, struct com
     }
     member_facts_decode(reader, facts);
     command->member.facts = facts;
+}
+
+static void decode_cluster_version(struct reader *reader, struct command *command) {
+    uint64_t version = reader_get_varint(reader);
+    if (version > UINT32_MAX) {
+        reader->failed = true;
+    }
+    command->cluster_version.version = (uint32_t)version;
 }
 
 enum status command_decode(struct reader *reader, struct arena *arena,
@@ -407,6 +418,9 @@ enum status command_decode(struct reader *reader, struct arena *arena,
         break;
     case COMMAND_MEMBER:
         decode_member(reader, arena, &command);
+        break;
+    case COMMAND_CLUSTER_VERSION:
+        decode_cluster_version(reader, &command);
         break;
     default:
         reader->failed = true;

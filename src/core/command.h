@@ -27,7 +27,9 @@ enum command_type {
     COMMAND_ALARM = 10,
     COMMAND_BARRIER = 11, /* the first entry of a term: checkpoints every lease */
     COMMAND_MEMBERS_BEGIN = 12,
-    COMMAND_MEMBER = 13
+    COMMAND_MEMBER = 13,
+    /* From CLUSTER_VERSION_RULES on; 14, 15 and 16 are in use elsewhere. */
+    COMMAND_CLUSTER_VERSION = 17
 };
 
 /* Checked by whoever proposes. */
@@ -88,6 +90,9 @@ struct command {
             enum member_action action;
             const struct member_facts *facts; /* of which the action takes what it needs */
         } member;
+        struct {
+            uint32_t version;
+        } cluster_version;
     };
 };
 

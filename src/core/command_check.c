@@ -1,6 +1,7 @@
 /* What must never reach the log, refused before it is proposed. The rules are etcd's, so that its
  * clients see the errors they know. */
 #include "base/arena.h"
+#include "core/cluster_version.h"
 #include "core/command.h"
 
 #include <stdlib.h>
@@ -247,6 +248,11 @@ enum status command_check(const struct command *command) {
     case COMMAND_LEASE_CHECKPOINT:
     case COMMAND_BARRIER:
         return STATUS_OK;
+    case COMMAND_CLUSTER_VERSION:
+        return command->cluster_version.version > CLUSTER_VERSION_FIRST &&
+                       command->cluster_version.version <= CLUSTER_VERSION_KNOWN
+                   ? STATUS_OK
+                   : STATUS_INVALID;
     }
     return STATUS_INVALID;
 }

@@ -1,28 +1,55 @@
 #include "core/key_store_parts.h"
+#include "core/stored_key.h"
 
 #include <stdlib.h>
 
-/* Which keys a request means. */
+/* Which keys a request means: never any outside its space. */
 struct span {
-    struct bytes from;
-    struct bytes to; /* exclusive, when bounded */
-    bool is_one;
-    bool is_bounded;
+    bool is_one; /* `to` is not set */
     bool is_empty;
+    struct stored_key from;
+    struct stored_key to; /* exclusive */
 };
 
-static struct span span_of(struct bytes key, struct bytes range_end) {
-    struct span span = {.from = key, .to = range_end};
-    span.is_one = range_end.size == 0;
-    span.is_bounded = !(range_end.size == 1 && range_end.data[0] == 0);
-    span.is_empty = !span.is_one && span.is_bounded && bytes_compare(range_end, key) <= 0;
-    return span;
+static void span_init(struct span *span, struct key_space_id space, struct bytes key,
+                      struct bytes range_end) {
+    assert(key_space_is_valid(space));
+    span->is_one = range_end.size == 0;
+    span->is_empty = false;
+    stored_key_init(&span->from, space, key);
+    if (!span->is_one) {
+        stored_key_init_end(&span->to, space, range_end);
+        span->is_empty = bytes_compare(span->to.bytes, span->from.bytes) <= 0;
+    }
 }
 
-static size_t span_count_live(const struct key_tree_node *root, const struct span *span) {
-    size_t below = key_tree_live_below(root, span->from);
-    size_t end = span->is_bounded ? key_tree_live_below(root, span->to) : key_tree_live(root);
-    return end - below;
+static void span_clear(struct span *span) {
+    stored_key_clear(&span->from);
+    if (!span->is_one) {
+        stored_key_clear(&span->to);
+    }
+}
+
+static bool span_contains(const struct span *span, const struct record *record) {
+    struct bytes key = record_stored_key(record);
+    return span->is_one ? bytes_equal(key, span->from.bytes)
+                        : bytes_compare(key, span->to.bytes) < 0;
+}
+
+static struct record *span_find_one(const struct key_store *store, const struct span *span) {
+    struct record *head = key_tree_find(store->tree.root, span->from.bytes);
+    return head == NULL || record_is_tombstone(head) ? NULL : head;
+}
+
+static size_t span_count_live(const struct key_store *store, const struct span *span) {
+    if (span->is_one) {
+        return span_find_one(store, span) != NULL;
+    }
+    if (span->is_empty) {
+        return 0;
+    }
+    return key_tree_live_below(store->tree.root, span->to.bytes) -
+           key_tree_live_below(store->tree.root, span->from.bytes);
 }
 
 /* Records that grow in arena memory. */
@@ -80,23 +107,22 @@ static size_t least(size_t a, size_t b) {
 static size_t gather_newest(const struct key_store *store, const struct range_request *request,
                             const struct span *span, size_t n_max, struct arena *arena,
                             struct gathered *gathered) {
-    const struct key_tree_node *root = store->tree.root;
     if (span->is_one) {
-        struct record *record = key_store_find(store, span->from);
+        struct record *record = span_find_one(store, span);
         gathered_init(gathered, arena, 1);
         if (record != NULL && n_max > 0 && is_wanted(request, record)) {
             gathered_add(gathered, record);
         }
         return record != NULL;
     }
-    size_t count = span_count_live(root, span);
+    size_t count = span_count_live(store, span);
     size_t left = least(count, n_max);
     gathered_init(gathered, arena, has_bounds(request) ? 0 : left);
     if (left == 0) {
         return count;
     }
     struct key_tree_cursor cursor;
-    key_tree_seek(root, span->from, true, &cursor);
+    key_tree_seek(store->tree.root, span->from.bytes, true, &cursor);
     for (; left > 0; left--) {
         struct record *record = key_tree_cursor_record(&cursor);
         if (is_wanted(request, record)) {
@@ -114,11 +140,10 @@ static size_t gather_at(const struct key_store *store, const struct range_reques
     size_t count = 0;
     struct key_tree_cursor cursor;
     gathered_init(gathered, arena, 0);
-    key_tree_seek(store->tree.root, span->from, false, &cursor);
+    key_tree_seek(store->tree.root, span->from.bytes, false, &cursor);
     struct record *head;
     for (; (head = key_tree_cursor_record(&cursor)) != NULL; key_tree_cursor_next(&cursor)) {
-        if (span->is_one ? !bytes_equal(record_key(head), span->from)
-                         : span->is_bounded && bytes_compare(record_key(head), span->to) >= 0) {
+        if (!span_contains(span, head)) {
             break;
         }
         struct record *record = key_store_version_at(head, revision);
@@ -211,8 +236,9 @@ static size_t fetch_max(const struct range_request *request) {
     return (size_t)request->limit + 1;
 }
 
-enum status key_store_range(const struct key_store *store, const struct range_request *request,
-                            struct arena *arena, struct range_outcome *out_outcome) {
+enum status key_store_range(const struct key_store *store, struct key_space_id space,
+                            const struct range_request *request, struct arena *arena,
+                            struct range_outcome *out_outcome) {
     int64_t newest = key_store_revision_seen(store);
     int64_t revision = request->revision <= 0 ? newest : request->revision;
     if (revision > newest) {
@@ -221,7 +247,8 @@ enum status key_store_range(const struct key_store *store, const struct range_re
     if (revision < store->compacted_revision) {
         return STATUS_REVISION_COMPACTED;
     }
-    struct span span = span_of(request->key, request->range_end);
+    struct span span;
+    span_init(&span, space, request->key, request->range_end);
     struct gathered gathered = {0};
     size_t count = 0;
     if (!span.is_empty) {
@@ -231,6 +258,7 @@ enum status key_store_range(const struct key_store *store, const struct range_re
                     : gather_at(store, request, &span, n_max, revision, arena, &gathered);
         sort(&gathered, request);
     }
+    span_clear(&span);
     bool more = request->limit > 0 && gathered.n > (uint64_t)request->limit;
     out_outcome->count = (int64_t)count;
     out_outcome->more = more;
@@ -239,22 +267,26 @@ enum status key_store_range(const struct key_store *store, const struct range_re
     return STATUS_OK;
 }
 
-size_t key_store_count(const struct key_store *store, struct bytes key, struct bytes range_end) {
-    struct span span = span_of(key, range_end);
-    if (span.is_one) {
-        return key_store_find(store, key) != NULL;
-    }
-    return span.is_empty ? 0 : span_count_live(store->tree.root, &span);
+size_t key_store_count(const struct key_store *store, struct key_space_id space, struct bytes key,
+                       struct bytes range_end) {
+    struct span span;
+    span_init(&span, space, key, range_end);
+    size_t count = span_count_live(store, &span);
+    span_clear(&span);
+    return count;
 }
 
-size_t key_store_visit(const struct key_store *store, struct bytes key, struct bytes range_end,
+size_t key_store_visit(const struct key_store *store, struct key_space_id space, struct bytes key,
+                       struct bytes range_end,
                        bool (*visit)(void *context, const struct record *record), void *context) {
-    size_t n = key_store_count(store, key, range_end);
-    if (n == 0) {
-        return 0;
-    }
+    struct span span;
+    span_init(&span, space, key, range_end);
+    size_t n = span_count_live(store, &span);
     struct key_tree_cursor cursor;
-    key_tree_seek(store->tree.root, key, true, &cursor);
+    if (n > 0) {
+        key_tree_seek(store->tree.root, span.from.bytes, true, &cursor);
+    }
+    span_clear(&span);
     size_t n_visited = 0;
     while (n_visited < n) {
         n_visited++;
@@ -266,14 +298,17 @@ size_t key_store_visit(const struct key_store *store, struct bytes key, struct b
     return n_visited;
 }
 
-void key_store_collect(const struct key_store *store, struct bytes key, struct bytes range_end,
-                       struct arena *arena, struct record ***out_records, size_t *out_n) {
+void key_store_collect(const struct key_store *store, struct key_space_id space, struct bytes key,
+                       struct bytes range_end, struct arena *arena, struct record ***out_records,
+                       size_t *out_n) {
     struct range_request everything = {.key = key, .range_end = range_end};
-    struct span span = span_of(key, range_end);
+    struct span span;
+    span_init(&span, space, key, range_end);
     struct gathered gathered = {0};
     if (!span.is_empty) {
         gather_newest(store, &everything, &span, SIZE_MAX, arena, &gathered);
     }
+    span_clear(&span);
     *out_records = gathered.records;
     *out_n = gathered.n;
 }

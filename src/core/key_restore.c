@@ -3,9 +3,10 @@
 #include <stdlib.h>
 
 /* Whether a record can be what it says, whatever lies around it. */
-static bool is_plausible(const struct record *record, struct bytes key, struct bytes value) {
-    if (key.size == 0 || key.size > UINT32_MAX || value.size > UINT32_MAX ||
-        record->mod_revision <= KEY_STORE_REVISION_FIRST) {
+static bool is_plausible(const struct record *record, struct key_space_id space, struct bytes key,
+                         struct bytes value) {
+    if (!key_space_is_valid(space) || key.size == 0 || key.size >= UINT32_MAX ||
+        value.size > UINT32_MAX || record->mod_revision <= KEY_STORE_REVISION_FIRST) {
         return false;
     }
     if (record_is_tombstone(record)) {
@@ -37,20 +38,27 @@ static bool can_follow(const struct record *older, const struct record *record) 
            record->create_revision == older->create_revision;
 }
 
+/* Where a record's key stands in the order of the tree. */
+static int compare_place(const struct record *record, struct key_space_id space, struct bytes key) {
+    int order = (int)record_space(record).value - (int)space.value;
+    return order != 0 ? order : bytes_compare(record_key(record), key);
+}
+
 enum status key_store_restore(struct key_store *store, const struct record *template,
-                              struct bytes key, struct bytes value, struct record **out_record) {
+                              struct key_space_id space, struct bytes key, struct bytes value,
+                              struct record **out_record) {
     assert(!store->is_writing);
     assert(store->history.end == 0);
     store->is_restoring = true;
-    if (!is_plausible(template, key, value)) {
+    if (!is_plausible(template, space, key, value)) {
         return STATUS_CORRUPT;
     }
     struct record *last = store->restored;
-    int order = last == NULL ? -1 : bytes_compare(record_key(last), key);
+    int order = last == NULL ? -1 : compare_place(last, space, key);
     if (order > 0 || (order == 0 && !can_follow(last, template))) {
         return STATUS_CORRUPT;
     }
-    struct record *record = key_store_record_create(store, key, value);
+    struct record *record = key_store_record_create(store, space, key, value);
     record->create_revision = template->create_revision;
     record->mod_revision = template->mod_revision;
     record->version = template->version;
@@ -140,10 +148,10 @@ enum status key_store_restore_end(struct key_store *store, int64_t revision,
 /* --- Validating. --- */
 
 static void validate_record(const struct key_store *store, const struct record *record) {
-    assert(is_plausible(record, record_key(record), record_value(record)));
+    assert(is_plausible(record, record_space(record), record_key(record), record_value(record)));
     assert(record->mod_revision <= key_store_revision_seen(store));
     if (record->older != NULL) {
-        assert(bytes_equal(record_key(record), record_key(record->older)));
+        assert(bytes_equal(record_stored_key(record), record_stored_key(record->older)));
         assert(can_follow(record->older, record));
     }
 }

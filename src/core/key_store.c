@@ -1,5 +1,7 @@
 #include "core/key_store_parts.h"
 
+#include "core/stored_key.h"
+
 #include <stdlib.h>
 
 struct key_store *key_store_create(void) {
@@ -60,19 +62,22 @@ static void copy_bytes(uint8_t *to, struct bytes from) {
     }
 }
 
-struct record *key_store_record_create(struct key_store *store, struct bytes key,
-                                       struct bytes value) {
+struct record *key_store_record_create(struct key_store *store, struct key_space_id space,
+                                       struct bytes key, struct bytes value) {
+    assert(key_space_is_valid(space));
     assert(key.size > 0);
-    assert(key.size <= UINT32_MAX);
+    assert(key.size < UINT32_MAX);
     assert(value.size <= UINT32_MAX);
-    size_t size = offsetof(struct record, bytes) + key.size + value.size;
+    size_t size = offsetof(struct record, bytes) + 1 + key.size + value.size;
     struct record *record = malloc(size < sizeof *record ? sizeof *record : size);
     if (record == NULL) {
         abort();
     }
-    *record = (struct record){.key_size = (uint32_t)key.size, .value_size = (uint32_t)value.size};
-    copy_bytes(record->bytes, key);
-    copy_bytes(record->bytes + key.size, value);
+    *record =
+        (struct record){.key_size = (uint32_t)key.size + 1, .value_size = (uint32_t)value.size};
+    record->bytes[0] = space.value;
+    copy_bytes(record->bytes + 1, key);
+    copy_bytes(record->bytes + 1 + key.size, value);
     store->records++;
     store->record_bytes += key_store_record_bytes(record);
     return record;
@@ -117,9 +122,9 @@ static void store_link(struct key_store *store, struct record *record) {
     key_history_append(&store->history, record);
 }
 
-struct record *key_store_put(struct key_store *store, struct bytes key, struct bytes value,
-                             int64_t lease_id, struct record **out_previous) {
-    struct record *record = key_store_record_create(store, key, value);
+struct record *key_store_put(struct key_store *store, struct key_space_id space, struct bytes key,
+                             struct bytes value, int64_t lease_id, struct record **out_previous) {
+    struct record *record = key_store_record_create(store, space, key, value);
     record->version = 1;
     record->lease_id = lease_id;
     store_link(store, record);
@@ -142,15 +147,21 @@ struct record *key_store_put(struct key_store *store, struct bytes key, struct b
 
 struct record *key_store_delete(struct key_store *store, struct record *live) {
     assert(!record_is_tombstone(live));
-    struct record *tombstone = key_store_record_create(store, record_key(live), bytes_of(NULL, 0));
+    struct record *tombstone =
+        key_store_record_create(store, record_space(live), record_key(live), bytes_of(NULL, 0));
     store_link(store, tombstone);
     assert(tombstone->older == live);
     store->record_bytes_live -= key_store_record_bytes(live);
     return tombstone;
 }
 
-struct record *key_store_find(const struct key_store *store, struct bytes key) {
-    struct record *head = key_tree_find(store->tree.root, key);
+struct record *key_store_find(const struct key_store *store, struct key_space_id space,
+                              struct bytes key) {
+    assert(key_space_is_valid(space));
+    struct stored_key stored;
+    stored_key_init(&stored, space, key);
+    struct record *head = key_tree_find(store->tree.root, stored.bytes);
+    stored_key_clear(&stored);
     return head == NULL || record_is_tombstone(head) ? NULL : head;
 }
 
@@ -215,9 +226,9 @@ static void pop_history(struct key_store *store) {
     key_history_pop(&store->history);
     cut_older(store, record);
     if (record_is_tombstone(record) &&
-        key_tree_find(store->tree.root, record_key(record)) == record) {
+        key_tree_find(store->tree.root, record_stored_key(record)) == record) {
         assert(record->older == NULL);
-        key_tree_remove(&store->tree, record_key(record));
+        key_tree_remove(&store->tree, record_stored_key(record));
         key_store_record_free(store, record);
     }
 }

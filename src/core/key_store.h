@@ -4,6 +4,9 @@
  * view of the store at one moment costs nothing to take and can be read from another thread while
  * the loop goes on writing.
  *
+ * Every read and write names a key space (key_space.h) and never leaves it; revisions and history
+ * are shared by all spaces.
+ *
  * Deterministic: equal changes in equal order give equal stores. It knows nothing of leases but
  * the number in the record. The first revision of an empty store is 1, so the first change makes
  * revision 2, as in etcd.
@@ -13,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "core/key_space.h"
 #include "core/operation.h"
 #include "core/record.h"
 
@@ -50,8 +54,8 @@ int64_t key_store_end(struct key_store *store);
 
 /* Writes a key (not empty) and returns its new record; `out_previous` (may be NULL) gets the live
  * record that was replaced, or NULL. Writing the same key twice in one revision is allowed. */
-struct record *key_store_put(struct key_store *store, struct bytes key, struct bytes value,
-                             int64_t lease_id, struct record **out_previous);
+struct record *key_store_put(struct key_store *store, struct key_space_id space, struct bytes key,
+                             struct bytes value, int64_t lease_id, struct record **out_previous);
 
 /* Deletes one live key by its newest record, leaving a tombstone, which is returned. */
 struct record *key_store_delete(struct key_store *store, struct record *live);
@@ -59,24 +63,29 @@ struct record *key_store_delete(struct key_store *store, struct record *live);
 /* --- Reading. Between begin and end, reads of the newest revision see the changes so far. --- */
 
 /* The live newest record of a key, or NULL. */
-struct record *key_store_find(const struct key_store *store, struct bytes key);
+struct record *key_store_find(const struct key_store *store, struct key_space_id space,
+                              struct bytes key);
 
 /* Visits the live newest records of a range in key order until `visit` returns false. Returns how
  * many it visited. */
-size_t key_store_visit(const struct key_store *store, struct bytes key, struct bytes range_end,
+size_t key_store_visit(const struct key_store *store, struct key_space_id space, struct bytes key,
+                       struct bytes range_end,
                        bool (*visit)(void *context, const struct record *record), void *context);
 /* How many live keys a range has; counted, not walked. */
-size_t key_store_count(const struct key_store *store, struct bytes key, struct bytes range_end);
+size_t key_store_count(const struct key_store *store, struct key_space_id space, struct bytes key,
+                       struct bytes range_end);
 
 /* All live newest records of a range in key order, in arena memory. */
-void key_store_collect(const struct key_store *store, struct bytes key, struct bytes range_end,
-                       struct arena *arena, struct record ***out_records, size_t *out_n);
+void key_store_collect(const struct key_store *store, struct key_space_id space, struct bytes key,
+                       struct bytes range_end, struct arena *arena, struct record ***out_records,
+                       size_t *out_n);
 
 /* STATUS_REVISION_COMPACTED, STATUS_REVISION_FUTURE. Sorting ties keep key order. Without sort
  * and bounds a limited range looks at little more than `limit` keys, unless the count is needed:
  * the count is always exact, and counting a range must be cheap (the tree keeps counts). */
-enum status key_store_range(const struct key_store *store, const struct range_request *request,
-                            struct arena *arena, struct range_outcome *out_outcome);
+enum status key_store_range(const struct key_store *store, struct key_space_id space,
+                            const struct range_request *request, struct arena *arena,
+                            struct range_outcome *out_outcome);
 
 /* --- History: every record in the order it was written, back to compaction. --- */
 
@@ -98,13 +107,14 @@ const struct record *key_store_previous(const struct key_store *store, const str
  * above the last compaction, STATUS_REVISION_FUTURE. Memory comes back bit by bit. */
 enum status key_store_compact(struct key_store *store, int64_t revision);
 /* Frees what compaction made superfluous, at most `budget` records; true when more is waiting.
- * To be called between turns. Does nothing while a view is open. */
+ * To be called between iterations of the loop. Does nothing while a view is open. */
 bool key_store_reclaim(struct key_store *store, size_t budget);
 
-/* A hash over what key_view_visit() shows, as far as written up to `revision` (0 or less: newest):
- * equal stores give equal hashes, whatever has been physically reclaimed.
+/* A hash over what key_view_visit() shows of one space, as far as written up to `revision` (0 or
+ * less: newest): equal stores give equal hashes, whatever has been physically reclaimed.
  * STATUS_REVISION_COMPACTED, STATUS_REVISION_FUTURE. */
-enum status key_store_hash(const struct key_store *store, int64_t revision, uint32_t *out_hash);
+enum status key_store_hash(const struct key_store *store, struct key_space_id space,
+                           int64_t revision, uint32_t *out_hash);
 
 /* --- Views: the store as it was at one moment, readable from one other thread. --- */
 
@@ -134,7 +144,8 @@ size_t key_view_key_count(const struct key_view *view);
  * (if it is still the newest of its key at the end). STATUS_CORRUPT when the order or the numbers
  * cannot be: then nothing is added. */
 enum status key_store_restore(struct key_store *store, const struct record *template,
-                              struct bytes key, struct bytes value, struct record **out_record);
+                              struct key_space_id space, struct bytes key, struct bytes value,
+                              struct record **out_record);
 /* Ends the restore: sets the revisions, rebuilds the history order. STATUS_CORRUPT. */
 enum status key_store_restore_end(struct key_store *store, int64_t revision,
                                   int64_t compacted_revision);

@@ -45,8 +45,8 @@ static inline size_t key_store_record_bytes(const struct record *record) {
 }
 
 /* A record with nothing but its bytes, counted by the store. */
-struct record *key_store_record_create(struct key_store *store, struct bytes key,
-                                       struct bytes value);
+struct record *key_store_record_create(struct key_store *store, struct key_space_id space,
+                                       struct bytes key, struct bytes value);
 void key_store_record_free(struct key_store *store, struct record *record);
 
 /* The revision that reads see: with changes under way, the one they will have. */

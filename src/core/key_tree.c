@@ -75,7 +75,7 @@ static uint32_t node_shared_size(const struct key_tree_node *node) {
 static void node_reframe(struct key_tree_node *node) {
     node->skip = node_shared_size(node);
     for (unsigned i = 0; i < node->n; i++) {
-        node->heads[i] = key_tree_head(record_key(node->records[i]), node->skip);
+        node->heads[i] = key_tree_head(record_stored_key(node->records[i]), node->skip);
     }
 }
 
@@ -98,7 +98,7 @@ static void node_place(struct key_tree_node *node, unsigned index, struct record
         node_reframe(node);
         return;
     }
-    node->heads[index] = key_tree_head(record_key(record), node->skip);
+    node->heads[index] = key_tree_head(record_stored_key(record), node->skip);
 }
 
 /* Moves `n` slots between nodes of equal height, or within one. Counts and frames are the
@@ -221,7 +221,7 @@ static void node_after_insert(struct key_tree_node *node) {
 
 static void leaf_set(struct change *change, struct key_tree_node *node) {
     bool is_live = !record_is_tombstone(change->record);
-    struct bytes key = record_key(change->record);
+    struct bytes key = record_stored_key(change->record);
     unsigned index;
     if (!key_tree_leaf_find(node, key, &index)) {
         bool equal;
@@ -259,7 +259,7 @@ static struct key_tree_node *node_set(struct change *change, struct key_tree_nod
         return node;
     }
     struct key_tree_inner *inner = key_tree_inner(node);
-    unsigned index = key_tree_node_child(node, record_key(change->record));
+    unsigned index = key_tree_node_child(node, record_stored_key(change->record));
     bool is_right_edge = change->is_right_edge;
     change->is_right_edge = is_right_edge && index + 1 == node->n;
     inner->children[index] = node_set(change, inner->children[index]);

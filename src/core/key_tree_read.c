@@ -78,7 +78,7 @@ bool key_tree_leaf_find(const struct key_tree_node *node, struct bytes key, unsi
      * full, and without one the key is not here whatever its first bytes are. */
     uint32_t head = key_tree_head(key, node->skip);
     for (unsigned i = first_head(node, head); i < node->n && node->heads[i] == head; i++) {
-        if (bytes_equal(record_key(node->records[i]), key)) {
+        if (bytes_equal(record_stored_key(node->records[i]), key)) {
             *out_index = i;
             return true;
         }
@@ -223,11 +223,11 @@ static size_t validate_node(const struct key_tree *tree, const struct key_tree_n
     assert(is_right_edge || node->n >= KEY_TREE_FILL_MIN);
     assert(node->epoch <= tree->epoch);
     for (unsigned i = 0; i < node->n; i++) {
-        struct bytes key = record_key(node->records[i]);
+        struct bytes key = record_stored_key(node->records[i]);
         assert(key.size >= node->skip);
         assert(memcmp(key.data, node->records[0]->bytes, node->skip) == 0);
         assert(node->heads[i] == key_tree_head(key, node->skip));
-        assert(i == 0 || bytes_compare(record_key(node->records[i - 1]), key) < 0);
+        assert(i == 0 || bytes_compare(record_stored_key(node->records[i - 1]), key) < 0);
     }
     if (node->height == 0) {
         validate_leaf(key_tree_leaf(node));
@@ -241,8 +241,8 @@ static size_t validate_node(const struct key_tree *tree, const struct key_tree_n
         assert(child->records[0] == node->records[i]);
         assert(inner->counts[i] == key_tree_live(child));
         slots += validate_node(tree, child, is_right_edge && i + 1 == node->n);
-        assert(i + 1 == node->n || bytes_compare(record_key(child->records[child->n - 1]),
-                                                 record_key(node->records[i + 1])) < 0);
+        assert(i + 1 == node->n || bytes_compare(record_stored_key(child->records[child->n - 1]),
+                                                 record_stored_key(node->records[i + 1])) < 0);
     }
     return slots;
 }

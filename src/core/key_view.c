@@ -83,20 +83,32 @@ static void chain_add(struct chain *chain, const struct record *record) {
     chain->n++;
 }
 
+/* What is visited of a tree: one space, or with KEY_SPACE_NONE all of them. */
+struct extent {
+    const struct key_tree_node *root;
+    struct key_space_id space;
+    int64_t compacted_revision;
+    int64_t revision;
+};
+
+static bool extent_contains(const struct extent *extent, const struct record *record) {
+    return extent->space.value == 0 || key_space_equal(record_space(record), extent->space);
+}
+
 /* Touches nothing but nodes, records and their `older`, none of which changes under a view. */
-static bool visit_all(const struct key_tree_node *root, int64_t compacted_revision,
-                      int64_t revision, bool (*visit)(void *context, const struct record *record),
-                      void *context) {
+static bool visit_all(const struct extent *extent,
+                      bool (*visit)(void *context, const struct record *record), void *context) {
     struct chain chain = {0};
     struct key_tree_cursor cursor;
     bool go_on = true;
-    key_tree_seek(root, bytes_of(NULL, 0), false, &cursor);
+    key_tree_seek(extent->root, bytes_of(&extent->space.value, 1), false, &cursor);
     const struct record *record;
-    while (go_on && (record = key_tree_cursor_record(&cursor)) != NULL) {
+    while (go_on && (record = key_tree_cursor_record(&cursor)) != NULL &&
+           extent_contains(extent, record)) {
         const struct record *newer = NULL;
         chain.n = 0;
-        while (record != NULL && key_store_is_held(newer, record, compacted_revision)) {
-            if (record->mod_revision <= revision) {
+        while (record != NULL && key_store_is_held(newer, record, extent->compacted_revision)) {
+            if (record->mod_revision <= extent->revision) {
                 chain_add(&chain, record);
             }
             newer = record;
@@ -114,23 +126,30 @@ static bool visit_all(const struct key_tree_node *root, int64_t compacted_revisi
 
 bool key_view_visit(const struct key_view *view,
                     bool (*visit)(void *context, const struct record *record), void *context) {
-    return visit_all(view->root, view->compacted_revision, view->revision, visit, context);
+    const struct extent everything = {.root = view->root,
+                                      .compacted_revision = view->compacted_revision,
+                                      .revision = view->revision};
+    return visit_all(&everything, visit, context);
 }
 
+/* Over the key without its space: members of release 0.2 hash the same. */
 static bool hash_record(void *context, const struct record *record) {
     uint32_t *crc = context;
+    struct bytes key = record_key(record);
     uint64_t numbers[] = {
         htole64((uint64_t)record->create_revision), htole64((uint64_t)record->mod_revision),
         htole64((uint64_t)record->version),         htole64((uint64_t)record->lease_id),
-        htole64((uint64_t)record->sub_revision),    htole64((uint64_t)record->key_size),
+        htole64((uint64_t)record->sub_revision),    htole64((uint64_t)key.size),
         htole64((uint64_t)record->value_size)};
     *crc = crc32c(*crc, numbers, sizeof numbers);
-    *crc = crc32c(*crc, record->bytes, (size_t)record->key_size + record->value_size);
+    *crc = crc32c(*crc, key.data, key.size + record->value_size);
     return true;
 }
 
-enum status key_store_hash(const struct key_store *store, int64_t revision, uint32_t *out_hash) {
+enum status key_store_hash(const struct key_store *store, struct key_space_id space,
+                           int64_t revision, uint32_t *out_hash) {
     assert(!store->is_writing);
+    assert(key_space_is_valid(space));
     if (revision > store->revision) {
         return STATUS_REVISION_FUTURE;
     }
@@ -141,7 +160,11 @@ enum status key_store_hash(const struct key_store *store, int64_t revision, uint
         return STATUS_REVISION_COMPACTED;
     }
     uint32_t crc = 0;
-    visit_all(store->tree.root, store->compacted_revision, revision, hash_record, &crc);
+    const struct extent extent = {.root = store->tree.root,
+                                  .space = space,
+                                  .compacted_revision = store->compacted_revision,
+                                  .revision = revision};
+    visit_all(&extent, hash_record, &crc);
     *out_hash = crc;
     return STATUS_OK;
 }

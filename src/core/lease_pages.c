@@ -179,6 +179,7 @@ static void write_slot(struct lease_pages *pages, uint32_t handle,
     page->slots[slot] = (struct lease_fact){.id = facts->id,
                                             .ttl_ms = facts->ttl_ms,
                                             .epoch = facts->epoch,
+                                            .owner = facts->owner,
                                             .is_noted_full = is_noted_full};
     set_rare(pages, page, slot,
              &(struct lease_rare){.parent_id = facts->parent_id,
@@ -241,7 +242,8 @@ bool lease_facts_page_get(const struct lease_facts_page *page, unsigned slot,
     if (fact->id == 0) {
         return false;
     }
-    *out_facts = (struct lease_facts){.id = fact->id, .ttl_ms = fact->ttl_ms, .epoch = fact->epoch};
+    *out_facts = (struct lease_facts){
+        .id = fact->id, .ttl_ms = fact->ttl_ms, .owner = fact->owner, .epoch = fact->epoch};
     if (page->rare != NULL) {
         out_facts->parent_id = page->rare[slot].parent_id;
         out_facts->checkpoint_ms = page->rare[slot].checkpoint_ms;

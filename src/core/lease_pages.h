@@ -25,6 +25,7 @@ struct lease_fact {
     int64_t id; /* 0: the slot is free */
     int64_t ttl_ms;
     uint32_t epoch;
+    struct key_space_id owner;
     bool is_noted_full; /* its checkpoint is its TTL: every lease has that when a term begins */
 };
 

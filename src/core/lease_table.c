@@ -57,7 +57,7 @@ static enum status check_ttl(int64_t ttl_ms) {
 }
 
 static enum status check_facts(const struct lease_table *table, const struct lease_facts *facts) {
-    if (facts->id == 0 || facts->checkpoint_ms < 0) {
+    if (facts->id == 0 || facts->checkpoint_ms < 0 || !key_space_is_valid(facts->owner)) {
         return STATUS_INVALID;
     }
     enum status status = check_ttl(facts->ttl_ms);

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "core/key_space.h"
 #include "core/record.h"
 
 #include <stdbool.h>
@@ -35,6 +36,9 @@ struct lease_facts {
     int64_t parent_id;     /* 0: none. Its end ends this one. */
     int64_t checkpoint_ms; /* remaining time at the last checkpoint; 0: none */
     lease_class class;
+    /* The space whose protocol granted it. No other protocol can name it; only keys of any space
+     * may be attached to it by rules. */
+    struct key_space_id owner;
     /* Tells this lease from an earlier one of the same id, and from itself before its TTL was
      * changed: given by the table at every grant and change. Whoever says that time is up says for
      * which epoch. */
@@ -53,8 +57,8 @@ size_t lease_table_bytes(const struct lease_table *table);
 /* --- Replicated changes. --- */
 
 /* STATUS_LEASE_EXISTS, STATUS_LEASE_NOT_FOUND (the parent), STATUS_LEASE_TTL_TOO_LARGE,
- * STATUS_INVALID (id 0 or TTL below 1). When leading, the deadline is now_ms + TTL, rounded up,
- * so never early. */
+ * STATUS_INVALID (id 0, no owner, or TTL below 1). When leading, the deadline is now_ms + TTL,
+ * rounded up, so never early. */
 enum status lease_table_grant(struct lease_table *table, const struct lease_facts *facts,
                               uint64_t now_ms);
 /* Takes a lease out. Its records must have been detached before (see lease_table_first_key), its

@@ -1,14 +1,26 @@
 #include "core/snapshot.h"
 
 #include "base/crc32.h"
+#include "core/cluster_version.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char SNAPSHOT_MAGIC[8] = {'l', 'e', 'a', 's', 'e', 'd', 's', 'n'};
-/* Version 1 has no members in it: the cluster's next leader writes them down again. */
-enum { SNAPSHOT_VERSION_FIRST = 1, SNAPSHOT_VERSION = 2, SNAPSHOT_CHECKSUM_SIZE = 4 };
-enum { LEASE_HAS_PARENT = 1, LEASE_HAS_CHECKPOINT = 2, LEASE_HAS_CLASS = 4 };
+enum {
+    FORMAT_FIRST = 1,   /* no members: the cluster's next leader writes them down again */
+    FORMAT_MEMBERS = 2, /* of clusters of version 2 */
+    FORMAT_SPACES = 3,  /* of clusters of version 3: spaces, owners, the version itself */
+    FORMAT_NEWEST = FORMAT_SPACES
+};
+enum { SNAPSHOT_CHECKSUM_SIZE = 4 };
+enum {
+    LEASE_HAS_PARENT = 1,
+    LEASE_HAS_CHECKPOINT = 2,
+    LEASE_HAS_CLASS = 4,
+    LEASE_HAS_OWNER = 8 /* one that is not etcd; from FORMAT_SPACES on */
+};
 enum { RECORD_SAME_KEY = 1, RECORD_TOMBSTONE = 2, RECORD_HAS_LEASE = 4, RECORD_END = 8 };
 
 /* --- Output. --- */
@@ -16,6 +28,7 @@ enum { RECORD_SAME_KEY = 1, RECORD_TOMBSTONE = 2, RECORD_HAS_LEASE = 4, RECORD_E
 /* What is gathered for the sink, and the checksum of what it got. */
 struct output {
     const struct snapshot_sink *sink;
+    uint32_t format;
     struct buffer buffer;
     uint32_t crc;
 };
@@ -55,7 +68,8 @@ static int compare_facts(const void *a, const void *b) {
 static uint8_t lease_flags(const struct lease_facts *facts) {
     return (uint8_t)((facts->parent_id != 0 ? LEASE_HAS_PARENT : 0) |
                      (facts->checkpoint_ms != 0 ? LEASE_HAS_CHECKPOINT : 0) |
-                     (facts->class != 0 ? LEASE_HAS_CLASS : 0));
+                     (facts->class != 0 ? LEASE_HAS_CLASS : 0) |
+                     (!key_space_equal(facts->owner, KEY_SPACE_ETCD) ? LEASE_HAS_OWNER : 0));
 }
 
 static void encode_leases(struct output *output, const struct lease_view *leases) {
@@ -88,12 +102,17 @@ static void encode_leases(struct output *output, const struct lease_view *leases
         if (facts->class != 0) {
             buffer_put_u8(buffer, facts->class);
         }
+        if (!key_space_equal(facts->owner, KEY_SPACE_ETCD)) {
+            assert(output->format >= FORMAT_SPACES);
+            buffer_put_u8(buffer, facts->owner.value);
+        }
         flush_if_full(output);
     }
     free(list.facts);
 }
 
-static enum status decode_leases(struct reader *reader, struct lease_table *leases) {
+static enum status decode_leases(struct reader *reader, uint32_t format,
+                                 struct lease_table *leases) {
     uint64_t n = reader_get_varint(reader);
     uint32_t epoch = reader_get_u32(reader);
     uint64_t before = 0;
@@ -108,6 +127,10 @@ static enum status decode_leases(struct reader *reader, struct lease_table *leas
         facts.checkpoint_ms =
             (flags & LEASE_HAS_CHECKPOINT) ? (int64_t)reader_get_varint(reader) : 0;
         facts.class = (flags & LEASE_HAS_CLASS) ? reader_get_u8(reader) : 0;
+        facts.owner = KEY_SPACE_ETCD;
+        if (format >= FORMAT_SPACES && (flags & LEASE_HAS_OWNER)) {
+            facts.owner.value = reader_get_u8(reader);
+        }
         if (reader->failed || flags != lease_flags(&facts) || epoch_step > UINT32_MAX ||
             (i > 0 && facts.id <= (int64_t)before) ||
             lease_table_restore(leases, &facts) != STATUS_OK) {
@@ -171,11 +194,14 @@ static uint8_t record_flags(const struct record *record, bool same_key) {
 static bool write_record(void *context, const struct record *record) {
     struct record_writer *writer = context;
     struct buffer *buffer = &writer->output->buffer;
-    struct bytes key = record_key(record);
+    struct bytes key = record_stored_key(record);
     bool same_key = bytes_equal(key, writer->key_before);
     buffer_put_u8(buffer, record_flags(record, same_key));
-    if (!same_key) {
+    if (!same_key && writer->output->format >= FORMAT_SPACES) {
         buffer_put_bytes(buffer, key);
+    } else if (!same_key) {
+        assert(key_space_equal(record_space(record), KEY_SPACE_ETCD));
+        buffer_put_bytes(buffer, record_key(record));
     }
     buffer_put_varint(buffer, (uint64_t)record->mod_revision);
     buffer_put_varint(buffer, record->sub_revision);
@@ -201,12 +227,35 @@ static enum status attach_newest(struct lease_table *leases, struct record *newe
     return lease_table_attach(leases, newest) == STATUS_OK ? STATUS_OK : STATUS_CORRUPT;
 }
 
-/* One record behind its flags. `key` is the key before, and then this one. */
-static enum status decode_record(struct reader *reader, uint8_t flags, struct key_store *keys,
-                                 struct bytes *key, struct record **out_record) {
-    struct bytes before = *key;
+/* A key and its space, as they come. */
+struct place {
+    struct key_space_id space;
+    struct bytes key;
+};
+
+static struct place decode_place(struct reader *reader, uint32_t format) {
+    struct bytes bytes = reader_get_bytes(reader);
+    if (format < FORMAT_SPACES) {
+        return (struct place){.space = KEY_SPACE_ETCD, .key = bytes};
+    }
+    if (bytes.size == 0) {
+        return (struct place){0};
+    }
+    return (struct place){.space = {.value = bytes.data[0]},
+                          .key = bytes_of(bytes.data + 1, bytes.size - 1)};
+}
+
+static bool places_equal(const struct place *a, const struct place *b) {
+    return key_space_equal(a->space, b->space) && bytes_equal(a->key, b->key);
+}
+
+/* One record behind its flags. `place` is that of the key before, and then of this one. */
+static enum status decode_record(struct reader *reader, uint32_t format, uint8_t flags,
+                                 struct key_store *keys, struct place *place,
+                                 struct record **out_record) {
+    struct place before = *place;
     if ((flags & RECORD_SAME_KEY) == 0) {
-        *key = reader_get_bytes(reader);
+        *place = decode_place(reader, format);
     }
     struct record template = {.mod_revision = (int64_t)reader_get_varint(reader)};
     struct bytes value = {0};
@@ -219,17 +268,17 @@ static enum status decode_record(struct reader *reader, uint8_t flags, struct ke
     template.sub_revision = (uint32_t)sub_revision;
     template.lease_id = (flags & RECORD_HAS_LEASE) ? reader_get_zigzag(reader) : 0;
     /* A key that begins again without saying so would attach an old version to its lease. */
-    if (reader->failed || key->size == 0 || sub_revision > UINT32_MAX ||
-        flags != record_flags(&template, bytes_equal(*key, before))) {
+    if (reader->failed || place->key.size == 0 || sub_revision > UINT32_MAX ||
+        flags != record_flags(&template, places_equal(place, &before))) {
         return STATUS_CORRUPT;
     }
-    return key_store_restore(keys, &template, *key, value, out_record);
+    return key_store_restore(keys, &template, place->space, place->key, value, out_record);
 }
 
-static enum status decode_keys(struct reader *reader, struct key_store *keys,
+static enum status decode_keys(struct reader *reader, uint32_t format, struct key_store *keys,
                                struct lease_table *leases) {
     struct record *newest = NULL;
-    struct bytes key = {0};
+    struct place place = {0};
     for (;;) {
         uint8_t flags = reader_get_u8(reader);
         if (reader->failed) {
@@ -241,7 +290,7 @@ static enum status decode_keys(struct reader *reader, struct key_store *keys,
                 return status;
             }
         }
-        enum status status = decode_record(reader, flags, keys, &key, &newest);
+        enum status status = decode_record(reader, format, flags, keys, &place, &newest);
         if (status != STATUS_OK) {
             return status;
         }
@@ -250,14 +299,22 @@ static enum status decode_keys(struct reader *reader, struct key_store *keys,
 
 /* --- The whole. --- */
 
+/* What every member of a cluster of this version can read. */
+static uint32_t format_of(uint32_t cluster_version) {
+    return cluster_version < CLUSTER_VERSION_RULES ? FORMAT_MEMBERS : FORMAT_SPACES;
+}
+
 void snapshot_encode(const struct snapshot_sink *sink, const struct snapshot_parts *parts) {
     const struct key_view *keys = parts->keys;
     const struct lease_view *leases = parts->leases;
-    struct output output = {.sink = sink};
+    struct output output = {.sink = sink, .format = format_of(parts->cluster_version)};
     struct buffer *buffer = &output.buffer;
     buffer_init(buffer);
     buffer_append(buffer, SNAPSHOT_MAGIC, sizeof SNAPSHOT_MAGIC);
-    buffer_put_u32(buffer, SNAPSHOT_VERSION);
+    buffer_put_u32(buffer, output.format);
+    if (output.format >= FORMAT_SPACES) {
+        buffer_put_varint(buffer, parts->cluster_version);
+    }
     buffer_put_varint(buffer, (uint64_t)key_view_revision(keys));
     buffer_put_varint(buffer, (uint64_t)key_view_compacted_revision(keys));
     encode_leases(&output, leases);
@@ -308,15 +365,25 @@ enum status snapshot_check(struct bytes bytes) {
     }
     reader_init(&reader, bytes);
     reader.position = sizeof SNAPSHOT_MAGIC;
-    uint32_t version = reader_get_u32(&reader);
-    return version >= SNAPSHOT_VERSION_FIRST && version <= SNAPSHOT_VERSION ? STATUS_OK
-                                                                            : STATUS_UNSUPPORTED;
+    uint32_t format = reader_get_u32(&reader);
+    return format >= FORMAT_FIRST && format <= FORMAT_NEWEST ? STATUS_OK : STATUS_UNSUPPORTED;
 }
 
-enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct lease_table *leases,
-                            struct member_table *members,
-                            struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX],
-                            size_t *out_n_alarms) {
+static enum status decode_cluster_version(struct reader *reader, uint32_t format,
+                                          uint32_t *out_version) {
+    if (format < FORMAT_SPACES) {
+        *out_version = CLUSTER_VERSION_FIRST;
+        return STATUS_OK;
+    }
+    uint64_t version = reader_get_varint(reader);
+    if (reader->failed || version < CLUSTER_VERSION_RULES || version > UINT32_MAX) {
+        return STATUS_CORRUPT;
+    }
+    *out_version = (uint32_t)version;
+    return version <= CLUSTER_VERSION_KNOWN ? STATUS_OK : STATUS_UNSUPPORTED;
+}
+
+enum status snapshot_decode(struct bytes bytes, struct snapshot_target *target) {
     enum status status = snapshot_check(bytes);
     if (status != STATUS_OK) {
         return status;
@@ -325,22 +392,27 @@ enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct l
     bytes.size -= SNAPSHOT_CHECKSUM_SIZE;
     reader_init(&reader, bytes);
     reader.position = sizeof SNAPSHOT_MAGIC;
-    uint32_t version = reader_get_u32(&reader);
+    uint32_t format = reader_get_u32(&reader);
+    status = decode_cluster_version(&reader, format, &target->cluster_version);
+    if (status != STATUS_OK) {
+        return status;
+    }
     int64_t revision = (int64_t)reader_get_varint(&reader);
     int64_t compacted_revision = (int64_t)reader_get_varint(&reader);
-    status = decode_leases(&reader, leases);
+    status = decode_leases(&reader, format, target->leases);
     if (status == STATUS_OK) {
-        decode_ended(&reader, leases);
-        decode_alarms(&reader, out_alarms, out_n_alarms);
-        if (version > SNAPSHOT_VERSION_FIRST) {
-            status = member_table_decode(members, &reader);
+        decode_ended(&reader, target->leases);
+        decode_alarms(&reader, target->alarms, &target->n_alarms);
+        if (format >= FORMAT_MEMBERS) {
+            status = member_table_decode(target->members, &reader);
         }
     }
     if (status == STATUS_OK) {
-        status = decode_keys(&reader, keys, leases);
+        status = decode_keys(&reader, format, target->keys, target->leases);
     }
     if (status == STATUS_OK && (reader.failed || reader_left(&reader) != 0)) {
         status = STATUS_CORRUPT;
     }
-    return status == STATUS_OK ? key_store_restore_end(keys, revision, compacted_revision) : status;
+    return status == STATUS_OK ? key_store_restore_end(target->keys, revision, compacted_revision)
+                               : status;
 }

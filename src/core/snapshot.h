@@ -1,7 +1,11 @@
 /*
- * The bytes of a snapshot: a magic word and a version, leases by ascending id, the last ended
+ * The bytes of a snapshot: a magic word and a format, leases by ascending id, the last ended
  * leases, alarms, members, keys in order with their history, and a checksum of all of it at the
  * end. Equal states give equal bytes.
+ *
+ * The format follows the cluster's version (cluster_version.h), so that every member can read what
+ * another one sends: format 3 has the cluster's version, the owners of leases and the spaces of
+ * keys; format 2, before that, can have nothing but etcd's.
  */
 #ifndef LEASED_CORE_SNAPSHOT_H
 #define LEASED_CORE_SNAPSHOT_H
@@ -14,6 +18,7 @@
 #include "core/state_machine.h"
 
 struct snapshot_parts {
+    uint32_t cluster_version;
     const struct key_view *keys;
     const struct lease_view *leases;
     const struct alarm_entry *alarms;
@@ -24,15 +29,22 @@ struct snapshot_parts {
 /* In pieces of about SNAPSHOT_SINK_SIZE. */
 void snapshot_encode(const struct snapshot_sink *sink, const struct snapshot_parts *parts);
 
-/* Whether these can be the bytes of a snapshot: magic word, checksum, then the version.
+/* Whether these can be the bytes of a snapshot: magic word, checksum, then the format.
  * STATUS_CORRUPT, STATUS_UNSUPPORTED. */
 enum status snapshot_check(struct bytes bytes);
 
-/* Fills a new, empty store and tables. STATUS_CORRUPT, STATUS_UNSUPPORTED (a newer version); they
- * are then of no use but to be destroyed. */
-enum status snapshot_decode(struct bytes bytes, struct key_store *keys, struct lease_table *leases,
-                            struct member_table *members,
-                            struct alarm_entry out_alarms[STATE_MACHINE_ALARMS_MAX],
-                            size_t *out_n_alarms);
+/* What a snapshot is read into: a new, empty store and tables, which the caller owns. */
+struct snapshot_target {
+    uint32_t cluster_version;
+    struct key_store *keys;
+    struct lease_table *leases;
+    struct member_table *members;
+    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
+    size_t n_alarms;
+};
+
+/* STATUS_CORRUPT, STATUS_UNSUPPORTED (a newer format); store and tables are then of no use but to
+ * be destroyed. */
+enum status snapshot_decode(struct bytes bytes, struct snapshot_target *target);
 
 #endif

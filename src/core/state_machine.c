@@ -1,5 +1,6 @@
 #include "core/state_machine.h"
 
+#include "core/cluster_version.h"
 #include "core/snapshot.h"
 #include "core/state_view.h"
 #include "core/txn.h"
@@ -14,6 +15,7 @@ struct state_view {
 
 struct state_machine {
     struct state_view view;
+    uint32_t cluster_version;
     struct key_store *keys;
     struct lease_table *leases;
     struct watch_hub *watches;
@@ -28,6 +30,7 @@ struct state_machine *state_machine_create(void) {
         abort();
     }
     machine->view.machine = machine;
+    machine->cluster_version = CLUSTER_VERSION_FIRST;
     machine->keys = key_store_create();
     machine->leases = lease_table_create();
     machine->watches = watch_hub_create(machine->keys);
@@ -89,7 +92,31 @@ size_t state_view_alarms(const struct state_view *view,
     return state_machine_alarms(view->machine, out_alarms);
 }
 
+uint32_t state_machine_cluster_version(const struct state_machine *machine) {
+    return machine->cluster_version;
+}
+
 /* --- Leases. --- */
+
+static bool lease_is_of(const struct state_machine *machine, int64_t id,
+                        struct key_space_id owner) {
+    struct lease_facts facts;
+    return lease_table_find(machine->leases, id, &facts) && key_space_equal(facts.owner, owner);
+}
+
+static enum status apply_grant(struct state_machine *machine, const struct command *command,
+                               const struct apply_context *context, struct outcome *outcome) {
+    struct lease_facts facts = command->grant;
+    facts.owner = KEY_SPACE_ETCD;
+    outcome->grant.id = facts.id;
+    outcome->grant.ttl_ms = facts.ttl_ms;
+    struct lease_facts parent;
+    if (facts.parent_id != 0 && lease_table_find(machine->leases, facts.parent_id, &parent) &&
+        !key_space_equal(parent.owner, facts.owner)) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    return lease_table_grant(machine->leases, &facts, context->now_ms);
+}
 
 static enum status end_lease(struct state_machine *machine, int64_t id, enum lease_end reason,
                              const struct apply_context *context, struct arena *arena) {
@@ -245,28 +272,31 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
                                         .revision = key_store_revision(machine->keys)};
         return;
     }
+    /* Commands that name no space are of etcd's: other spaces are changed by rules. */
+    const struct txn_target etcd = {
+        .keys = machine->keys, .leases = machine->leases, .space = KEY_SPACE_ETCD};
     lease_table_set_index(machine->leases, context->index);
     switch (command->type) {
     case COMMAND_PUT:
-        outcome.status = txn_put(machine->keys, machine->leases, &command->put, &outcome.put);
+        outcome.status = txn_put(&etcd, &command->put, &outcome.put);
         break;
     case COMMAND_DELETE:
-        txn_delete(machine->keys, machine->leases, &command->delete, arena, &outcome.delete);
+        txn_delete(&etcd, &command->delete, arena, &outcome.delete);
         break;
     case COMMAND_TXN:
-        outcome.status =
-            txn_run(machine->keys, machine->leases, &command->txn, arena, &outcome.txn);
+        outcome.status = txn_run(&etcd, &command->txn, arena, &outcome.txn);
         break;
     case COMMAND_COMPACT:
         outcome.status = key_store_compact(machine->keys, command->compact.revision);
         break;
     case COMMAND_LEASE_GRANT:
-        outcome.status = lease_table_grant(machine->leases, &command->grant, context->now_ms);
-        outcome.grant.id = command->grant.id;
-        outcome.grant.ttl_ms = command->grant.ttl_ms;
+        outcome.status = apply_grant(machine, command, context, &outcome);
         break;
     case COMMAND_LEASE_REVOKE:
-        outcome.status = end_lease(machine, command->revoke.id, LEASE_END_REVOKED, context, arena);
+        outcome.status =
+            lease_is_of(machine, command->revoke.id, KEY_SPACE_ETCD)
+                ? end_lease(machine, command->revoke.id, LEASE_END_REVOKED, context, arena)
+                : STATUS_LEASE_NOT_FOUND;
         break;
     case COMMAND_LEASE_EXPIRE:
         apply_expire(machine, command, context, arena, &outcome);
@@ -275,8 +305,10 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         apply_checkpoint(machine, command, context);
         break;
     case COMMAND_LEASE_SET_TTL:
-        outcome.status = lease_table_set_ttl(machine->leases, command->set_ttl.id,
-                                             command->set_ttl.ttl_ms, context->now_ms);
+        outcome.status = lease_is_of(machine, command->set_ttl.id, KEY_SPACE_ETCD)
+                             ? lease_table_set_ttl(machine->leases, command->set_ttl.id,
+                                                   command->set_ttl.ttl_ms, context->now_ms)
+                             : STATUS_LEASE_NOT_FOUND;
         break;
     case COMMAND_ALARM:
         outcome.status = apply_alarm(machine, command);
@@ -296,6 +328,11 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         outcome.status =
             member_table_change(machine->members, command->member.action, command->member.facts);
         break;
+    case COMMAND_CLUSTER_VERSION:
+        if (command->cluster_version.version > machine->cluster_version) {
+            machine->cluster_version = command->cluster_version.version;
+        }
+        break;
     }
     outcome.revision = key_store_revision(machine->keys);
     *out_outcome = outcome;
@@ -304,6 +341,7 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
 /* --- Snapshots. --- */
 
 struct snapshot_view {
+    uint32_t cluster_version;
     struct key_view *keys;
     struct lease_view *leases;
     size_t n_alarms;
@@ -316,6 +354,7 @@ struct snapshot_view *snapshot_view_open(struct state_machine *machine) {
     if (view == NULL) {
         abort();
     }
+    view->cluster_version = machine->cluster_version;
     view->keys = key_view_open(machine->keys);
     view->leases = lease_view_open(machine->leases);
     view->n_alarms = state_machine_alarms(machine, view->alarms);
@@ -325,7 +364,8 @@ struct snapshot_view *snapshot_view_open(struct state_machine *machine) {
 }
 
 void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink) {
-    const struct snapshot_parts parts = {.keys = view->keys,
+    const struct snapshot_parts parts = {.cluster_version = view->cluster_version,
+                                         .keys = view->keys,
                                          .leases = view->leases,
                                          .alarms = view->alarms,
                                          .n_alarms = view->n_alarms,
@@ -351,26 +391,25 @@ void snapshot_view_close(struct snapshot_view *view) {
 }
 
 enum status state_machine_restore(struct state_machine *machine, struct bytes snapshot) {
-    struct key_store *keys = key_store_create();
-    struct lease_table *leases = lease_table_create();
-    struct member_table *members = member_table_create();
-    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
-    size_t n_alarms = 0;
-    enum status status = snapshot_decode(snapshot, keys, leases, members, alarms, &n_alarms);
+    struct snapshot_target restored = {.keys = key_store_create(),
+                                       .leases = lease_table_create(),
+                                       .members = member_table_create()};
+    enum status status = snapshot_decode(snapshot, &restored);
     if (status != STATUS_OK) {
-        member_table_destroy(members);
-        lease_table_destroy(leases);
-        key_store_destroy(keys);
+        member_table_destroy(restored.members);
+        lease_table_destroy(restored.leases);
+        key_store_destroy(restored.keys);
         return status;
     }
-    watch_hub_set_store(machine->watches, keys);
+    watch_hub_set_store(machine->watches, restored.keys);
     lease_table_destroy(machine->leases);
     key_store_destroy(machine->keys);
-    member_table_succeed(members, machine->members);
-    machine->keys = keys;
-    machine->leases = leases;
-    machine->members = members;
-    machine->n_alarms = n_alarms;
-    memcpy(machine->alarms, alarms, n_alarms * sizeof alarms[0]);
+    member_table_succeed(restored.members, machine->members);
+    machine->cluster_version = restored.cluster_version;
+    machine->keys = restored.keys;
+    machine->leases = restored.leases;
+    machine->members = restored.members;
+    machine->n_alarms = restored.n_alarms;
+    memcpy(machine->alarms, restored.alarms, restored.n_alarms * sizeof restored.alarms[0]);
     return STATUS_OK;
 }

@@ -37,6 +37,8 @@ const struct member_table *state_machine_members(const struct state_machine *mac
 /* The same to be looked at: state_view.h. Lives as long as the machine. */
 struct state_view;
 const struct state_view *state_machine_view(const struct state_machine *machine);
+/* What may be used: see cluster_version.h. */
+uint32_t state_machine_cluster_version(const struct state_machine *machine);
 
 /* Applies one command. Outcome arrays lie in the arena. */
 void state_machine_apply(struct state_machine *machine, const struct command *command,

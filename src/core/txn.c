@@ -3,28 +3,46 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* What is only looked at. */
+struct txn_source {
+    const struct key_store *keys;
+    const struct lease_table *leases; /* NULL: nothing is to be attached */
+    struct key_space_id space;
+};
+
+static struct txn_source source_of(const struct txn_target *target) {
+    return (struct txn_source){
+        .keys = target->keys, .leases = target->leases, .space = target->space};
+}
+
 /* --- Single changes, inside a revision that somebody else opened. --- */
 
-static enum status put_check_lease(const struct lease_table *leases,
+static enum status put_check_lease(const struct txn_source *source,
                                    const struct put_request *request) {
-    struct lease_facts ignored;
-    return request->lease_id == 0 || lease_table_find(leases, request->lease_id, &ignored)
+    struct lease_facts facts;
+    if (request->lease_id == 0) {
+        return STATUS_OK;
+    }
+    return lease_table_find(source->leases, request->lease_id, &facts) &&
+                   key_space_equal(facts.owner, source->space)
                ? STATUS_OK
                : STATUS_LEASE_NOT_FOUND;
 }
 
-static enum status put_check_key(const struct key_store *keys, const struct put_request *request) {
+static enum status put_check_key(const struct txn_source *source,
+                                 const struct put_request *request) {
     bool must_exist = request->ignore_value || request->ignore_lease;
-    return !must_exist || key_store_find(keys, request->key) != NULL ? STATUS_OK
-                                                                     : STATUS_KEY_NOT_FOUND;
+    return !must_exist || key_store_find(source->keys, source->space, request->key) != NULL
+               ? STATUS_OK
+               : STATUS_KEY_NOT_FOUND;
 }
 
-static void put_apply(struct key_store *keys, struct lease_table *leases,
-                      const struct put_request *request, struct put_outcome *out_outcome) {
+static void put_apply(const struct txn_target *target, const struct put_request *request,
+                      struct put_outcome *out_outcome) {
     struct bytes value = request->value;
     int64_t lease_id = request->lease_id;
     if (request->ignore_value || request->ignore_lease) {
-        const struct record *current = key_store_find(keys, request->key);
+        const struct record *current = key_store_find(target->keys, target->space, request->key);
         /* A key that put_check_key() saw may have been deleted by an earlier operation of the same
          * transaction only if command_check() let both through, which it does not. */
         if (current != NULL && request->ignore_value) {
@@ -35,11 +53,12 @@ static void put_apply(struct key_store *keys, struct lease_table *leases,
         }
     }
     struct record *previous;
-    struct record *record = key_store_put(keys, request->key, value, lease_id, &previous);
+    struct record *record =
+        key_store_put(target->keys, target->space, request->key, value, lease_id, &previous);
     if (previous != NULL) {
-        lease_table_detach(leases, previous);
+        lease_table_detach(target->leases, previous);
     }
-    enum status status = lease_table_attach(leases, record);
+    enum status status = lease_table_attach(target->leases, record);
     assert(status == STATUS_OK);
     out_outcome->previous = request->want_previous ? previous : NULL;
 }
@@ -49,17 +68,17 @@ static void delete_one(struct key_store *keys, struct lease_table *leases, struc
     key_store_delete(keys, record);
 }
 
-static void delete_apply(struct key_store *keys, struct lease_table *leases,
-                         const struct delete_request *request, struct arena *arena,
-                         struct delete_outcome *out_outcome) {
+static void delete_apply(const struct txn_target *target, const struct delete_request *request,
+                         struct arena *arena, struct delete_outcome *out_outcome) {
     struct record *one;
     struct record **records = &one;
     size_t n = 0;
     if (request->range_end.size == 0) {
-        one = key_store_find(keys, request->key);
+        one = key_store_find(target->keys, target->space, request->key);
         n = one != NULL ? 1 : 0;
     } else {
-        key_store_collect(keys, request->key, request->range_end, arena, &records, &n);
+        key_store_collect(target->keys, target->space, request->key, request->range_end, arena,
+                          &records, &n);
     }
     *out_outcome = (struct delete_outcome){.deleted = (int64_t)n};
     if (request->want_previous && n > 0) {
@@ -67,36 +86,36 @@ static void delete_apply(struct key_store *keys, struct lease_table *leases,
         out_outcome->n_previous = n;
     }
     for (size_t i = 0; i < n; i++) {
-        delete_one(keys, leases, records[i]);
+        delete_one(target->keys, target->leases, records[i]);
     }
 }
 
-enum status txn_put(struct key_store *keys, struct lease_table *leases,
-                    const struct put_request *request, struct put_outcome *out_outcome) {
+enum status txn_put(const struct txn_target *target, const struct put_request *request,
+                    struct put_outcome *out_outcome) {
+    const struct txn_source source = source_of(target);
     /* When both are missing, etcd tells of the lease here and of the key in a transaction. */
-    enum status status = put_check_lease(leases, request);
+    enum status status = put_check_lease(&source, request);
     if (status == STATUS_OK) {
-        status = put_check_key(keys, request);
+        status = put_check_key(&source, request);
     }
     if (status == STATUS_OK) {
-        key_store_begin(keys);
-        put_apply(keys, leases, request, out_outcome);
-        key_store_end(keys);
+        key_store_begin(target->keys);
+        put_apply(target, request, out_outcome);
+        key_store_end(target->keys);
     }
     return status;
 }
 
-void txn_delete(struct key_store *keys, struct lease_table *leases,
-                const struct delete_request *request, struct arena *arena,
-                struct delete_outcome *out_outcome) {
-    key_store_begin(keys);
-    delete_apply(keys, leases, request, arena, out_outcome);
-    key_store_end(keys);
+void txn_delete(const struct txn_target *target, const struct delete_request *request,
+                struct arena *arena, struct delete_outcome *out_outcome) {
+    key_store_begin(target->keys);
+    delete_apply(target, request, arena, out_outcome);
+    key_store_end(target->keys);
 }
 
 static int compare_records(const void *a, const void *b) {
-    return bytes_compare(record_key(*(struct record *const *)a),
-                         record_key(*(struct record *const *)b));
+    return bytes_compare(record_stored_key(*(struct record *const *)a),
+                         record_stored_key(*(struct record *const *)b));
 }
 
 void txn_delete_keys_of_lease(struct key_store *keys, struct lease_table *leases, int64_t lease_id,
@@ -176,10 +195,11 @@ static bool compare_one(void *context, const struct record *record) {
 }
 
 /* Needs no memory: one transaction may compare everything thousands of times. */
-static bool compare_holds(const struct key_store *keys, const struct compare *compare) {
+static bool compare_holds(const struct txn_source *source, const struct compare *compare) {
     static const struct record missing;
     struct comparing comparing = {.compare = compare};
-    if (key_store_visit(keys, compare->key, compare->range_end, compare_one, &comparing) == 0) {
+    if (key_store_visit(source->keys, source->space, compare->key, compare->range_end, compare_one,
+                        &comparing) == 0) {
         return compare->target != COMPARE_VALUE && compare_holds_for(compare, &missing);
     }
     return comparing.holds;
@@ -200,11 +220,11 @@ static void branch_of(const struct txn_request *request, bool succeeded,
     *out_n = succeeded ? request->n_success : request->n_failure;
 }
 
-static void path_choose(const struct key_store *keys, const struct txn_request *request,
+static void path_choose(const struct txn_source *source, const struct txn_request *request,
                         struct arena *arena, struct txn_path *path) {
     *path = (struct txn_path){.succeeded = true};
     for (size_t i = 0; i < request->n_compares && path->succeeded; i++) {
-        path->succeeded = compare_holds(keys, &request->compares[i]);
+        path->succeeded = compare_holds(source, &request->compares[i]);
     }
     const struct operation *operations;
     size_t n;
@@ -216,7 +236,7 @@ static void path_choose(const struct key_store *keys, const struct txn_request *
         if (path->nested == NULL) {
             path->nested = arena_calloc(arena, n, sizeof *path->nested);
         }
-        path_choose(keys, &operations[i].txn, arena, &path->nested[i]);
+        path_choose(source, &operations[i].txn, arena, &path->nested[i]);
     }
 }
 
@@ -232,27 +252,27 @@ static enum status range_check(const struct key_store *keys, const struct range_
 }
 
 /* Adds what a range may gather. The limit does not count: it may cut only what was sorted. */
-static enum status range_count(const struct key_store *keys, const struct range_request *range,
+static enum status range_count(const struct txn_source *source, const struct range_request *range,
                                struct arena *arena, size_t *n_records) {
     if (range->count_only || range->range_end.size == 0) {
         return STATUS_OK;
     }
     if (range->revision <= 0) {
-        *n_records += key_store_count(keys, range->key, range->range_end);
+        *n_records += key_store_count(source->keys, source->space, range->key, range->range_end);
     } else {
         struct range_request counting = *range;
         struct range_outcome counted;
         counting.count_only = true;
-        enum status status = key_store_range(keys, &counting, arena, &counted);
+        enum status status =
+            key_store_range(source->keys, source->space, &counting, arena, &counted);
         assert(status == STATUS_OK);
         *n_records += (size_t)counted.count;
     }
     return *n_records > TXN_RECORDS_MAX ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
 }
 
-static enum status path_check(const struct key_store *keys, const struct lease_table *leases,
-                              const struct txn_request *request, const struct txn_path *path,
-                              struct arena *arena, size_t *n_records) {
+static enum status path_check(const struct txn_source *source, const struct txn_request *request,
+                              const struct txn_path *path, struct arena *arena, size_t *n_records) {
     const struct operation *operations;
     size_t n;
     enum status status = STATUS_OK;
@@ -260,31 +280,30 @@ static enum status path_check(const struct key_store *keys, const struct lease_t
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         switch (operations[i].type) {
         case OPERATION_RANGE:
-            status = range_check(keys, &operations[i].range);
+            status = range_check(source->keys, &operations[i].range);
             if (status == STATUS_OK) {
-                status = range_count(keys, &operations[i].range, arena, n_records);
+                status = range_count(source, &operations[i].range, arena, n_records);
             }
             break;
         case OPERATION_PUT:
-            status = put_check_key(keys, &operations[i].put);
+            status = put_check_key(source, &operations[i].put);
             if (status == STATUS_OK) {
-                status = put_check_lease(leases, &operations[i].put);
+                status = put_check_lease(source, &operations[i].put);
             }
             break;
         case OPERATION_DELETE:
             break;
         case OPERATION_TXN:
-            status =
-                path_check(keys, leases, &operations[i].txn, &path->nested[i], arena, n_records);
+            status = path_check(source, &operations[i].txn, &path->nested[i], arena, n_records);
             break;
         }
     }
     return status;
 }
 
-static void path_run(struct key_store *keys, struct lease_table *leases,
-                     const struct txn_request *request, const struct txn_path *path,
-                     struct arena *arena, struct txn_outcome *outcome) {
+static void path_run(const struct txn_target *target, const struct txn_request *request,
+                     const struct txn_path *path, struct arena *arena,
+                     struct txn_outcome *outcome) {
     const struct operation *operations;
     size_t n;
     branch_of(request, path->succeeded, &operations, &n);
@@ -296,35 +315,37 @@ static void path_run(struct key_store *keys, struct lease_table *leases,
         one->type = operations[i].type;
         switch (operations[i].type) {
         case OPERATION_RANGE: {
-            enum status status = key_store_range(keys, &operations[i].range, arena, &one->range);
+            enum status status = key_store_range(target->keys, target->space, &operations[i].range,
+                                                 arena, &one->range);
             assert(status == STATUS_OK);
             break;
         }
         case OPERATION_PUT:
-            put_apply(keys, leases, &operations[i].put, &one->put);
+            put_apply(target, &operations[i].put, &one->put);
             break;
         case OPERATION_DELETE:
-            delete_apply(keys, leases, &operations[i].delete, arena, &one->delete);
+            delete_apply(target, &operations[i].delete, arena, &one->delete);
             break;
         case OPERATION_TXN:
-            path_run(keys, leases, &operations[i].txn, &path->nested[i], arena, &one->txn);
+            path_run(target, &operations[i].txn, &path->nested[i], arena, &one->txn);
             break;
         }
-        one->revision = key_store_revision(keys) + (key_store_is_changed(keys) ? 1 : 0);
+        one->revision =
+            key_store_revision(target->keys) + (key_store_is_changed(target->keys) ? 1 : 0);
     }
 }
 
-enum status txn_run(struct key_store *keys, struct lease_table *leases,
-                    const struct txn_request *request, struct arena *arena,
-                    struct txn_outcome *out_outcome) {
+enum status txn_run(const struct txn_target *target, const struct txn_request *request,
+                    struct arena *arena, struct txn_outcome *out_outcome) {
+    const struct txn_source source = source_of(target);
     struct txn_path path;
-    path_choose(keys, request, arena, &path);
+    path_choose(&source, request, arena, &path);
     size_t n_records = 0;
-    enum status status = path_check(keys, leases, request, &path, arena, &n_records);
+    enum status status = path_check(&source, request, &path, arena, &n_records);
     if (status == STATUS_OK) {
-        key_store_begin(keys);
-        path_run(keys, leases, request, &path, arena, out_outcome);
-        key_store_end(keys);
+        key_store_begin(target->keys);
+        path_run(target, request, &path, arena, out_outcome);
+        key_store_end(target->keys);
     }
     return status;
 }
@@ -345,7 +366,7 @@ bool txn_is_read_only(const struct txn_request *request) {
            operations_are_read_only(request->failure, request->n_failure);
 }
 
-static void path_read(const struct key_store *keys, const struct txn_request *request,
+static void path_read(const struct txn_source *source, const struct txn_request *request,
                       const struct txn_path *path, struct arena *arena,
                       struct txn_outcome *outcome) {
     const struct operation *operations;
@@ -357,25 +378,28 @@ static void path_read(const struct key_store *keys, const struct txn_request *re
     for (size_t i = 0; i < n; i++) {
         struct operation_outcome *one = &outcome->outcomes[i];
         one->type = operations[i].type;
-        one->revision = key_store_revision(keys);
+        one->revision = key_store_revision(source->keys);
         if (operations[i].type == OPERATION_TXN) {
-            path_read(keys, &operations[i].txn, &path->nested[i], arena, &one->txn);
+            path_read(source, &operations[i].txn, &path->nested[i], arena, &one->txn);
             continue;
         }
         assert(operations[i].type == OPERATION_RANGE);
-        enum status status = key_store_range(keys, &operations[i].range, arena, &one->range);
+        enum status status =
+            key_store_range(source->keys, source->space, &operations[i].range, arena, &one->range);
         assert(status == STATUS_OK);
     }
 }
 
-enum status txn_read(const struct key_store *keys, const struct txn_request *request,
-                     struct arena *arena, struct txn_outcome *out_outcome) {
+enum status txn_read(const struct key_store *keys, struct key_space_id space,
+                     const struct txn_request *request, struct arena *arena,
+                     struct txn_outcome *out_outcome) {
+    const struct txn_source source = {.keys = keys, .space = space};
     struct txn_path path;
-    path_choose(keys, request, arena, &path);
+    path_choose(&source, request, arena, &path);
     size_t n_records = 0;
-    enum status status = path_check(keys, NULL, request, &path, arena, &n_records);
+    enum status status = path_check(&source, request, &path, arena, &n_records);
     if (status == STATUS_OK) {
-        path_read(keys, request, &path, arena, out_outcome);
+        path_read(&source, request, &path, arena, out_outcome);
     }
     return status;
 }

@@ -13,30 +13,36 @@
 #include "core/lease_table.h"
 #include "core/operation.h"
 
+/* What a request is carried out on: keys of one space, leases that belong to it. */
+struct txn_target {
+    struct key_store *keys;
+    struct lease_table *leases;
+    struct key_space_id space;
+};
+
 /* Each of the three is one revision of its own if it changes anything. STATUS_LEASE_NOT_FOUND,
  * STATUS_KEY_NOT_FOUND; nothing is changed then. */
-enum status txn_put(struct key_store *keys, struct lease_table *leases,
-                    const struct put_request *request, struct put_outcome *out_outcome);
-void txn_delete(struct key_store *keys, struct lease_table *leases,
-                const struct delete_request *request, struct arena *arena,
-                struct delete_outcome *out_outcome);
+enum status txn_put(const struct txn_target *target, const struct put_request *request,
+                    struct put_outcome *out_outcome);
+void txn_delete(const struct txn_target *target, const struct delete_request *request,
+                struct arena *arena, struct delete_outcome *out_outcome);
 /* Records that the ranges of one transaction may gather, all together: they are held at the same
  * time, and a transaction in the log is carried out again at every start. No answer could carry
  * more: it ends at 2 GiB. */
 enum { TXN_RECORDS_MAX = 16 * 1024 * 1024 };
 /* Also STATUS_REVISION_COMPACTED and STATUS_REVISION_FUTURE, from ranges inside, and
  * STATUS_REQUEST_TOO_LARGE when these would gather too much. */
-enum status txn_run(struct key_store *keys, struct lease_table *leases,
-                    const struct txn_request *request, struct arena *arena,
-                    struct txn_outcome *out_outcome);
+enum status txn_run(const struct txn_target *target, const struct txn_request *request,
+                    struct arena *arena, struct txn_outcome *out_outcome);
 
 /* True when the transaction can change nothing, whichever way it goes: it needs no log. */
 bool txn_is_read_only(const struct txn_request *request);
 /* Carries out such a one. STATUS_REVISION_COMPACTED, _REVISION_FUTURE, _REQUEST_TOO_LARGE. */
-enum status txn_read(const struct key_store *keys, const struct txn_request *request,
-                     struct arena *arena, struct txn_outcome *out_outcome);
+enum status txn_read(const struct key_store *keys, struct key_space_id space,
+                     const struct txn_request *request, struct arena *arena,
+                     struct txn_outcome *out_outcome);
 
-/* Takes every key of a lease away, in key order, within one revision. */
+/* Takes every key of a lease away, in whatever space, in key order, within one revision. */
 void txn_delete_keys_of_lease(struct key_store *keys, struct lease_table *leases, int64_t lease_id,
                               struct arena *arena);
 

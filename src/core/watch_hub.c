@@ -72,7 +72,8 @@ struct watcher *watch_hub_add(struct watch_hub *hub, const struct watcher_option
     }
     int64_t revision = key_store_revision(hub->store);
     watcher->hub = hub;
-    watcher->topic = watch_topics_get(&hub->topics, options->key, options->range_end);
+    watcher->topic =
+        watch_topics_get(&hub->topics, options->space, options->key, options->range_end);
     watcher->next_revision = options->start_revision > 0 ? options->start_revision : revision + 1;
     watcher->callbacks = options->callbacks;
     watcher->data = options->data;
@@ -154,7 +155,7 @@ static size_t catch_up(struct watcher *watcher) {
         }
         revision = record->mod_revision;
         if (watcher_wants(watcher, record) &&
-            watch_topic_contains(watcher->topic, record_key(record))) {
+            watch_topic_contains(watcher->topic, record_stored_key(record))) {
             watch_events_append(batch, record);
             n_bytes += watch_event_bytes(record);
         }

@@ -35,7 +35,8 @@ struct watcher_callbacks {
 };
 
 struct watcher_options {
-    struct bytes key; /* borrowed for the call */
+    struct key_space_id space; /* no event of another is seen, whatever the range */
+    struct bytes key;          /* borrowed for the call */
     struct bytes range_end;
     int64_t start_revision; /* 0 or less: from now on */
     bool without_puts;

@@ -2,11 +2,7 @@
 
 #include <assert.h>
 
-/* Where intervals end: one without end after all others. */
 static int compare_ends(const struct watch_interval *a, const struct watch_interval *b) {
-    if (a->is_endless || b->is_endless) {
-        return (int)a->is_endless - (int)b->is_endless;
-    }
     return bytes_compare(a->high, b->high);
 }
 
@@ -152,15 +148,14 @@ void watch_interval_visit(struct watch_interval *root, struct bytes key,
                           void (*visit)(void *context, struct watch_interval *interval),
                           void *context) {
     while (root != NULL) {
-        const struct watch_interval *farthest = root->farthest;
-        if (!farthest->is_endless && bytes_compare(farthest->high, key) <= 0) {
+        if (bytes_compare(root->farthest->high, key) <= 0) {
             return;
         }
         watch_interval_visit(root->left, key, visit, context);
         if (bytes_compare(root->low, key) > 0) {
             return; /* and so is all to the right */
         }
-        if (root->is_endless || bytes_compare(key, root->high) < 0) {
+        if (bytes_compare(key, root->high) < 0) {
             visit(context, root);
         }
         root = root->right;

@@ -1,5 +1,5 @@
 /*
- * Half-open intervals of keys, [low, high) or [low, …), and the question which of them contain a
+ * Half-open intervals of keys, [low, high), and the question which of them contain a
  * key: a balanced tree (AVL) by low and high, where every node knows the greatest high below it, so
  * that whole subtrees that end before the key are passed over. Nodes are embedded in what they
  * belong to; equal intervals cannot be in one tree twice.
@@ -15,7 +15,6 @@
 struct watch_interval {
     struct bytes low;
     struct bytes high;
-    bool is_endless; /* `high` counts for nothing */
     /* The rest belongs to the tree. */
     int height;
     struct watch_interval *left;
@@ -37,8 +36,7 @@ void watch_interval_visit(struct watch_interval *root, struct bytes key,
 
 static inline bool watch_interval_contains(const struct watch_interval *interval,
                                            struct bytes key) {
-    return bytes_compare(interval->low, key) <= 0 &&
-           (interval->is_endless || bytes_compare(key, interval->high) < 0);
+    return bytes_compare(interval->low, key) <= 0 && bytes_compare(key, interval->high) < 0;
 }
 
 /* Asserts order, balance and reach; returns how many there are. */

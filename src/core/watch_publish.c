@@ -186,7 +186,7 @@ static uint64_t publish_window(struct watch_hub *hub, uint64_t position) {
         }
         revision = record->mod_revision;
         size_t n_before = hub->n_matches;
-        watch_topics_visit(&hub->topics, record_key(record), collect_match, hub);
+        watch_topics_visit(&hub->topics, record_stored_key(record), collect_match, hub);
         for (size_t i = n_before; i < hub->n_matches; i++) {
             hub->matches[i].record = record;
         }

@@ -1,5 +1,7 @@
 #include "core/watch_topics.h"
 
+#include "core/stored_key.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +94,6 @@ static struct watch_topic *make(struct watch_topics *topics, const struct watch_
     }
     topic->interval.low = bytes_of(topic->bytes, low.size);
     topic->interval.high = bytes_of(topic->bytes + low.size, high.size);
-    topic->interval.is_endless = interval->is_endless;
     topic->is_one_key = is_one_key;
     list_init(&topic->watchers);
     list_append(&topics->all, &topic->link);
@@ -121,27 +122,34 @@ static struct watch_topic *of_interval(struct watch_interval *interval) {
     return list_entry(interval, struct watch_topic, interval);
 }
 
-struct watch_topic *watch_topics_get(struct watch_topics *topics, struct bytes key,
-                                     struct bytes range_end) {
-    struct watch_topic *topic;
-    if (range_end.size == 0) {
-        topic = get_key(topics, key);
-    } else {
-        bool is_endless = range_end.size == 1 && range_end.data[0] == 0;
-        struct watch_interval interval = {
-            .low = key,
-            .high = is_endless ? bytes_of(NULL, 0) : range_end,
-            .is_endless = is_endless,
-        };
-        struct watch_interval *found = watch_interval_find(topics->ranges, &interval);
-        if (found != NULL) {
-            topic = of_interval(found);
-        } else {
-            topic = make(topics, &interval, false);
-            watch_interval_insert(&topics->ranges, &topic->interval);
-            topics->n_ranges++;
-        }
+static struct watch_topic *get_range(struct watch_topics *topics, struct bytes low,
+                                     struct bytes high) {
+    struct watch_interval interval = {.low = low, .high = high};
+    struct watch_interval *found = watch_interval_find(topics->ranges, &interval);
+    if (found != NULL) {
+        return of_interval(found);
     }
+    struct watch_topic *topic = make(topics, &interval, false);
+    watch_interval_insert(&topics->ranges, &topic->interval);
+    topics->n_ranges++;
+    return topic;
+}
+
+struct watch_topic *watch_topics_get(struct watch_topics *topics, struct key_space_id space,
+                                     struct bytes key, struct bytes range_end) {
+    assert(key_space_is_valid(space));
+    struct watch_topic *topic;
+    struct stored_key low;
+    stored_key_init(&low, space, key);
+    if (range_end.size == 0) {
+        topic = get_key(topics, low.bytes);
+    } else {
+        struct stored_key high;
+        stored_key_init_end(&high, space, range_end);
+        topic = get_range(topics, low.bytes, high.bytes);
+        stored_key_clear(&high);
+    }
+    stored_key_clear(&low);
     topic->references++;
     return topic;
 }
@@ -168,9 +176,9 @@ void watch_topics_release(struct watch_topics *topics, struct watch_topic *topic
     free(topic);
 }
 
-bool watch_topic_contains(const struct watch_topic *topic, struct bytes key) {
-    return topic->is_one_key ? bytes_equal(topic->interval.low, key)
-                             : watch_interval_contains(&topic->interval, key);
+bool watch_topic_contains(const struct watch_topic *topic, struct bytes stored_key) {
+    return topic->is_one_key ? bytes_equal(topic->interval.low, stored_key)
+                             : watch_interval_contains(&topic->interval, stored_key);
 }
 
 struct visitor {
@@ -183,16 +191,16 @@ static void visit_interval(void *context, struct watch_interval *interval) {
     visitor->visit(visitor->context, of_interval(interval));
 }
 
-void watch_topics_visit(const struct watch_topics *topics, struct bytes key,
+void watch_topics_visit(const struct watch_topics *topics, struct bytes stored_key,
                         void (*visit)(void *context, struct watch_topic *topic), void *context) {
     if (topics->n_keys > 0) {
-        struct watch_topic *topic = find_key(topics, key, hash_key(key));
+        struct watch_topic *topic = find_key(topics, stored_key, hash_key(stored_key));
         if (topic != NULL) {
             visit(context, topic);
         }
     }
     struct visitor visitor = {.visit = visit, .context = context};
-    watch_interval_visit(topics->ranges, key, visit_interval, &visitor);
+    watch_interval_visit(topics->ranges, stored_key, visit_interval, &visitor);
 }
 
 void watch_topics_validate(const struct watch_topics *topics) {

@@ -1,12 +1,14 @@
 /*
  * What is watched. Watchers of the same key or the same range share a topic, so that an event is
  * matched once for all of them. Topics of one key are found by hash, topics of a range by interval.
+ * Keys are stored keys (stored_key.h), so a topic never reaches beyond its space.
  */
 #ifndef LEASED_CORE_WATCH_TOPICS_H
 #define LEASED_CORE_WATCH_TOPICS_H
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "core/key_space.h"
 #include "core/watch_interval.h"
 
 #include <stdbool.h>
@@ -25,7 +27,7 @@ struct watch_topic {
     size_t n_matches;
     size_t n_placed;
     bool is_overflown;
-    uint8_t bytes[]; /* the key, then the end of the range */
+    uint8_t bytes[]; /* the stored key, then the end of the range */
 };
 
 struct watch_topics {
@@ -42,15 +44,15 @@ void watch_topics_init(struct watch_topics *topics);
 void watch_topics_clear(struct watch_topics *topics);
 
 /* Finds or makes a topic, and takes a reference on it. */
-struct watch_topic *watch_topics_get(struct watch_topics *topics, struct bytes key,
-                                     struct bytes range_end);
+struct watch_topic *watch_topics_get(struct watch_topics *topics, struct key_space_id space,
+                                     struct bytes key, struct bytes range_end);
 /* Gives the reference back; the last one frees the topic. */
 void watch_topics_release(struct watch_topics *topics, struct watch_topic *topic);
 
-bool watch_topic_contains(const struct watch_topic *topic, struct bytes key);
+bool watch_topic_contains(const struct watch_topic *topic, struct bytes stored_key);
 
 /* Calls `visit` for every topic that contains the key. */
-void watch_topics_visit(const struct watch_topics *topics, struct bytes key,
+void watch_topics_visit(const struct watch_topics *topics, struct bytes stored_key,
                         void (*visit)(void *context, struct watch_topic *topic), void *context);
 
 void watch_topics_validate(const struct watch_topics *topics);

@@ -169,6 +169,7 @@ static bool may_be_forwarded(const struct command *command) {
     case COMMAND_LEASE_CHECKPOINT:
     case COMMAND_BARRIER:
     case COMMAND_MEMBERS_BEGIN:
+    case COMMAND_CLUSTER_VERSION:
         return false;
     case COMMAND_MEMBER:
         return command->member.action == MEMBER_PUBLISH;

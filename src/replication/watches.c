@@ -21,7 +21,8 @@ enum status service_watch(struct service *service, const struct caller *caller,
     if (service->closing || service->failed) {
         return STATUS_STOPPED;
     }
-    const struct watcher_options watcher = {.key = options->range.key,
+    const struct watcher_options watcher = {.space = options->range.space,
+                                            .key = options->range.key,
                                             .range_end = options->range.range_end,
                                             .start_revision = options->start_revision,
                                             .without_puts = options->without_puts,

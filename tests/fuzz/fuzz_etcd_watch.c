@@ -84,6 +84,7 @@ static void handle(struct stream *stream, struct bytes message) {
         assert(request.key.size > 0);
         stream->watchers[stream->n_watchers++] =
             watch_hub_add(hub, &(struct watcher_options){
+                                   .space = KEY_SPACE_ETCD,
                                    .key = request.key,
                                    .range_end = request.range_end,
                                    .start_revision = request.start_revision,

@@ -32,6 +32,7 @@ struct ref_version {
 };
 
 struct ref_key {
+    struct key_space_id space;
     uint32_t size;
     uint8_t bytes[KEY_MAX];
     size_t n;
@@ -52,19 +53,26 @@ static inline struct bytes ref_key_bytes(const struct ref_key *key) {
     return bytes_of(key->bytes, key->size);
 }
 
+static inline int ref_compare(const struct ref_key *key, struct key_space_id space,
+                              struct bytes bytes) {
+    int order = (int)key->space.value - (int)space.value;
+    return order != 0 ? order : bytes_compare(ref_key_bytes(key), bytes);
+}
+
 /* The key's place, made when missing. */
-static inline struct ref_key *ref_key(struct ref_store *ref, struct bytes bytes) {
+static inline struct ref_key *ref_key(struct ref_store *ref, struct key_space_id space,
+                                      struct bytes bytes) {
     size_t i = 0;
     size_t high = ref->n;
     while (i < high) {
         size_t middle = (i + high) / 2;
-        if (bytes_compare(ref_key_bytes(&ref->keys[middle]), bytes) < 0) {
+        if (ref_compare(&ref->keys[middle], space, bytes) < 0) {
             i = middle + 1;
         } else {
             high = middle;
         }
     }
-    if (i < ref->n && bytes_equal(ref_key_bytes(&ref->keys[i]), bytes)) {
+    if (i < ref->n && ref_compare(&ref->keys[i], space, bytes) == 0) {
         return &ref->keys[i];
     }
     if (ref->n == ref->capacity) {
@@ -73,7 +81,7 @@ static inline struct ref_key *ref_key(struct ref_store *ref, struct bytes bytes)
         CHECK(ref->keys != NULL);
     }
     memmove(&ref->keys[i + 1], &ref->keys[i], (ref->n - i) * sizeof ref->keys[0]);
-    ref->keys[i] = (struct ref_key){.size = (uint32_t)bytes.size};
+    ref->keys[i] = (struct ref_key){.space = space, .size = (uint32_t)bytes.size};
     memcpy(ref->keys[i].bytes, bytes.data, bytes.size);
     ref->n++;
     return &ref->keys[i];
@@ -88,9 +96,10 @@ static inline const struct ref_version *ref_at(const struct ref_key *key, int64_
     return NULL;
 }
 
-static inline void ref_write(struct ref_store *ref, struct bytes key_bytes, bool is_tombstone,
-                             struct bytes value, int64_t lease) {
-    struct ref_key *key = ref_key(ref, key_bytes);
+static inline void ref_write(struct ref_store *ref, struct key_space_id space,
+                             struct bytes key_bytes, bool is_tombstone, struct bytes value,
+                             int64_t lease) {
+    struct ref_key *key = ref_key(ref, space, key_bytes);
     const struct ref_version *old = ref_at(key, INT64_MAX);
     struct ref_version next = {.mod = ref->revision + 1, .sub = ref->n_changes++};
     if (!is_tombstone) {
@@ -121,6 +130,7 @@ static inline bool ref_in_range(struct bytes key, struct bytes from, struct byte
 static inline void ref_check_record(const struct ref_key *key, const struct ref_version *version,
                                     const struct record *record) {
     CHECK(bytes_equal(record_key(record), ref_key_bytes(key)));
+    CHECK(key_space_equal(record_space(record), key->space));
     CHECK(bytes_equal(record_value(record), bytes_of(version->value, version->value_size)));
     CHECK(record->create_revision == version->create);
     CHECK(record->mod_revision == version->mod);

@@ -78,6 +78,12 @@ static struct bytes random_key(struct model *model, uint8_t buffer[KEY_MAX]) {
     }
 }
 
+/* Neighbours among them, so that the end of one is the beginning of the next. */
+static struct key_space_id random_space(void) {
+    static const struct key_space_id spaces[] = {{1}, {2}, {16}, {250}, {KEY_SPACE_MAX}};
+    return spaces[random_below(sizeof spaces / sizeof spaces[0])];
+}
+
 static struct bytes random_end(struct model *model, uint8_t buffer[KEY_MAX]) {
     switch (random_below(4)) {
     case 0:
@@ -94,29 +100,31 @@ static struct bytes random_end(struct model *model, uint8_t buffer[KEY_MAX]) {
 static void put_one(struct model *model) {
     uint8_t key_buffer[KEY_MAX];
     uint8_t value[24];
+    struct key_space_id space = random_space();
     struct bytes key = random_key(model, key_buffer);
     size_t value_size = random_below(sizeof value + 1);
     memset(value, (int)random_below(256), sizeof value);
     int64_t lease = (int64_t)random_below(3);
-    struct record *live = key_store_find(model->store, key);
+    struct record *live = key_store_find(model->store, space, key);
     struct record *previous;
     struct record *record =
-        key_store_put(model->store, key, bytes_of(value, value_size), lease, &previous);
+        key_store_put(model->store, space, key, bytes_of(value, value_size), lease, &previous);
     CHECK(previous == live);
-    CHECK(key_store_find(model->store, key) == record);
-    ref_write(&model->ref, key, false, bytes_of(value, value_size), lease);
+    CHECK(key_store_find(model->store, space, key) == record);
+    ref_write(&model->ref, space, key, false, bytes_of(value, value_size), lease);
 }
 
 static void delete_one(struct model *model) {
     uint8_t buffer[KEY_MAX];
+    struct key_space_id space = random_space();
     struct bytes key = random_key(model, buffer);
-    struct record *live = key_store_find(model->store, key);
-    const struct ref_version *expected = ref_at(ref_key(&model->ref, key), INT64_MAX);
+    struct record *live = key_store_find(model->store, space, key);
+    const struct ref_version *expected = ref_at(ref_key(&model->ref, space, key), INT64_MAX);
     CHECK((live == NULL) == (expected == NULL));
     if (live != NULL) {
         key_store_delete(model->store, live);
-        ref_write(&model->ref, key, true, bytes_of("", 0), 0);
-        CHECK(key_store_find(model->store, key) == NULL);
+        ref_write(&model->ref, space, key, true, bytes_of("", 0), 0);
+        CHECK(key_store_find(model->store, space, key) == NULL);
     }
 }
 
@@ -124,14 +132,16 @@ static void delete_one(struct model *model) {
 static void delete_many(struct model *model, size_t max) {
     uint8_t from[KEY_MAX];
     uint8_t end[KEY_MAX];
+    struct key_space_id space = random_space();
     struct record **records;
     size_t n;
-    key_store_collect(model->store, random_key(model, from), random_end(model, end), &model->arena,
-                      &records, &n);
+    key_store_collect(model->store, space, random_key(model, from), random_end(model, end),
+                      &model->arena, &records, &n);
     for (size_t i = 0; i < n && i < max; i++) {
         struct bytes key = record_key(records[i]);
+        CHECK(key_space_equal(record_space(records[i]), space));
         key_store_delete(model->store, records[i]);
-        ref_write(&model->ref, key, true, bytes_of("", 0), 0);
+        ref_write(&model->ref, space, key, true, bytes_of("", 0), 0);
     }
 }
 
@@ -238,9 +248,10 @@ static bool is_in_bounds(const struct range_request *request, const struct ref_v
 static void check_range(struct model *model) {
     uint8_t from[KEY_MAX];
     uint8_t end[KEY_MAX];
+    struct key_space_id space = random_space();
     struct range_request request = random_request(model, from, end);
     struct range_outcome outcome;
-    enum status status = key_store_range(model->store, &request, &model->arena, &outcome);
+    enum status status = key_store_range(model->store, space, &request, &model->arena, &outcome);
     int64_t newest = model->ref.revision + (model->ref.n_changes > 0);
     int64_t revision = request.revision <= 0 ? newest : request.revision;
     if (revision > newest) {
@@ -262,7 +273,8 @@ static void check_range(struct model *model) {
     for (size_t i = 0; i < model->ref.n; i++) {
         const struct ref_key *key = &model->ref.keys[i];
         const struct ref_version *version = ref_at(key, revision);
-        if (version == NULL || !ref_in_range(ref_key_bytes(key), request.key, request.range_end)) {
+        if (version == NULL || !key_space_equal(key->space, space) ||
+            !ref_in_range(ref_key_bytes(key), request.key, request.range_end)) {
             continue;
         }
         count++;
@@ -317,8 +329,8 @@ static bool visit_one(void *context, const struct record *record) {
     visit->version++;
     if (visit->copy != NULL) {
         struct record *restored;
-        CHECK(key_store_restore(visit->copy, record, record_key(record), record_value(record),
-                                &restored) == STATUS_OK);
+        CHECK(key_store_restore(visit->copy, record, record_space(record), record_key(record),
+                                record_value(record), &restored) == STATUS_OK);
         CHECK(restored->lease_id == record->lease_id);
     }
     return true;
@@ -437,8 +449,9 @@ static void restore(struct model *model) {
     int64_t revision = (int64_t)random_below((uint64_t)model->ref.revision + 2);
     uint32_t hash = 0;
     uint32_t hash_copy = 1;
-    enum status status = key_store_hash(model->store, revision, &hash);
-    CHECK(key_store_hash(copy, revision, &hash_copy) == status);
+    struct key_space_id space = random_space();
+    enum status status = key_store_hash(model->store, space, revision, &hash);
+    CHECK(key_store_hash(copy, space, revision, &hash_copy) == status);
     CHECK(status != STATUS_OK || hash == hash_copy);
     check_history(model, copy);
     if (random_below(2) == 0) {
@@ -453,9 +466,10 @@ static void restore(struct model *model) {
 static void check_reclaim_is_invisible(struct model *model) {
     uint32_t before;
     uint32_t after;
-    CHECK(key_store_hash(model->store, 0, &before) == STATUS_OK);
+    struct key_space_id space = random_space();
+    CHECK(key_store_hash(model->store, space, 0, &before) == STATUS_OK);
     key_store_reclaim(model->store, random_below(2) ? random_below(50) : 100000);
-    CHECK(key_store_hash(model->store, 0, &after) == STATUS_OK);
+    CHECK(key_store_hash(model->store, space, 0, &after) == STATUS_OK);
     CHECK(before == after);
 }
 

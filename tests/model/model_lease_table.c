@@ -67,10 +67,15 @@ static int64_t random_ttl_ms(void) {
                              : 1 + (int64_t)(random_next() >> (44 + random_below(20)));
 }
 
+static struct key_space_id random_owner(void) {
+    return random_one_in(3) ? KEY_SPACE_SAMPLE : KEY_SPACE_ETCD;
+}
+
 static void do_grant(void) {
     size_t index = random_below(LEASES);
     struct lease *lease = &model->leases[index];
-    struct lease_facts facts = {.id = id_of(index), .ttl_ms = random_ttl_ms()};
+    struct lease_facts facts = {
+        .owner = random_owner(), .id = id_of(index), .ttl_ms = random_ttl_ms()};
     bool has_parent = random_one_in(4);
     size_t parent = random_below(LEASES);
     if (has_parent) {
@@ -312,7 +317,8 @@ static void do_lead_or_follow(void) {
 
 static bool facts_equal(const struct lease_facts *a, const struct lease_facts *b) {
     return a->id == b->id && a->ttl_ms == b->ttl_ms && a->parent_id == b->parent_id &&
-           a->checkpoint_ms == b->checkpoint_ms && a->class == b->class;
+           a->checkpoint_ms == b->checkpoint_ms && a->class == b->class &&
+           key_space_equal(a->owner, b->owner);
 }
 
 static bool visit_view(void *context, const struct lease_facts *facts) {

@@ -393,8 +393,8 @@ static void step_txn(void) {
 static void step_range(void) {
     struct range_request request = random_range();
     struct range_outcome outcome;
-    enum status status =
-        key_store_range(state_machine_keys(model.machine), &request, &model.arena, &outcome);
+    enum status status = key_store_range(state_machine_keys(model.machine), KEY_SPACE_ETCD,
+                                         &request, &model.arena, &outcome);
     CHECK(status == ref_range_check(&model.ref, request.revision));
     if (status == STATUS_OK) {
         check_range(&request, &outcome);
@@ -620,7 +620,8 @@ static void step_watch(void) {
                             .range_end = random_end(),
                             .without_puts = random_one_in(6),
                             .without_deletes = random_one_in(6)};
-    struct watcher_options options = {.key = watch->key,
+    struct watcher_options options = {.space = KEY_SPACE_ETCD,
+                                      .key = watch->key,
                                       .range_end = watch->range_end,
                                       .without_puts = watch->without_puts,
                                       .without_deletes = watch->without_deletes,

@@ -16,6 +16,7 @@ enum { KEY_BYTES = 3, WATCHERS = 60, EVENTS_MAX = 200000, STEPS = 3000, ROUNDS =
 
 struct event {
     int64_t revision;
+    struct key_space_id space;
     char key[KEY_BYTES + 1];
     bool is_delete;
 };
@@ -23,6 +24,7 @@ struct event {
 /* A watcher as the test knows it. */
 struct listener {
     struct watcher *watcher; /* NULL: not in use */
+    struct key_space_id space;
     char key[KEY_BYTES + 1];
     char range_end[KEY_BYTES + 1];
     size_t range_end_size; /* 0: one key; 1 with a zero byte: to the end */
@@ -48,8 +50,14 @@ static void random_key(char *out_key) {
     }
 }
 
+/* Neighbours, so that the end of one is the beginning of the next. */
+static struct key_space_id random_space(void) {
+    return random_one_in(2) ? KEY_SPACE_REDIS : KEY_SPACE_ZOOKEEPER;
+}
+
 static bool concerns(const struct listener *listener, const struct event *event) {
-    if (event->revision < listener->start_revision) {
+    if (event->revision < listener->start_revision ||
+        !key_space_equal(event->space, listener->space)) {
         return false;
     }
     if (event->is_delete ? listener->without_deletes : listener->without_puts) {
@@ -82,6 +90,7 @@ static bool deliver(void *data, const struct watch_batch *batch) {
         assert(owed->revision == record->mod_revision);
         assert(owed->is_delete == record_is_tombstone(record));
         assert(bytes_equal(record_key(record), bytes_from_text(owed->key)));
+        assert(key_space_equal(record_space(record), owed->space));
         listener->cursor++;
     }
     const struct event *owed = next_owed(listener);
@@ -118,8 +127,11 @@ static const struct watcher_callbacks callbacks = {.deliver = deliver, .compacte
 static void note(const struct record *record, int64_t revision) {
     assert(n_events < EVENTS_MAX);
     struct event *event = &events[n_events++];
-    *event = (struct event){.revision = revision, .is_delete = record_is_tombstone(record)};
-    memcpy(event->key, record->bytes, record->key_size);
+    *event = (struct event){.revision = revision,
+                            .space = record_space(record),
+                            .is_delete = record_is_tombstone(record)};
+    struct bytes key = record_key(record);
+    memcpy(event->key, key.data, key.size);
 }
 
 static void do_write(void) {
@@ -129,11 +141,12 @@ static void do_write(void) {
     for (size_t i = 0; i < n; i++) {
         char key[KEY_BYTES + 1];
         random_key(key);
-        struct record *live = key_store_find(store, bytes_from_text(key));
+        struct key_space_id space = random_space();
+        struct record *live = key_store_find(store, space, bytes_from_text(key));
         if (live != NULL && random_one_in(2)) {
             note(key_store_delete(store, live), revision);
         } else {
-            note(key_store_put(store, bytes_from_text(key), bytes_from_text("v"), 0, NULL),
+            note(key_store_put(store, space, bytes_from_text(key), bytes_from_text("v"), 0, NULL),
                  revision);
         }
     }
@@ -147,7 +160,7 @@ static void do_watch(void) {
         listener->watcher = NULL;
         return;
     }
-    *listener = (struct listener){0};
+    *listener = (struct listener){.space = random_space()};
     random_key(listener->key);
     if (random_one_in(2)) {
         random_key(listener->range_end);
@@ -168,6 +181,7 @@ static void do_watch(void) {
     }
     listener->start_revision = start > 0 ? start : revision + 1;
     struct watcher_options options = {
+        .space = listener->space,
         .key = bytes_from_text(listener->key),
         .range_end = bytes_of(listener->range_end, listener->range_end_size),
         .start_revision = start,
@@ -208,8 +222,8 @@ static void do_compact(void) {
 
 static bool restore_one(void *context, const struct record *record) {
     struct record *restored;
-    return key_store_restore(context, record, record_key(record), record_value(record),
-                             &restored) == STATUS_OK;
+    return key_store_restore(context, record, record_space(record), record_key(record),
+                             record_value(record), &restored) == STATUS_OK;
 }
 
 static void do_replace_store(void) {

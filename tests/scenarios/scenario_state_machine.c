@@ -223,16 +223,16 @@ static struct txn_request to_txn(struct story *story) {
 /* --- Answers. --- */
 
 static void print_record(struct buffer *answer, const struct record *record) {
+    struct bytes key = record_key(record);
     if (record_is_tombstone(record)) {
-        scenario_print(answer, "%.*s deleted at %lld\n", (int)record->key_size,
-                       (const char *)record->bytes, (long long)record->mod_revision);
+        scenario_print(answer, "%.*s deleted at %lld\n", (int)key.size, (const char *)key.data,
+                       (long long)record->mod_revision);
         return;
     }
-    scenario_print(answer, "%.*s=%.*s create %lld mod %lld version %lld", (int)record->key_size,
-                   (const char *)record->bytes, (int)record->value_size,
-                   (const char *)record->bytes + record->key_size,
-                   (long long)record->create_revision, (long long)record->mod_revision,
-                   (long long)record->version);
+    scenario_print(answer, "%.*s=%.*s create %lld mod %lld version %lld", (int)key.size,
+                   (const char *)key.data, (int)record->value_size,
+                   (const char *)record_value(record).data, (long long)record->create_revision,
+                   (long long)record->mod_revision, (long long)record->version);
     if (record->lease_id != 0) {
         scenario_print(answer, " lease %lld", (long long)record->lease_id);
     }
@@ -351,8 +351,8 @@ static void play_del(struct story *story) {
 static void play_get(struct story *story) {
     struct range_request request = to_range(story, 1);
     struct range_outcome outcome;
-    enum status status =
-        key_store_range(state_machine_keys(story->machine), &request, &story->arena, &outcome);
+    enum status status = key_store_range(state_machine_keys(story->machine), KEY_SPACE_ETCD,
+                                         &request, &story->arena, &outcome);
     if (status == STATUS_OK) {
         print_range(story->answer, &outcome);
     } else {
@@ -526,7 +526,8 @@ static void play_leases(struct story *story) {
         qsort(keys, n_keys, sizeof keys[0], compare_records);
         for (size_t key = 0; key < n_keys; key++) {
             scenario_print(story->answer, "%s%.*s", key == 0 ? " keys " : " ",
-                           (int)keys[key]->key_size, (const char *)keys[key]->bytes);
+                           (int)record_key(keys[key]).size,
+                           (const char *)record_key(keys[key]).data);
         }
         scenario_print(story->answer, "\n");
     }
@@ -580,7 +581,8 @@ static void play_watch(struct story *story) {
     static const struct watcher_callbacks callbacks = {.deliver = deliver, .compacted = compacted};
     struct watch *watch = find_watch(story, "");
     snprintf(watch->name, sizeof watch->name, "%s", word(story, 1));
-    struct watcher_options options = {.key = copy_bytes(story, word(story, 2)),
+    struct watcher_options options = {.space = KEY_SPACE_ETCD,
+                                      .key = copy_bytes(story, word(story, 2)),
                                       .range_end = end_option(story),
                                       .start_revision = number_option(story, "rev"),
                                       .without_puts = flag(story, "no-put"),

@@ -131,7 +131,7 @@ static void submit(struct call *call) {
 
 static void look_up(struct call *call) {
     const struct key_store *keys = state_view_keys(service_view(call->node->service));
-    const struct record *record = key_store_find(keys, bytes_from_text(call->key));
+    const struct record *record = key_store_find(keys, KEY_SPACE_ETCD, bytes_from_text(call->key));
     call->found = 0;
     if (record != NULL) {
         memcpy(&call->found, record_value(record).data, sizeof call->found);

@@ -323,7 +323,8 @@ enum status service_watch(struct service *service, const struct caller *caller,
     static const struct watcher_callbacks callbacks = {.deliver = fake_deliver,
                                                        .compacted = fake_compacted};
     assert_non_null(caller);
-    const struct watcher_options watcher = {.key = watch_options->range.key,
+    const struct watcher_options watcher = {.space = watch_options->range.space,
+                                            .key = watch_options->range.key,
                                             .range_end = watch_options->range.range_end,
                                             .start_revision = watch_options->start_revision,
                                             .without_puts = watch_options->without_puts,

@@ -137,7 +137,8 @@ static inline struct outcome alarm_change(struct fixture *fixture, bool activate
 }
 
 static inline const struct record *find(struct fixture *fixture, const char *key) {
-    return key_store_find(state_machine_keys(fixture->machine), bytes_from_text(key));
+    return key_store_find(state_machine_keys(fixture->machine), KEY_SPACE_ETCD,
+                          bytes_from_text(key));
 }
 
 static inline int64_t revision(struct fixture *fixture) {
@@ -172,9 +173,10 @@ static inline void assert_changes(struct fixture *fixture, int64_t at, const cha
         }
         assert_int_equal(record->sub_revision, sub_revision);
         sub_revision++;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%.*s", used > 0 ? " " : "",
-                                 record_is_tombstone(record) ? "-" : "", (int)record->key_size,
-                                 (const char *)record->bytes);
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%s%.*s", used > 0 ? " " : "",
+                             record_is_tombstone(record) ? "-" : "", (int)record_key(record).size,
+                             (const char *)record_key(record).data);
         assert_true(used < sizeof text);
     }
     assert_string_equal(text, expected);

@@ -41,8 +41,8 @@ static void a_client_that_left_is_not_answered_and_its_write_stands(void **state
     fake_service_run(&fixture->service);
     etcd_door_stats(fixture->door, &stats);
     assert_int_equal(stats.requests, 0);
-    assert_non_null(
-        key_store_find(state_machine_keys(fixture->service.machine), bytes_from_text("k")));
+    assert_non_null(key_store_find(state_machine_keys(fixture->service.machine), KEY_SPACE_ETCD,
+                                   bytes_from_text("k")));
 }
 
 static struct grpc_call *begin_range(struct fixture *fixture, const char *key, bool serializable) {

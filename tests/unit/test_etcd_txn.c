@@ -212,9 +212,9 @@ static struct record *example_create(void) {
                               .mod_revision = 5,
                               .version = 3,
                               .lease_id = -1,
-                              .key_size = 3,
+                              .key_size = 1 + 3,
                               .value_size = 2};
-    memcpy(record->bytes, "keyvv", 5);
+    memcpy(record->bytes, "\x01keyvv", 6);
     return record;
 }
 

@@ -16,14 +16,14 @@ static struct arena arena;
 static struct record *put(struct key_store *store, const char *key, const char *value) {
     key_store_begin(store);
     struct record *record =
-        key_store_put(store, bytes_from_text(key), bytes_from_text(value), 0, NULL);
+        key_store_put(store, KEY_SPACE_ETCD, bytes_from_text(key), bytes_from_text(value), 0, NULL);
     key_store_end(store);
     return record;
 }
 
 static void delete_key(struct key_store *store, const char *key) {
     key_store_begin(store);
-    key_store_delete(store, key_store_find(store, bytes_from_text(key)));
+    key_store_delete(store, key_store_find(store, KEY_SPACE_ETCD, bytes_from_text(key)));
     key_store_end(store);
 }
 
@@ -33,7 +33,7 @@ static const char *range_text(const struct key_store *store, const struct range_
     struct range_outcome outcome;
     size_t size = 0;
     arena_reset(&arena);
-    assert_int_equal(key_store_range(store, request, &arena, &outcome), STATUS_OK);
+    assert_int_equal(key_store_range(store, KEY_SPACE_ETCD, request, &arena, &outcome), STATUS_OK);
     text[0] = '\0';
     for (size_t i = 0; i < outcome.n_records; i++) {
         struct bytes key = record_key(outcome.records[i]);
@@ -61,7 +61,7 @@ static enum status range_status(const struct key_store *store, int64_t revision)
     struct range_request request = all();
     struct range_outcome outcome;
     request.revision = revision;
-    return key_store_range(store, &request, &arena, &outcome);
+    return key_store_range(store, KEY_SPACE_ETCD, &request, &arena, &outcome);
 }
 
 static void reclaim_all(struct key_store *store) {
@@ -102,7 +102,7 @@ static void a_key_counts_its_versions_until_it_is_deleted(void **state) {
     assert_int_equal(second->create_revision, 2);
     assert_int_equal(second->version, 2);
     delete_key(store, "a");
-    assert_null(key_store_find(store, bytes_from_text("a")));
+    assert_null(key_store_find(store, KEY_SPACE_ETCD, bytes_from_text("a")));
     struct record *reborn = put(store, "a", "3");
     assert_int_equal(reborn->create_revision, 5);
     assert_int_equal(reborn->version, 1);
@@ -129,12 +129,12 @@ static void several_changes_of_a_key_in_one_revision_are_several_records(void **
     struct key_store *store = key_store_create();
     struct record *previous;
     key_store_begin(store);
-    struct record *first =
-        key_store_put(store, bytes_from_text("a"), bytes_from_text("1"), 0, &previous);
+    struct record *first = key_store_put(store, KEY_SPACE_ETCD, bytes_from_text("a"),
+                                         bytes_from_text("1"), 0, &previous);
     assert_null(previous);
     struct record *tombstone = key_store_delete(store, first);
-    struct record *last =
-        key_store_put(store, bytes_from_text("a"), bytes_from_text("2"), 0, &previous);
+    struct record *last = key_store_put(store, KEY_SPACE_ETCD, bytes_from_text("a"),
+                                        bytes_from_text("2"), 0, &previous);
     assert_null(previous);
     /* The revision under way is what a read of the newest sees. */
     assert_string_equal(at(store, 2), "a=2 /1");
@@ -248,9 +248,9 @@ static void compaction_refuses_at_once_and_frees_later(void **state) {
     assert_int_equal(record_count(store), 5);
     uint32_t before;
     uint32_t after;
-    assert_int_equal(key_store_hash(store, 0, &before), STATUS_OK);
+    assert_int_equal(key_store_hash(store, KEY_SPACE_ETCD, 0, &before), STATUS_OK);
     reclaim_all(store);
-    assert_int_equal(key_store_hash(store, 0, &after), STATUS_OK);
+    assert_int_equal(key_store_hash(store, KEY_SPACE_ETCD, 0, &after), STATUS_OK);
     assert_int_equal(before, after);
     assert_int_equal(record_count(store), 4);
     assert_string_equal(at(store, 4), "a=2 b=1 /2");
@@ -345,15 +345,21 @@ static void restoring_refuses_what_cannot_be(void **state) {
     const struct record early = {.create_revision = 3, .mod_revision = 2, .version = 1};
     const struct record unborn = {.create_revision = 3, .mod_revision = 4, .version = 1};
     struct key_store *store = key_store_create();
-    assert_int_equal(key_store_restore(store, &live, none, none, NULL), STATUS_CORRUPT);
-    assert_int_equal(key_store_restore(store, &early, b, none, NULL), STATUS_CORRUPT);
-    assert_int_equal(key_store_restore(store, &unborn, b, none, NULL), STATUS_CORRUPT);
-    assert_int_equal(key_store_restore(store, &gone, b, b, NULL), STATUS_CORRUPT);
-    assert_int_equal(key_store_restore(store, &live, b, none, NULL), STATUS_OK);
-    assert_int_equal(key_store_restore(store, &live, a, none, NULL), STATUS_CORRUPT);
-    assert_int_equal(key_store_restore(store, &live, b, none, NULL), STATUS_CORRUPT);
-    assert_int_equal(key_store_restore(store, &leap, b, none, NULL), STATUS_CORRUPT);
-    assert_int_equal(key_store_restore(store, &next, b, none, NULL), STATUS_OK);
+    assert_int_equal(key_store_restore(store, &live, KEY_SPACE_ETCD, none, none, NULL),
+                     STATUS_CORRUPT);
+    assert_int_equal(key_store_restore(store, &early, KEY_SPACE_ETCD, b, none, NULL),
+                     STATUS_CORRUPT);
+    assert_int_equal(key_store_restore(store, &unborn, KEY_SPACE_ETCD, b, none, NULL),
+                     STATUS_CORRUPT);
+    assert_int_equal(key_store_restore(store, &gone, KEY_SPACE_ETCD, b, b, NULL), STATUS_CORRUPT);
+    assert_int_equal(key_store_restore(store, &live, KEY_SPACE_ETCD, b, none, NULL), STATUS_OK);
+    assert_int_equal(key_store_restore(store, &live, KEY_SPACE_ETCD, a, none, NULL),
+                     STATUS_CORRUPT);
+    assert_int_equal(key_store_restore(store, &live, KEY_SPACE_ETCD, b, none, NULL),
+                     STATUS_CORRUPT);
+    assert_int_equal(key_store_restore(store, &leap, KEY_SPACE_ETCD, b, none, NULL),
+                     STATUS_CORRUPT);
+    assert_int_equal(key_store_restore(store, &next, KEY_SPACE_ETCD, b, none, NULL), STATUS_OK);
     assert_int_equal(key_store_restore_end(store, 5, 0), STATUS_CORRUPT);
     assert_int_equal(key_store_restore_end(store, 6, 7), STATUS_CORRUPT);
     /* Compacted at 6, the version of revision 5 would not be there. */
@@ -365,8 +371,8 @@ static void restoring_refuses_what_cannot_be(void **state) {
 
     /* Two changes cannot have one place in time. */
     store = key_store_create();
-    assert_int_equal(key_store_restore(store, &live, a, none, NULL), STATUS_OK);
-    assert_int_equal(key_store_restore(store, &live, b, none, NULL), STATUS_OK);
+    assert_int_equal(key_store_restore(store, &live, KEY_SPACE_ETCD, a, none, NULL), STATUS_OK);
+    assert_int_equal(key_store_restore(store, &live, KEY_SPACE_ETCD, b, none, NULL), STATUS_OK);
     assert_int_equal(key_store_restore_end(store, 6, 0), STATUS_CORRUPT);
     key_store_destroy(store);
 }
@@ -415,13 +421,13 @@ static void *read_view(void *context) {
 static void write_something(struct key_store *store, unsigned i) {
     char key[32];
     snprintf(key, sizeof key, "/keys/%u", i * 7919 % 10000);
-    struct record *live = key_store_find(store, bytes_from_text(key));
+    struct record *live = key_store_find(store, KEY_SPACE_ETCD, bytes_from_text(key));
     key_store_begin(store);
     if (live != NULL && i % 3 == 0) {
         key_store_delete(store, live);
     } else {
-        struct record *record =
-            key_store_put(store, bytes_from_text(key), bytes_from_text("value"), 0, NULL);
+        struct record *record = key_store_put(store, KEY_SPACE_ETCD, bytes_from_text(key),
+                                              bytes_from_text("value"), 0, NULL);
         record->lease_next = live; /* as the lease table would, under the reader's eyes */
         if (live != NULL) {
             live->lease_before = record;

@@ -87,7 +87,7 @@ static void keys_come_back_in_order_whatever_order_they_came_in(void **state) {
         key_tree_seek(tree.root, bytes_of(NULL, 0), false, &cursor);
         for (unsigned i = 0; i < MANY; i++) {
             struct bytes key = number_key(text, i);
-            assert_true(bytes_equal(record_key(key_tree_cursor_record(&cursor)), key));
+            assert_true(bytes_equal(record_stored_key(key_tree_cursor_record(&cursor)), key));
             assert_ptr_equal(key_tree_find(tree.root, key), key_tree_cursor_record(&cursor));
             key_tree_cursor_next(&cursor);
         }
@@ -125,7 +125,7 @@ static void keys_that_extend_each_other_are_told_apart(void **state) {
     }
     for (size_t i = 0; i < N; i++) {
         struct bytes key = bytes_of(sorted[i].data, sorted[i].size);
-        assert_true(bytes_equal(record_key(key_tree_find(tree.root, key)), key));
+        assert_true(bytes_equal(record_stored_key(key_tree_find(tree.root, key)), key));
         assert_int_equal(key_tree_live_below(tree.root, key), i);
     }
     assert_null(key_tree_find(tree.root, bytes_from_text("abcdefg")));

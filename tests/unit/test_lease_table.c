@@ -11,12 +11,13 @@
 #include <cmocka.h>
 
 static void grant(struct lease_table *table, int64_t id, int64_t ttl_ms, uint64_t now_ms) {
-    struct lease_facts facts = {.id = id, .ttl_ms = ttl_ms};
+    struct lease_facts facts = {.owner = KEY_SPACE_ETCD, .id = id, .ttl_ms = ttl_ms};
     assert_int_equal(lease_table_grant(table, &facts, now_ms), STATUS_OK);
 }
 
 static void grant_child(struct lease_table *table, int64_t id, int64_t parent_id) {
-    struct lease_facts facts = {.id = id, .ttl_ms = 1000, .parent_id = parent_id};
+    struct lease_facts facts = {
+        .owner = KEY_SPACE_ETCD, .id = id, .ttl_ms = 1000, .parent_id = parent_id};
     assert_int_equal(lease_table_grant(table, &facts, 0), STATUS_OK);
 }
 
@@ -26,9 +27,15 @@ static void end(struct lease_table *table, int64_t id) {
 
 static void a_granted_lease_is_found_with_its_facts(void **state) {
     struct lease_table *table = lease_table_create();
-    struct lease_facts parent = {.id = INT64_MIN, .ttl_ms = LEASE_TTL_MS_MAX};
-    struct lease_facts facts = {
-        .id = -7, .ttl_ms = 1234, .parent_id = INT64_MIN, .checkpoint_ms = 99, .class = 3};
+    struct lease_facts parent = {
+        .owner = KEY_SPACE_ETCD, .id = INT64_MIN, .ttl_ms = LEASE_TTL_MS_MAX};
+    struct lease_facts facts = {.owner = KEY_SPACE_ETCD,
+                                .id = -7,
+                                .ttl_ms = 1234,
+                                .parent_id = INT64_MIN,
+                                .checkpoint_ms = 99,
+                                .class = 3};
+    facts.owner = KEY_SPACE_SAMPLE;
     assert_int_equal(lease_table_grant(table, &parent, 0), STATUS_OK);
     assert_int_equal(lease_table_grant(table, &facts, 0), STATUS_OK);
     struct lease_facts found;
@@ -38,6 +45,7 @@ static void a_granted_lease_is_found_with_its_facts(void **state) {
     assert_int_equal(found.parent_id, INT64_MIN);
     assert_int_equal(found.checkpoint_ms, 99);
     assert_int_equal(found.class, 3);
+    assert_int_equal(found.owner.value, KEY_SPACE_SAMPLE.value);
     assert_false(lease_table_find(table, 7, &found));
     assert_int_equal(lease_table_count(table), 2);
     lease_table_validate(table);
@@ -51,15 +59,18 @@ static void a_grant_that_cannot_be_is_refused_and_changes_nothing(void **state) 
         struct lease_facts facts;
         enum status status;
     } cases[] = {
-        {{.id = 0, .ttl_ms = 1}, STATUS_INVALID},
-        {{.id = 2, .ttl_ms = 0}, STATUS_INVALID},
-        {{.id = 2, .ttl_ms = -1}, STATUS_INVALID},
-        {{.id = 2, .ttl_ms = 1, .checkpoint_ms = -1}, STATUS_INVALID},
-        {{.id = 2, .ttl_ms = LEASE_TTL_MS_MAX + 1}, STATUS_LEASE_TTL_TOO_LARGE},
-        {{.id = 2, .ttl_ms = LEASE_TTL_FOREVER - 1}, STATUS_LEASE_TTL_TOO_LARGE},
-        {{.id = 1, .ttl_ms = 1}, STATUS_LEASE_EXISTS},
-        {{.id = 2, .ttl_ms = 1, .parent_id = 3}, STATUS_LEASE_NOT_FOUND},
-        {{.id = 2, .ttl_ms = 1, .parent_id = 2}, STATUS_LEASE_NOT_FOUND},
+        {{.owner = KEY_SPACE_ETCD, .id = 0, .ttl_ms = 1}, STATUS_INVALID},
+        {{.id = 2, .ttl_ms = 1}, STATUS_INVALID},
+        {{.owner = KEY_SPACE_ETCD, .id = 2, .ttl_ms = 0}, STATUS_INVALID},
+        {{.owner = KEY_SPACE_ETCD, .id = 2, .ttl_ms = -1}, STATUS_INVALID},
+        {{.owner = KEY_SPACE_ETCD, .id = 2, .ttl_ms = 1, .checkpoint_ms = -1}, STATUS_INVALID},
+        {{.owner = KEY_SPACE_ETCD, .id = 2, .ttl_ms = LEASE_TTL_MS_MAX + 1},
+         STATUS_LEASE_TTL_TOO_LARGE},
+        {{.owner = KEY_SPACE_ETCD, .id = 2, .ttl_ms = LEASE_TTL_FOREVER - 1},
+         STATUS_LEASE_TTL_TOO_LARGE},
+        {{.owner = KEY_SPACE_ETCD, .id = 1, .ttl_ms = 1}, STATUS_LEASE_EXISTS},
+        {{.owner = KEY_SPACE_ETCD, .id = 2, .ttl_ms = 1, .parent_id = 3}, STATUS_LEASE_NOT_FOUND},
+        {{.owner = KEY_SPACE_ETCD, .id = 2, .ttl_ms = 1, .parent_id = 2}, STATUS_LEASE_NOT_FOUND},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(lease_table_grant(table, &cases[i].facts, 0), cases[i].status);
@@ -690,9 +701,11 @@ static void a_table_is_restored_from_a_view_with_parents_after_children(void **s
     grant(table, 1, 10, 0);
     end(table, 50);
     struct lease_table *copy = lease_table_create();
-    struct lease_facts child = {.id = 3, .ttl_ms = 30, .parent_id = 2, .checkpoint_ms = 4};
-    struct lease_facts sibling = {.id = 4, .ttl_ms = 30, .parent_id = 2};
-    struct lease_facts parent = {.id = 2, .ttl_ms = 20, .parent_id = 1, .class = 9};
+    struct lease_facts child = {
+        .owner = KEY_SPACE_ETCD, .id = 3, .ttl_ms = 30, .parent_id = 2, .checkpoint_ms = 4};
+    struct lease_facts sibling = {.owner = KEY_SPACE_ETCD, .id = 4, .ttl_ms = 30, .parent_id = 2};
+    struct lease_facts parent = {
+        .owner = KEY_SPACE_ETCD, .id = 2, .ttl_ms = 20, .parent_id = 1, .class = 9};
     assert_int_equal(lease_table_grant(table, &parent, 0), STATUS_OK);
     assert_int_equal(lease_table_grant(table, &sibling, 0), STATUS_OK);
     assert_int_equal(lease_table_grant(table, &child, 0), STATUS_OK);
@@ -718,11 +731,11 @@ static void a_table_is_restored_from_a_view_with_parents_after_children(void **s
 
 static void a_restore_refuses_what_cannot_be(void **state) {
     struct lease_facts facts[] = {
-        {.id = 1, .ttl_ms = 5, .parent_id = 2},
-        {.id = 2, .ttl_ms = 5, .parent_id = 3},
-        {.id = 3, .ttl_ms = 5, .parent_id = 1},
+        {.owner = KEY_SPACE_ETCD, .id = 1, .ttl_ms = 5, .parent_id = 2},
+        {.owner = KEY_SPACE_ETCD, .id = 2, .ttl_ms = 5, .parent_id = 3},
+        {.owner = KEY_SPACE_ETCD, .id = 3, .ttl_ms = 5, .parent_id = 1},
     };
-    struct lease_facts bad = {.id = 4, .ttl_ms = 0};
+    struct lease_facts bad = {.owner = KEY_SPACE_ETCD, .id = 4, .ttl_ms = 0};
     struct lease_table *table = lease_table_create();
     assert_int_equal(lease_table_restore(table, &bad), STATUS_CORRUPT);
     assert_int_equal(lease_table_restore(table, &facts[0]), STATUS_OK);

@@ -159,7 +159,7 @@ static struct key_store *keys_of(struct node *node) {
 
 static uint32_t hash_of(struct node *node) {
     uint32_t hash = 0;
-    assert_int_equal(key_store_hash(keys_of(node), 0, &hash), STATUS_OK);
+    assert_int_equal(key_store_hash(keys_of(node), KEY_SPACE_ETCD, 0, &hash), STATUS_OK);
     return hash;
 }
 
@@ -423,7 +423,7 @@ static void a_lease_expires_on_time_and_never_early(void **state) {
     uint64_t gone_ms = 0;
     while (gone_ms == 0) {
         uv_run(&node.loop, UV_RUN_ONCE);
-        if (key_store_find(keys_of(&node), bytes_from_text("mine")) == NULL) {
+        if (key_store_find(keys_of(&node), KEY_SPACE_ETCD, bytes_from_text("mine")) == NULL) {
             gone_ms = clock_boottime_ms();
         }
     }

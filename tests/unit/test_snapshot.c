@@ -148,8 +148,9 @@ static void everything_is_there_after_a_restore(void **state) {
     assert_false(lease_table_is_leading(state_machine_leases(b.machine)));
     struct range_request old = {.key = bytes_from_text("a"), .revision = 3};
     struct range_outcome outcome;
-    assert_int_equal(key_store_range(state_machine_keys(b.machine), &old, &b.arena, &outcome),
-                     STATUS_OK);
+    assert_int_equal(
+        key_store_range(state_machine_keys(b.machine), KEY_SPACE_ETCD, &old, &b.arena, &outcome),
+        STATUS_OK);
     assert_value(outcome.records[0], "2");
     fixture_clear(&a);
     fixture_clear(&b);
@@ -317,12 +318,15 @@ static void parents_come_back_whatever_their_ids(void **state) {
     struct lease_table *leases = state_machine_leases(a.machine);
     enum { CHAIN = 100000 };
     for (int64_t i = 0; i < CHAIN; i++) {
-        struct lease_facts down = {
-            .id = -1 - i, .ttl_ms = 1000, .parent_id = i == 0 ? 0 : -i}; /* parents above */
+        struct lease_facts down = {.owner = KEY_SPACE_ETCD,
+                                   .id = -1 - i,
+                                   .ttl_ms = 1000,
+                                   .parent_id = i == 0 ? 0 : -i}; /* parents above */
         assert_int_equal(lease_table_grant(leases, &down, 0), STATUS_OK);
     }
     for (int64_t i = 1; i < 1000; i++) {
-        struct lease_facts across = {.id = i * 7919 % 1000 + 1,
+        struct lease_facts across = {.owner = KEY_SPACE_ETCD,
+                                     .id = i * 7919 % 1000 + 1,
                                      .ttl_ms = 1000,
                                      .parent_id = i == 1 ? 0 : (i - 1) * 7919 % 1000 + 1};
         assert_int_equal(lease_table_grant(leases, &across, 0), STATUS_OK);
@@ -364,7 +368,8 @@ static void watchers_survive_a_restore_and_miss_nothing(void **state) {
     fixture_init(&a);
     fixture_init(&b);
     struct seen seen = {0};
-    struct watcher_options options = {.key = bytes_from_text("a"),
+    struct watcher_options options = {.space = KEY_SPACE_ETCD,
+                                      .key = bytes_from_text("a"),
                                       .range_end = bytes_from_text("z"),
                                       .callbacks = &callbacks,
                                       .data = &seen};

@@ -263,6 +263,7 @@ static void large_families_end_together(void **state) {
         struct lease_table *leases = state_machine_leases(fixture.machine);
         for (int64_t i = 1; i <= FAMILY; i++) {
             struct lease_facts facts = {.id = i,
+                                        .owner = KEY_SPACE_ETCD,
                                         .ttl_ms = 1000,
                                         .parent_id = i == 1 ? 0
                                                      : deep ? i - 1

@@ -155,9 +155,15 @@ static void put_numbered(struct fixture *fixture, unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         char key[16];
         snprintf(key, sizeof key, "k%06u", i);
-        key_store_put(keys, bytes_from_text(key), bytes_from_text("v"), 0, NULL);
+        key_store_put(keys, KEY_SPACE_ETCD, bytes_from_text(key), bytes_from_text("v"), 0, NULL);
     }
     key_store_end(keys);
+}
+
+static struct txn_target target_of(struct fixture *fixture) {
+    return (struct txn_target){.keys = state_machine_keys(fixture->machine),
+                               .leases = state_machine_leases(fixture->machine),
+                               .space = KEY_SPACE_ETCD};
 }
 
 /* Such a transaction would be carried out again at every start. */
@@ -166,6 +172,7 @@ static void comparing_everything_many_times_takes_no_memory(void **state) {
     struct fixture fixture;
     fixture_init(&fixture);
     put_numbered(&fixture, KEYS);
+    const struct txn_target target = target_of(&fixture);
     struct compare compares[COMPARES];
     for (size_t i = 0; i < COMPARES; i++) {
         compares[i] = number_is("a", COMPARE_VERSION, COMPARE_GREATER, 0);
@@ -176,10 +183,7 @@ static void comparing_everything_many_times_takes_no_memory(void **state) {
     arena_reset(&fixture.arena);
     arena_alloc(&fixture.arena, 1);
     const struct arena before = fixture.arena;
-    assert_int_equal(txn_run(state_machine_keys(fixture.machine),
-                             state_machine_leases(fixture.machine), &request, &fixture.arena,
-                             &outcome),
-                     STATUS_OK);
+    assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome), STATUS_OK);
     assert_true(outcome.succeeded);
     assert_ptr_equal(fixture.arena.blocks, before.blocks);
     fixture_clear(&fixture);
@@ -191,7 +195,7 @@ static void ranges_that_would_gather_too_much_fail_the_whole(void **state) {
     fixture_init(&fixture);
     put_numbered(&fixture, KEYS);
     struct key_store *keys = state_machine_keys(fixture.machine);
-    struct lease_table *leases = state_machine_leases(fixture.machine);
+    const struct txn_target target = target_of(&fixture);
     static struct operation operations[RANGES + 1];
     operations[0] = (struct operation){.type = OPERATION_PUT,
                                        .put = {.key = bytes_from_text("x"), .value = {0}}};
@@ -202,22 +206,22 @@ static void ranges_that_would_gather_too_much_fail_the_whole(void **state) {
     }
     struct txn_request request = {.n_success = RANGES + 1, .success = operations};
     struct txn_outcome outcome;
-    assert_int_equal(txn_run(keys, leases, &request, &fixture.arena, &outcome),
+    assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome),
                      STATUS_REQUEST_TOO_LARGE);
-    assert_null(key_store_find(keys, bytes_from_text("x")));
+    assert_null(key_store_find(keys, KEY_SPACE_ETCD, bytes_from_text("x")));
     request.n_success = 3;
-    assert_int_equal(txn_run(keys, leases, &request, &fixture.arena, &outcome), STATUS_OK);
+    assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome), STATUS_OK);
     assert_int_equal(outcome.outcomes[2].range.n_records, KEYS);
     /* What is gone now but was there then counts as well. */
     int64_t revision = key_store_revision(keys);
     struct delete_request delete = {.key = bytes_from_text("k"), .range_end = bytes_from_text("l")};
     struct delete_outcome deleted;
-    txn_delete(keys, leases, &delete, &fixture.arena, &deleted);
+    txn_delete(&target, &delete, &fixture.arena, &deleted);
     request.n_success = RANGES + 1;
     for (size_t i = 1; i <= RANGES; i++) {
         operations[i].range.revision = revision;
     }
-    assert_int_equal(txn_run(keys, leases, &request, &fixture.arena, &outcome),
+    assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome),
                      STATUS_REQUEST_TOO_LARGE);
     fixture_clear(&fixture);
 }

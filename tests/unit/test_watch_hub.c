@@ -50,7 +50,7 @@ static bool inbox_deliver(void *data, const struct watch_batch *batch) {
         const struct record *record = batch->events[i];
         char piece[64];
         snprintf(piece, sizeof piece, "%c%.*s@%lld", record_is_tombstone(record) ? '-' : '+',
-                 (int)record->key_size, (const char *)record->bytes,
+                 (int)record_key(record).size, (const char *)record_key(record).data,
                  (long long)record->mod_revision);
         inbox_write(inbox, piece);
         assert_true(record->mod_revision <= batch->revision);
@@ -116,7 +116,7 @@ static int tear_down(void **state) {
 
 static int64_t put(struct fixture *f, const char *key) {
     key_store_begin(f->store);
-    key_store_put(f->store, bytes_from_text(key), bytes_from_text("v"), 0, NULL);
+    key_store_put(f->store, KEY_SPACE_ETCD, bytes_from_text(key), bytes_from_text("v"), 0, NULL);
     return key_store_end(f->store);
 }
 
@@ -125,20 +125,22 @@ static int64_t put_many(struct fixture *f, const char *prefix, unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         char key[32];
         snprintf(key, sizeof key, "%s%06u", prefix, i);
-        key_store_put(f->store, bytes_from_text(key), bytes_from_text("v"), 0, NULL);
+        key_store_put(f->store, KEY_SPACE_ETCD, bytes_from_text(key), bytes_from_text("v"), 0,
+                      NULL);
     }
     return key_store_end(f->store);
 }
 
 static void delete (struct fixture *f, const char *key) {
     key_store_begin(f->store);
-    key_store_delete(f->store, key_store_find(f->store, bytes_from_text(key)));
+    key_store_delete(f->store, key_store_find(f->store, KEY_SPACE_ETCD, bytes_from_text(key)));
     key_store_end(f->store);
 }
 
 static struct watcher *watch(struct fixture *f, struct inbox *inbox, const char *key,
                              const char *range_end, int64_t start_revision) {
     struct watcher_options options = {
+        .space = KEY_SPACE_ETCD,
         .key = bytes_from_text(key),
         .range_end = bytes_from_text(range_end),
         .start_revision = start_revision,
@@ -176,6 +178,7 @@ static void a_range_is_half_open_and_zero_means_to_the_end(void **state) {
     struct fixture *f = *state;
     watch(f, &f->a, "b", "d", 0);
     struct watcher_options options = {
+        .space = KEY_SPACE_ETCD,
         .key = bytes_from_text("c"),
         .range_end = bytes_of("\0", 1),
         .callbacks = &inbox_callbacks,
@@ -194,8 +197,10 @@ static void a_range_is_half_open_and_zero_means_to_the_end(void **state) {
 
 static void all_keys_are_watched_from_the_empty_key(void **state) {
     struct fixture *f = *state;
-    struct watcher_options options = {
-        .range_end = bytes_of("\0", 1), .callbacks = &inbox_callbacks, .data = &f->a};
+    struct watcher_options options = {.space = KEY_SPACE_ETCD,
+                                      .range_end = bytes_of("\0", 1),
+                                      .callbacks = &inbox_callbacks,
+                                      .data = &f->a};
     watch_hub_add(f->hub, &options);
     put(f, "\x01");
     put(f, "z");
@@ -283,8 +288,10 @@ static void a_future_start_waits_for_its_revision(void **state) {
 
 static void filters_leave_events_out_and_the_watcher_moves_on(void **state) {
     struct fixture *f = *state;
-    struct watcher_options options = {
-        .key = bytes_from_text("k"), .callbacks = &inbox_callbacks, .data = &f->a};
+    struct watcher_options options = {.space = KEY_SPACE_ETCD,
+                                      .key = bytes_from_text("k"),
+                                      .callbacks = &inbox_callbacks,
+                                      .data = &f->a};
     options.without_puts = true;
     struct watcher *a = watch_hub_add(f->hub, &options);
     options.without_puts = false;
@@ -344,7 +351,7 @@ static void put_large(struct fixture *f, const char *key, size_t size) {
     uint8_t *value = calloc(1, size);
     assert_non_null(value);
     key_store_begin(f->store);
-    key_store_put(f->store, bytes_from_text(key), bytes_of(value, size), 0, NULL);
+    key_store_put(f->store, KEY_SPACE_ETCD, bytes_from_text(key), bytes_of(value, size), 0, NULL);
     key_store_end(f->store);
     free(value);
 }
@@ -561,7 +568,8 @@ static void a_hundred_thousand_ranges_are_searched_not_walked(void **state) {
         char end[16];
         snprintf(key, sizeof key, "%06u", i * 7919u % RANGES);
         snprintf(end, sizeof end, "%06u~", i * 7919u % RANGES);
-        struct watcher_options options = {.key = bytes_from_text(key),
+        struct watcher_options options = {.space = KEY_SPACE_ETCD,
+                                          .key = bytes_from_text(key),
                                           .range_end = bytes_from_text(end),
                                           .callbacks = &counting,
                                           .data = &counts[i * 7919u % RANGES]};

@@ -28,7 +28,8 @@ static struct key_range range_of(const struct range_request *range) {
 static void answer_range(struct grpc_call *call, const struct range_request *range) {
     struct etcd_door *door = etcd_door_of(call);
     struct range_outcome outcome;
-    enum status status = key_store_range(etcd_keys(door), range, &door->arena, &outcome);
+    enum status status =
+        key_store_range(etcd_keys(door), KEY_SPACE_ETCD, range, &door->arena, &outcome);
     if (status != STATUS_OK) {
         etcd_error_finish(call, etcd_error_of(status));
         return;
@@ -142,7 +143,7 @@ static void reply_txn(struct etcd_call *waiting, const struct outcome *outcome) 
 static void run_txn(struct grpc_call *call, const struct txn_request *txn) {
     struct etcd_door *door = etcd_door_of(call);
     struct txn_outcome outcome;
-    enum status status = txn_read(etcd_keys(door), txn, &door->arena, &outcome);
+    enum status status = txn_read(etcd_keys(door), KEY_SPACE_ETCD, txn, &door->arena, &outcome);
     if (status != STATUS_OK) {
         etcd_error_finish(call, etcd_error_of(status));
         return;

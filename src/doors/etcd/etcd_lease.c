@@ -77,14 +77,29 @@ struct time_to_live {
     int64_t id;
     int64_t ttl;
     int64_t granted_ttl;
-    const struct record *keys; /* linked by lease_next */
+    const struct record *keys; /* linked by lease_next; some may be of other spaces */
 };
+
+static const struct record *skip_other_spaces(const struct record *key) {
+    while (key != NULL && !key_space_equal(record_space(key), KEY_SPACE_ETCD)) {
+        key = key->lease_next;
+    }
+    return key;
+}
+
+static const struct record *first_key(const struct time_to_live *answer) {
+    return skip_other_spaces(answer->keys);
+}
+
+static const struct record *next_key(const struct record *key) {
+    return skip_other_spaces(key->lease_next);
+}
 
 static size_t time_to_live_size(const struct time_to_live *answer) {
     size_t size = etcd_header_size(&answer->header) + pb_int64_size(2, answer->id) +
                   pb_int64_size(3, answer->ttl) + pb_int64_size(4, answer->granted_ttl);
-    for (const struct record *key = answer->keys; key != NULL; key = key->lease_next) {
-        size += pb_message_size(5, key->key_size);
+    for (const struct record *key = first_key(answer); key != NULL; key = next_key(key)) {
+        size += pb_message_size(5, record_key(key).size);
     }
     return size;
 }
@@ -98,7 +113,7 @@ static void time_to_live_send(struct grpc_call *call, const struct time_to_live 
     pb_write_int64(&writer, 2, answer->id);
     pb_write_int64(&writer, 3, answer->ttl);
     pb_write_int64(&writer, 4, answer->granted_ttl);
-    for (const struct record *key = answer->keys; key != NULL; key = key->lease_next) {
+    for (const struct record *key = first_key(answer); key != NULL; key = next_key(key)) {
         pb_write_element(&writer, 5, record_key(key));
     }
     etcd_answer_finish(call, &writer);
@@ -114,7 +129,8 @@ static void time_to_live_answered(struct grpc_call *call, struct bytes message, 
     }
     struct time_to_live answer = {.header = etcd_header_now(door), .id = request.id, .ttl = -1};
     struct lease_facts facts;
-    if (status == STATUS_OK && lease_table_find(leases, request.id, &facts)) {
+    if (status == STATUS_OK && lease_table_find(leases, request.id, &facts) &&
+        key_space_equal(facts.owner, KEY_SPACE_ETCD)) {
         answer.ttl = remaining_seconds(remaining_ms);
         answer.granted_ttl = etcd_ttl_seconds(facts.ttl_ms);
         answer.keys = request.keys ? lease_table_first_key(leases, request.id) : NULL;
@@ -158,10 +174,16 @@ static int compare_due(const void *a, const void *b) {
 static struct lease_due *leases_by_due(const struct lease_table *leases, size_t *out_n) {
     int64_t *ids = lease_table_ids(leases, out_n);
     struct lease_due *dues = calloc(*out_n > 0 ? *out_n : 1, sizeof *dues);
+    size_t n = 0;
     for (size_t i = 0; dues != NULL && i < *out_n; i++) {
-        dues[i] = (struct lease_due){lease_table_due_ms(leases, ids[i]), ids[i]};
+        struct lease_facts facts;
+        if (lease_table_find(leases, ids[i], &facts) &&
+            key_space_equal(facts.owner, KEY_SPACE_ETCD)) {
+            dues[n++] = (struct lease_due){lease_table_due_ms(leases, ids[i]), ids[i]};
+        }
     }
     free(ids);
+    *out_n = n;
     if (dues != NULL) {
         qsort(dues, *out_n, sizeof *dues, compare_due);
     }

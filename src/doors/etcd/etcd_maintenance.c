@@ -215,7 +215,7 @@ static void on_hash(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
     struct etcd_door *door = etcd_door_of(call);
     struct hash_answer answer = {.header = etcd_header_now(door)};
-    enum status status = key_store_hash(etcd_keys(door), 0, &answer.hash);
+    enum status status = key_store_hash(etcd_keys(door), KEY_SPACE_ETCD, 0, &answer.hash);
     if (status != STATUS_OK) {
         etcd_error_finish(call, etcd_error_of(status));
         return;
@@ -235,9 +235,10 @@ static void on_hash_kv(struct grpc_call *call, struct bytes message) {
     struct hash_answer answer = {.header = etcd_header_now(door)};
     int64_t compacted = key_store_compacted_revision(keys);
     /* etcd 3.4 refuses the compacted revision itself, which can still be read. */
-    enum status status = (int64_t)revision > 0 && (int64_t)revision <= compacted
-                             ? STATUS_REVISION_COMPACTED
-                             : key_store_hash(keys, (int64_t)revision, &answer.hash);
+    enum status status =
+        (int64_t)revision > 0 && (int64_t)revision <= compacted
+            ? STATUS_REVISION_COMPACTED
+            : key_store_hash(keys, KEY_SPACE_ETCD, (int64_t)revision, &answer.hash);
     if (status != STATUS_OK) {
         etcd_error_finish(call, etcd_error_of(status));
         return;
