@@ -23,8 +23,13 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", f"seconds_max(number): fail after so long instead of {TEST_SECONDS_MAX} s"
     )
+    config.addinivalue_line(
+        "markers", "alone: measures time; `make test` runs no other test beside it"
+    )
 
     def interrupt(_number, _frame):
+        # Whoever runs us passes Ctrl-C on as a SIGTERM: it must not interrupt the clean-up.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     # A run ended by `kill` must tear its servers down as Ctrl-C does.

@@ -77,6 +77,7 @@ def play_round(client, observer, prefix, runs):
     return list(late.values())
 
 
+@pytest.mark.alone
 def test_a_lease_ends_on_time(server, prefix):
     runs = int(os.environ.get("LEASED_PRECISION_RUNS", "5"))
     worst_s = []
