@@ -5,20 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct option_entry *find(const struct arguments *arguments, const char *name,
-                                       size_t name_size) {
-    for (size_t i = 0; i < ARGUMENTS_TABLES_MAX; i++) {
-        for (const struct option_entry *each = arguments->tables[i];
-             each != NULL && each->name != NULL; each++) {
-            bool is_long =
-                strlen(each->name) == name_size && memcmp(each->name, name, name_size) == 0;
-            bool is_short = name_size == 2 && name[1] == each->letter && each->letter != 0;
-            if (is_long || is_short) {
-                return each;
-            }
+static const struct option_entry *find_in(const struct option_entry *table, const char *name,
+                                          size_t name_size) {
+    for (const struct option_entry *each = table; each != NULL && each->name != NULL; each++) {
+        bool is_long = strlen(each->name) == name_size && memcmp(each->name, name, name_size) == 0;
+        bool is_short = name_size == 2 && name[1] == each->letter && each->letter != 0;
+        if (is_long || is_short) {
+            return each;
         }
     }
     return NULL;
+}
+
+/* The last table wins: a command's own options over those of all. */
+static const struct option_entry *find(const struct arguments *arguments, const char *name,
+                                       size_t name_size) {
+    const struct option_entry *found = NULL;
+    for (size_t i = ARGUMENTS_TABLES_MAX; i > 0 && found == NULL; i--) {
+        found = find_in(arguments->tables[i - 1], name, name_size);
+    }
+    return found;
 }
 
 /* Takes the option at argv[0] and its value; gives how many arguments that was, or -1. */
@@ -38,9 +44,14 @@ static int take_option(struct arguments *arguments, int argc, char **argv) {
     }
     const char *value = equals != NULL ? equals + 1 : NULL;
     int taken = 1;
-    if (option->value == NULL && value != NULL) {
-        snprintf(arguments->error, sizeof arguments->error, "%s takes no value", option->name);
+    if (option->value == NULL && value != NULL && strcmp(value, "true") != 0 &&
+        strcmp(value, "false") != 0) {
+        snprintf(arguments->error, sizeof arguments->error, "%s takes no value but true or false",
+                 option->name);
         return -1;
+    }
+    if (option->value == NULL && value == NULL) {
+        value = "true";
     }
     if (option->value != NULL && value == NULL) {
         if (argc < 2) {
@@ -85,8 +96,7 @@ int arguments_parse(struct arguments *arguments, int argc, char **argv, bool fir
     return at;
 }
 
-static size_t last_given(const struct arguments *arguments, const char *name) {
-    const struct option_entry *option = find(arguments, name, strlen(name));
+static size_t last_given(const struct arguments *arguments, const struct option_entry *option) {
     assert(option != NULL);
     for (size_t i = arguments->n_given; i > 0; i--) {
         if (arguments->given[i - 1].option == option) {
@@ -97,12 +107,22 @@ static size_t last_given(const struct arguments *arguments, const char *name) {
 }
 
 const char *arguments_value(const struct arguments *arguments, const char *name) {
-    size_t found = last_given(arguments, name);
+    size_t found = last_given(arguments, find(arguments, name, strlen(name)));
+    return found > 0 ? arguments->given[found - 1].value : NULL;
+}
+
+const char *arguments_global_value(const struct arguments *arguments, const char *name) {
+    size_t found = last_given(arguments, find_in(arguments->tables[0], name, strlen(name)));
     return found > 0 ? arguments->given[found - 1].value : NULL;
 }
 
 bool arguments_has(const struct arguments *arguments, const char *name) {
-    return last_given(arguments, name) > 0;
+    size_t found = last_given(arguments, find(arguments, name, strlen(name)));
+    if (found == 0) {
+        return false;
+    }
+    bool is_flag = arguments->given[found - 1].option->value == NULL;
+    return !is_flag || strcmp(arguments->given[found - 1].value, "true") == 0;
 }
 
 bool arguments_number(struct arguments *arguments, const char *name, int64_t fallback,

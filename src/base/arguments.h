@@ -1,6 +1,7 @@
 /*
- * A command line against tables of options: "--name value", "--name=value", "-n value", flags, and
- * positional words, in any order; "--" ends the options. Everything is borrowed from argv.
+ * A command line against tables of options: "--name value", "--name=value", "-n value", flags (also
+ * "--flag=false"), and positional words, in any order; "--" ends the options. Everything is
+ * borrowed from argv.
  */
 #ifndef LEASED_BASE_ARGUMENTS_H
 #define LEASED_BASE_ARGUMENTS_H
@@ -24,6 +25,7 @@ struct option_entry {
 };
 
 struct arguments {
+    /* Where two have the same option, the later one counts while it is there. */
     const struct option_entry *tables[ARGUMENTS_TABLES_MAX];
     const char *words[ARGUMENTS_WORDS_MAX];
     size_t n_words;
@@ -40,8 +42,12 @@ struct arguments {
  * `error` set. */
 int arguments_parse(struct arguments *arguments, int argc, char **argv, bool first_word_only);
 
-/* The last value given, or NULL. `name` must be in a table. */
+/* The last value given, or NULL. `name` must be in a table. A flag's value is "true" unless
+ * "--flag=false" was given. */
 const char *arguments_value(const struct arguments *arguments, const char *name);
+/* The same of the first table, also where a later one has an option of that name. */
+const char *arguments_global_value(const struct arguments *arguments, const char *name);
+/* True when the option was given, and for a flag, when it is not "false". */
 bool arguments_has(const struct arguments *arguments, const char *name);
 
 /* A whole number in [min, max]; `fallback` when the option was not given. False: `error` is set. */

@@ -98,7 +98,14 @@ static void open_more(struct idle_run *run) {
 }
 
 static void find_address(struct idle_run *run) {
-    const struct endpoint *endpoint = &run->bench->endpoints->items[0];
+    const struct endpoint_list *endpoints = run->bench->endpoints;
+    const struct endpoint *endpoint = &endpoints->items[0];
+    bool is_tls = endpoint_options(endpoints, 0).tls != NULL;
+    if (is_tls || endpoint->path[0] != '\0') {
+        bench_usage(run->bench,
+                    "these connections are plain TCP; measure TLS and Unix sockets with "
+                    "`lease bench keepalive --connections N`");
+    }
     if (uv_ip4_addr(endpoint->host, endpoint->port, (struct sockaddr_in *)&run->address) != 0 &&
         uv_ip6_addr(endpoint->host, endpoint->port, (struct sockaddr_in6 *)&run->address) != 0) {
         bench_usage(run->bench, "--endpoint %s: an address is needed here, not a name",

@@ -60,14 +60,10 @@ static void on_closed(void *context, const char *reason) {
 
 static void connect_probe(struct probe *probe) {
     struct bench *bench = probe->failover->bench;
-    const struct endpoint *endpoint = &bench->endpoints->items[probe->index];
-    const struct grpc_client_options options = {
-        .host = endpoint->host,
-        .port = endpoint->port,
-        .connect_timeout_ms = PUT_TIMEOUT_MS,
-        .context = probe,
-        .on_closed = on_closed,
-    };
+    struct grpc_client_options options = endpoint_options(bench->endpoints, probe->index);
+    options.connect_timeout_ms = PUT_TIMEOUT_MS;
+    options.context = probe;
+    options.on_closed = on_closed;
     enum status status = lease_client_create(bench->loop, &options, PUT_TIMEOUT_MS, &probe->client);
     if (status != STATUS_OK) {
         bench_die("connection: %s", status_text(status));

@@ -2,6 +2,8 @@
 
 #include "base/duration.h"
 #include "build_info.h"
+#include "cli/cli_tls.h"
+#include "tls/tls_context.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -22,6 +24,11 @@ static const struct cli_command *const commands[] = {
 static const struct option_entry global_options[] = {
     {"--endpoint", 'e', "HOST:PORT", "the server; several with commas (" ENDPOINT_DEFAULT ")"},
     {"--endpoints", 0, "HOST:PORT,...", "the same, as etcdctl calls it"},
+    {"--cacert", 0, "FILE", "the authority that signed the server's certificate"},
+    {"--cert", 0, "FILE", "a client certificate, with --key"},
+    {"--key", 0, "FILE", "its key"},
+    {"--insecure-skip-tls-verify", 0, NULL, "take any certificate: encrypted, nothing proven"},
+    {"--insecure-transport", 0, NULL, "=false: TLS also where the endpoint has no scheme"},
     {"--timeout", 't', "TIME", "how long to wait for one answer (5s)"},
     {"--json", 0, NULL, "print JSON"},
     {"--help", 'h', NULL, "print this text"},
@@ -43,7 +50,10 @@ static void print_help(FILE *out) {
     }
     fputs("\noptions:\n", out);
     arguments_print_options(global_options, out);
-    fputs("\nThe environment may name the server: LEASED_ENDPOINT, or ETCDCTL_ENDPOINTS.\n"
+    fputs("\nAn endpoint is HOST:PORT, http://HOST:PORT, https://HOST:PORT, unix://PATH or\n"
+          "unixs://PATH. Without a scheme it is TLS when a TLS option is given.\n"
+          "The environment may give LEASED_ENDPOINTS, LEASED_CACERT, LEASED_CERT, LEASED_KEY, or\n"
+          "etcdctl's names for them: ETCDCTL_ENDPOINTS, ETCDCTL_CACERT, ...\n"
           "A TIME is 10 (seconds), 10s, 1500ms, 5m, 1h30m.\n"
           "Exit code: 0 done, 1 failed, 2 the command line was wrong.\n",
           out);
@@ -125,23 +135,22 @@ static void on_closed(void *context, const char *reason) {
     }
 }
 
-bool cli_connect_to(struct cli *cli, const struct endpoint *endpoint,
-                    struct lease_client **out_client) {
+static bool connect_to(struct cli *cli, size_t index, struct lease_client **out_client) {
     /* Outlives this function because on_closed may come at any time; one for the process. */
     static struct connecting connecting;
     connecting = (struct connecting){.loop = &cli->loop};
-    const struct grpc_client_options options = {
-        .host = endpoint->host,
-        .port = endpoint->port,
-        .connect_timeout_ms = cli->timeout_ms,
-        .context = &connecting,
-        .on_ready = on_ready,
-        .on_closed = on_closed,
-    };
+    struct grpc_client_options options = endpoint_options(&cli->endpoints, index);
+    options.connect_timeout_ms = cli->timeout_ms;
+    options.context = &connecting;
+    options.on_ready = on_ready;
+    options.on_closed = on_closed;
+    cli->endpoint = &cli->endpoints.items[index];
     struct lease_client *client;
     enum status status = lease_client_create(&cli->loop, &options, cli->timeout_ms, &client);
     if (status != STATUS_OK) {
-        fprintf(stderr, "lease: %s: %s\n", endpoint->host, status_text(status));
+        char where[ENDPOINT_TEXT_SIZE_MAX];
+        fprintf(stderr, "lease: %s: %s\n", endpoint_format(cli->endpoint, where),
+                status_text(status));
         return false;
     }
     while (!connecting.ready && !connecting.closed) {
@@ -151,14 +160,13 @@ bool cli_connect_to(struct cli *cli, const struct endpoint *endpoint,
         cli_disconnect(cli, client);
         return false;
     }
-    cli->endpoint = endpoint;
     *out_client = client;
     return true;
 }
 
 bool cli_connect(struct cli *cli, struct lease_client **out_client) {
     for (size_t i = 0; i < cli->endpoints.n_items; i++) {
-        if (cli_connect_to(cli, &cli->endpoints.items[i], out_client)) {
+        if (connect_to(cli, i, out_client)) {
             return true;
         }
     }
@@ -174,17 +182,19 @@ void cli_disconnect(struct cli *cli, struct lease_client *client) {
  */
 
 static const char *endpoints_text(const struct arguments *arguments) {
+    static const char *const variables[] = {"LEASED_ENDPOINTS", "LEASED_ENDPOINT",
+                                            "ETCDCTL_ENDPOINTS"};
     const char *text = arguments_value(arguments, "--endpoint");
     if (text == NULL) {
         text = arguments_value(arguments, "--endpoints");
     }
-    if (text == NULL) {
-        text = getenv("LEASED_ENDPOINT");
+    for (size_t i = 0; text == NULL && i < sizeof variables / sizeof variables[0]; i++) {
+        text = getenv(variables[i]);
+        if (text != NULL && text[0] == '\0') {
+            text = NULL;
+        }
     }
-    if (text == NULL || text[0] == 0) {
-        text = getenv("ETCDCTL_ENDPOINTS");
-    }
-    return text == NULL || text[0] == 0 ? ENDPOINT_DEFAULT : text;
+    return text == NULL || text[0] == '\0' ? ENDPOINT_DEFAULT : text;
 }
 
 static enum cli_exit take_globals(struct cli *cli) {
@@ -192,12 +202,13 @@ static enum cli_exit take_globals(struct cli *cli) {
     switch (endpoint_list_parse(endpoints, &cli->endpoints)) {
     case STATUS_OK:
         break;
-    case STATUS_UNSUPPORTED:
-        return cli_usage(cli, "%s: https is not supported yet", endpoints);
     case STATUS_INVALID:
         return cli_usage(cli, "more than %d endpoints", ENDPOINTS_MAX);
     default:
-        return cli_usage(cli, "endpoint %s: HOST:PORT is needed", endpoints);
+        return cli_usage(cli,
+                         "endpoint %s: HOST:PORT is needed, or http://, https://, unix:// or "
+                         "unixs:// and where it is",
+                         endpoints);
     }
     const char *timeout = arguments_value(&cli->arguments, "--timeout");
     int64_t timeout_ms = TIMEOUT_MS_DEFAULT;
@@ -208,7 +219,7 @@ static enum cli_exit take_globals(struct cli *cli) {
     }
     cli->timeout_ms = (uint32_t)timeout_ms;
     cli->json = arguments_has(&cli->arguments, "--json");
-    return CLI_OK;
+    return cli_tls_prepare(cli);
 }
 
 static const struct cli_command *find_command(const char *name) {
@@ -259,6 +270,7 @@ static enum cli_exit run_command(struct cli *cli, int argc, char **argv) {
     result = cli->command->run(cli);
     uv_run(&cli->loop, UV_RUN_DEFAULT);
     uv_loop_close(&cli->loop);
+    tls_context_destroy(cli->endpoints.tls);
     /* A full disk behind a redirection must not look like success. */
     if (fflush(stdout) != 0 && result == CLI_OK) {
         perror("lease: standard output");

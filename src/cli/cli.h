@@ -46,10 +46,7 @@ extern const struct cli_command cli_command_bench;
 
 int cli_main(int argc, char **argv);
 
-/* Connects to the given endpoint; false: it was told on standard error. */
-bool cli_connect_to(struct cli *cli, const struct endpoint *endpoint,
-                    struct lease_client **out_client);
-/* Connects to the first endpoint that answers. */
+/* Connects to the first endpoint that answers; false: each failure was told on standard error. */
 bool cli_connect(struct cli *cli, struct lease_client **out_client);
 /* Closes the connection and lets the loop finish. Accepts NULL. */
 void cli_disconnect(struct cli *cli, struct lease_client *client);

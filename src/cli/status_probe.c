@@ -104,20 +104,20 @@ static void on_closed(void *context, const char *reason) {
 
 static void start(struct probe *probe) {
     struct cli *cli = probe->cli;
-    const struct grpc_client_options options = {
-        .host = probe->endpoint->host,
-        .port = probe->endpoint->port,
-        .connect_timeout_ms = cli->timeout_ms,
-        .context = probe,
-        .on_ready = on_ready,
-        .on_closed = on_closed,
-    };
+    struct grpc_client_options options =
+        endpoint_options(&cli->endpoints, (size_t)(probe->endpoint - cli->endpoints.items));
+    options.connect_timeout_ms = cli->timeout_ms;
+    options.context = probe;
+    options.on_ready = on_ready;
+    options.on_closed = on_closed;
     uv_timer_init(&cli->loop, &probe->timer);
     probe->timer.data = probe;
     enum status status = lease_client_create(&cli->loop, &options, cli->timeout_ms, &probe->client);
     if (status != STATUS_OK) {
         char text[PROBLEM_SIZE];
-        snprintf(text, sizeof text, "%s: %s", probe->endpoint->host, status_text(status));
+        char where[ENDPOINT_TEXT_SIZE_MAX];
+        snprintf(text, sizeof text, "%s: %s", endpoint_format(probe->endpoint, where),
+                 status_text(status));
         fail(probe, GRPC_UNAVAILABLE, text);
     }
 }

@@ -1,5 +1,7 @@
 #include "client/endpoint.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool skip(struct bytes *text, const char *prefix) {
@@ -12,24 +14,54 @@ static bool skip(struct bytes *text, const char *prefix) {
     return true;
 }
 
-static enum status parse_one(struct bytes text, struct endpoint *out_endpoint) {
-    if (skip(&text, "https://")) {
-        return STATUS_UNSUPPORTED;
+static enum status parse_path(struct bytes text, struct endpoint *endpoint) {
+    if (text.size == 0 || text.size >= sizeof endpoint->path ||
+        memchr(text.data, '\0', text.size) != NULL) {
+        return STATUS_MALFORMED;
     }
-    skip(&text, "http://");
+    memcpy(endpoint->path, text.data, text.size);
+    return STATUS_OK;
+}
+
+static enum status parse_host(struct bytes text, struct endpoint *endpoint) {
     if (text.size > 0 && text.data[text.size - 1] == '/') {
         text.size--;
     }
     struct host_port host_port;
     const char *reason = NULL;
     enum status status = host_port_parse(text, ENDPOINT_PORT_DEFAULT, &host_port, &reason);
-    if (status != STATUS_OK) {
-        return status;
+    if (status == STATUS_OK) {
+        endpoint->port = host_port.port;
+        memcpy(endpoint->host, host_port.host, sizeof endpoint->host);
     }
-    struct endpoint endpoint = {.port = host_port.port};
-    memcpy(endpoint.host, host_port.host, sizeof endpoint.host);
-    *out_endpoint = endpoint;
-    return STATUS_OK;
+    return status;
+}
+
+static enum status parse_one(struct bytes text, struct endpoint *out_endpoint) {
+    static const struct {
+        const char *prefix;
+        enum endpoint_security security;
+        bool is_path;
+    } schemes[] = {
+        {"http://", ENDPOINT_PLAIN, false},
+        {"https://", ENDPOINT_TLS, false},
+        {"unix://", ENDPOINT_PLAIN, true},
+        {"unixs://", ENDPOINT_TLS, true},
+    };
+    struct endpoint endpoint = {.security = ENDPOINT_EITHER};
+    bool is_path = false;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (skip(&text, schemes[i].prefix)) {
+            endpoint.security = schemes[i].security;
+            is_path = schemes[i].is_path;
+            break;
+        }
+    }
+    enum status status = is_path ? parse_path(text, &endpoint) : parse_host(text, &endpoint);
+    if (status == STATUS_OK) {
+        *out_endpoint = endpoint;
+    }
+    return status;
 }
 
 enum status endpoint_list_parse(const char *text, struct endpoint_list *out_list) {
@@ -55,5 +87,22 @@ enum status endpoint_list_parse(const char *text, struct endpoint_list *out_list
 }
 
 const char *endpoint_format(const struct endpoint *endpoint, char room[ENDPOINT_TEXT_SIZE_MAX]) {
+    if (endpoint->path[0] != '\0') {
+        snprintf(room, ENDPOINT_TEXT_SIZE_MAX, "unix://%s", endpoint->path);
+        return room;
+    }
     return host_port_format(endpoint->host, endpoint->port, room);
+}
+
+struct grpc_client_options endpoint_options(const struct endpoint_list *list, size_t index) {
+    assert(index < list->n_items);
+    const struct endpoint *endpoint = &list->items[index];
+    bool is_path = endpoint->path[0] != '\0';
+    assert(endpoint->security != ENDPOINT_TLS || list->tls != NULL);
+    return (struct grpc_client_options){
+        .host = is_path ? NULL : endpoint->host,
+        .port = endpoint->port,
+        .socket_path = is_path ? endpoint->path : NULL,
+        .tls = endpoint->security == ENDPOINT_PLAIN ? NULL : list->tls,
+    };
 }

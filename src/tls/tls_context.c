@@ -202,7 +202,9 @@ SSL_CTX *tls_context_view(const struct tls_context *context) {
 /* ---- connections ---- */
 
 static SSL *new_ssl(struct tls_context *context) {
-    (void)tls_context_poll(context, clock_boottime_ms());
+    if (!context->options.is_client) {
+        (void)tls_context_poll(context, clock_boottime_ms());
+    }
     SSL *ssl = SSL_new(context->tls);
     if (ssl == NULL) {
         abort();

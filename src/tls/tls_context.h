@@ -37,8 +37,8 @@ struct tls_options {
     const char *allowed_cn;
     const char *allowed_hostname;
     enum tls_verify verify;
-    /* Only connects: may have no certificate and, without ca_file, trusts the system's
-     * authorities. */
+    /* Only connects: may have no certificate and, without ca_file, trusts the system's authorities.
+     * Its files are not looked at again by themselves, so that several threads may connect. */
     bool is_client;
     /* Application protocols in order of preference, as "h2,http/1.1"; not given: none. */
     const char *alpn;
@@ -65,7 +65,8 @@ const char *tls_context_ca_file(const struct tls_context *context);
 enum { TLS_RELOAD_INTERVAL_MS = 1000 };
 
 /* Reads the files again if one changed; nothing when called within TLS_RELOAD_INTERVAL_MS of the
- * last look. New streams do this by themselves. True: new files are in use. */
+ * last look. New streams do this by themselves, but not those of a client. True: new files are in
+ * use. */
 bool tls_context_poll(struct tls_context *context, uint64_t now_ms);
 
 #endif

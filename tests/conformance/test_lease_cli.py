@@ -235,7 +235,7 @@ def test_an_answer_that_does_not_come_ends_at_the_timeout(server):
 
 @pytest.mark.parametrize("words", [
     [], ["frob"], ["grant"], ["grant", "1", "2"], ["ls", "--what"], ["--timeout"],
-    ["ls", "--timeout", "0"], ["ls", "-e", "https://a"], ["ls", "-e", "a:99999"],
+    ["ls", "--timeout", "0"], ["ls", "-e", "ftp://a"], ["ls", "-e", "a:99999"],
     ["grant", "10", "--id", "xyz"], ["grant", "10", "--id", "0"], ["grant", "10", "--value", "v"],
     ["grant", "10", "--key", ""],
 ])

@@ -44,6 +44,27 @@ static void values_may_be_given_with_an_equals_sign_or_a_letter(void **state) {
     assert_false(arguments_has(&arguments, "--flag"));
 }
 
+static void a_flag_may_be_true_or_false(void **state) {
+    struct arguments arguments;
+    assert_true(PARSE(&arguments, "--flag=true") > 0);
+    assert_true(arguments_has(&arguments, "--flag"));
+    assert_true(PARSE(&arguments, "-f", "--flag=false", "--name=false") > 0);
+    assert_false(arguments_has(&arguments, "--flag"));
+    assert_true(arguments_has(&arguments, "--name"));
+}
+
+static void a_later_table_hides_an_option_of_the_first(void **state) {
+    static const struct option_entry own[] = {{"--name", 0, "OTHER", "hides"},
+                                              {NULL, 0, NULL, NULL}};
+    struct arguments arguments;
+    assert_true(PARSE(&arguments, "--name", "global") > 0);
+    arguments.tables[1] = own;
+    assert_null(arguments_value(&arguments, "--name"));
+    assert_int_equal(arguments_parse(&arguments, 2, (char *[]){"--name", "own"}, false), 2);
+    assert_string_equal(arguments_value(&arguments, "--name"), "own");
+    assert_string_equal(arguments_global_value(&arguments, "--name"), "global");
+}
+
 static void the_last_value_counts(void **state) {
     struct arguments arguments;
     assert_true(PARSE(&arguments, "--name", "a", "-n", "b") > 0);
@@ -65,7 +86,7 @@ static void mistakes_are_named(void **state) {
     assert_int_equal(PARSE(&arguments, "--name"), -1);
     assert_string_equal(arguments.error, "--name needs a value: NAME");
     assert_int_equal(PARSE(&arguments, "--flag=1"), -1);
-    assert_string_equal(arguments.error, "--flag takes no value");
+    assert_string_equal(arguments.error, "--flag takes no value but true or false");
     assert_int_equal(PARSE(&arguments, "-x"), -1);
 }
 
@@ -112,6 +133,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_and_options_come_in_any_order),
         cmocka_unit_test(values_may_be_given_with_an_equals_sign_or_a_letter),
+        cmocka_unit_test(a_flag_may_be_true_or_false),
+        cmocka_unit_test(a_later_table_hides_an_option_of_the_first),
         cmocka_unit_test(the_last_value_counts),
         cmocka_unit_test(two_dashes_end_the_options),
         cmocka_unit_test(mistakes_are_named),

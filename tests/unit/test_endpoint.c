@@ -53,8 +53,49 @@ static void what_is_no_endpoint_is_refused(void **state) {
     }
 }
 
-static void https_is_told_apart(void **state) {
-    expect_refusal("https://a:1", STATUS_UNSUPPORTED);
+static void expect_security(const char *text, enum endpoint_security security, const char *path) {
+    struct endpoint_list list;
+    assert_int_equal(endpoint_list_parse(text, &list), STATUS_OK);
+    assert_int_equal(list.items[0].security, security);
+    assert_string_equal(list.items[0].path, path);
+}
+
+static void schemes_are_told_apart(void **state) {
+    expect_security("a:1", ENDPOINT_EITHER, "");
+    expect_security("http://a:1", ENDPOINT_PLAIN, "");
+    expect_security("https://a:1", ENDPOINT_TLS, "");
+    expect_security("unix:///run/leased.sock", ENDPOINT_PLAIN, "/run/leased.sock");
+    expect_security("unixs://leased.sock", ENDPOINT_TLS, "leased.sock");
+    expect_one("https://[::1]:5/", "::1", 5);
+    expect_refusal("unix://", STATUS_MALFORMED);
+    expect_refusal("ftp://a:1", STATUS_MALFORMED);
+}
+
+static void a_long_path_is_refused_and_the_longest_is_taken(void **state) {
+    char text[sizeof "unix://" + ENDPOINT_PATH_SIZE_MAX] = "unix://";
+    memset(text + 7, 'p', ENDPOINT_PATH_SIZE_MAX);
+    expect_refusal(text, STATUS_MALFORMED);
+    text[7 + ENDPOINT_PATH_SIZE_MAX - 1] = '\0';
+    expect_security(text, ENDPOINT_PLAIN, text + 7);
+}
+
+static void tls_is_for_those_who_may_speak_it(void **state) {
+    struct endpoint_list list;
+    /* Nothing here looks into it. */
+    struct tls_context *tls = (struct tls_context *)&list;
+    assert_int_equal(endpoint_list_parse("a:1,http://b:2,https://c:3,unix://d,unixs://e", &list),
+                     STATUS_OK);
+    list.tls = tls;
+    static const bool is_tls[] = {true, false, true, false, true};
+    for (size_t i = 0; i < list.n_items; i++) {
+        assert_ptr_equal(endpoint_options(&list, i).tls, is_tls[i] ? tls : NULL);
+    }
+    assert_string_equal(endpoint_options(&list, 0).host, "a");
+    assert_null(endpoint_options(&list, 0).socket_path);
+    assert_null(endpoint_options(&list, 3).host);
+    assert_string_equal(endpoint_options(&list, 3).socket_path, "d");
+    list.tls = NULL;
+    assert_null(endpoint_options(&list, 0).tls);
 }
 
 static void a_long_host_is_refused_and_the_longest_is_taken(void **state) {
@@ -83,6 +124,8 @@ static void formatting_puts_brackets_where_they_belong(void **state) {
     struct endpoint six = {.host = "::1", .port = 5};
     struct endpoint name = {.host = "a", .port = 6};
     assert_string_equal(endpoint_format(&six, room), "[::1]:5");
+    struct endpoint path = {.path = "/run/s"};
+    assert_string_equal(endpoint_format(&path, room), "unix:///run/s");
     assert_string_equal(endpoint_format(&name, room), "a:6");
 }
 
@@ -92,7 +135,9 @@ int main(void) {
         cmocka_unit_test(addresses_of_version_six_are_read),
         cmocka_unit_test(several_are_separated_by_commas),
         cmocka_unit_test(what_is_no_endpoint_is_refused),
-        cmocka_unit_test(https_is_told_apart),
+        cmocka_unit_test(schemes_are_told_apart),
+        cmocka_unit_test(a_long_path_is_refused_and_the_longest_is_taken),
+        cmocka_unit_test(tls_is_for_those_who_may_speak_it),
         cmocka_unit_test(a_long_host_is_refused_and_the_longest_is_taken),
         cmocka_unit_test(more_than_the_limit_is_refused),
         cmocka_unit_test(formatting_puts_brackets_where_they_belong),

@@ -1,0 +1,11 @@
+/* The TLS options of `lease`, under etcdctl's names, and the settings made from them. */
+#ifndef LEASED_CLI_CLI_TLS_H
+#define LEASED_CLI_CLI_TLS_H
+
+#include "cli/cli.h"
+
+/* Decides which endpoints speak TLS and loads the files. Flags win over LEASED_… variables, these
+ * over ETCDCTL_… ones. CLI_USAGE, CLI_FAILED: it was told on standard error. */
+enum cli_exit cli_tls_prepare(struct cli *cli);
+
+#endif
