@@ -88,6 +88,10 @@ static void write_net(struct buffer *buffer, const struct net_stats *net) {
     prometheus_counter(buffer, "leased_protocol_errors_total",
                        "Connections and calls ended for breaking their protocol.",
                        net->protocol_errors);
+    prometheus_counter(buffer, "leased_tls_handshakes_total", "TLS connections agreed on.",
+                       net->tls_handshakes);
+    prometheus_counter(buffer, "leased_tls_failures_total", "TLS handshakes that failed.",
+                       net->tls_failures);
     prometheus_counter(buffer, "leased_received_bytes_total", "Bytes read from clients.",
                        net->bytes_received);
     prometheus_counter(buffer, "leased_sent_bytes_total", "Bytes written to clients.",

@@ -10,9 +10,6 @@
 
 #define AT(field) offsetof(struct options, field)
 
-static const char no_tls[] = "TLS is not built into this release for clients, and the server never "
-                             "runs without it where it was asked for; put a TLS proxy in front, or "
-                             "wait";
 static const char one_certificate[] = "a member shows one certificate in both directions, that of "
                                       "--peer-cert-file";
 static const char no_discovery[] = "discovery is not supported; name the members in "
@@ -21,14 +18,9 @@ static const char no_discovery[] = "discovery is not supported; name the members
 #define USED(option_name, option_group, option_kind, field, default_text, help_text)               \
     .name = (option_name), .group = (option_group), .kind = (option_kind), .effect = OPTION_USED,  \
     .offset = AT(field), .fallback = (default_text), .help = (help_text)
-#define TLS(option_name, option_kind)                                                              \
+#define REFUSED_TLS(option_name, option_kind, why)                                                 \
     {                                                                                              \
-        .name = (option_name), .group = OPTION_GROUP_TLS, .kind = (option_kind),                   \
-        .effect = OPTION_REFUSED, .fallback = "", .reason = no_tls                                 \
-    }
-#define PEER_TLS(option_name, option_kind, why)                                                    \
-    {                                                                                              \
-        .name = (option_name), .group = OPTION_GROUP_TLS, .kind = (option_kind),                   \
+        .name = (option_name), .group = OPTION_GROUP_OTHER, .kind = (option_kind),                 \
         .effect = OPTION_REFUSED, .fallback = "", .reason = (why)                                  \
     }
 #define REFUSED(option_name, option_kind, default_text, why)                                       \
@@ -58,6 +50,44 @@ const struct option option_table[] = {
      .shown = "none"},
     {USED("allow-insecure", OPTION_GROUP_SERVING, OPTION_SWITCH, allow_insecure, "false",
           "Allow listeners that other machines reach, without TLS and authentication.")},
+
+    {USED(
+         "cert-file", OPTION_GROUP_TLS, OPTION_TEXT, cert_file, "",
+         "The server's certificate towards clients, PEM, with the chain; for https:// and unixs:// "
+         "listeners. Read again when it changes."),
+     .shown = "none"},
+    {USED("key-file", OPTION_GROUP_TLS, OPTION_TEXT, key_file, "",
+          "Its key, PEM, without a passphrase."),
+     .shown = "none"},
+    {USED("trusted-ca-file", OPTION_GROUP_TLS, OPTION_TEXT, trusted_ca_file, "",
+          "The authority that signs the clients' certificates, PEM. With it clients must show one, "
+          "as in etcd."),
+     .shown = "none"},
+    {USED("client-cert-auth", OPTION_GROUP_TLS, OPTION_SWITCH, client_cert_auth, "false",
+          "Clients must show a certificate of --trusted-ca-file.")},
+    {USED("client-cert-allowed-cn", OPTION_GROUP_TLS, OPTION_TEXT, client_cert_allowed_cn, "",
+          "The common names that a client's certificate may bear, with commas. Not in etcd 3.5."),
+     .shown = "any"},
+    {USED("client-cert-allowed-hostname", OPTION_GROUP_TLS, OPTION_TEXT,
+          client_cert_allowed_hostname, "",
+          "The DNS names of which a client's certificate must bear one, with commas."),
+     .shown = "any"},
+    {USED("client-crl-file", OPTION_GROUP_TLS, OPTION_TEXT, client_crl_file, "",
+          "Revoked client certificates, PEM or DER. Read again when it changes."),
+     .shown = "none"},
+    {USED("auto-tls", OPTION_GROUP_TLS, OPTION_SWITCH, auto_tls, "false",
+          "Without --cert-file: a certificate of its own, kept in the data directory. Clients "
+          "cannot verify it unless they are given the file.")},
+    {USED("cipher-suites", OPTION_GROUP_TLS, OPTION_TEXT, cipher_suites, "",
+          "Cipher suites allowed with clients and between members, with commas, by etcd's names: "
+          "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256."),
+     .shown = "all that are safe"},
+    {USED("tls-min-version", OPTION_GROUP_TLS, OPTION_WORD, tls_min_version, "TLS1.2",
+          "The oldest TLS version allowed."),
+     .choices = "TLS1.2|TLS1.3"},
+    {USED("tls-max-version", OPTION_GROUP_TLS, OPTION_WORD, tls_max_version, "",
+          "The newest TLS version allowed."),
+     .shown = "the newest there is", .choices = "TLS1.2|TLS1.3|"},
 
     {USED("listen-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS, listen_peer_urls,
           "http://127.0.0.1:2380", "Where other members reach this one.")},
@@ -154,27 +184,16 @@ const struct option option_table[] = {
     {USED("debug", OPTION_GROUP_LOGGING, OPTION_SWITCH, debug, "false",
           "The same as --log-level=debug.")},
 
-    TLS("cert-file", OPTION_TEXT),
-    TLS("key-file", OPTION_TEXT),
-    TLS("client-cert-file", OPTION_TEXT),
-    TLS("client-key-file", OPTION_TEXT),
-    TLS("client-cert-auth", OPTION_SWITCH),
-    TLS("client-crl-file", OPTION_TEXT),
-    TLS("client-cert-allowed-hostname", OPTION_TEXT),
-    TLS("trusted-ca-file", OPTION_TEXT),
-    TLS("ca-file", OPTION_TEXT),
-    TLS("auto-tls", OPTION_SWITCH),
-    PEER_TLS("peer-client-cert-file", OPTION_TEXT, one_certificate),
-    PEER_TLS("peer-client-key-file", OPTION_TEXT, one_certificate),
-    PEER_TLS("peer-crl-file", OPTION_TEXT,
-             "lists of revoked certificates are not read; let certificates live briefly instead"),
-    PEER_TLS("peer-ca-file", OPTION_TEXT, "the name is --peer-trusted-ca-file"),
-    PEER_TLS("peer-auto-tls", OPTION_SWITCH,
-             "a certificate that nobody signed proves nothing; give --peer-cert-file, "
-             "--peer-key-file and --peer-trusted-ca-file"),
-    TLS("cipher-suites", OPTION_TEXT),
-    TLS("tls-min-version", OPTION_TEXT),
-    TLS("tls-max-version", OPTION_TEXT),
+    REFUSED_TLS("ca-file", OPTION_TEXT, "the name is --trusted-ca-file"),
+    REFUSED_TLS("peer-client-cert-file", OPTION_TEXT, one_certificate),
+    REFUSED_TLS("peer-client-key-file", OPTION_TEXT, one_certificate),
+    REFUSED_TLS(
+        "peer-crl-file", OPTION_TEXT,
+        "lists of revoked certificates are not read; let certificates live briefly instead"),
+    REFUSED_TLS("peer-ca-file", OPTION_TEXT, "the name is --peer-trusted-ca-file"),
+    REFUSED_TLS("peer-auto-tls", OPTION_SWITCH,
+                "a certificate that nobody signed proves nothing; give --peer-cert-file, "
+                "--peer-key-file and --peer-trusted-ca-file"),
 
     REFUSED("config-file", OPTION_TEXT, "",
             "configuration files are not read; give flags or environment variables"),
@@ -193,6 +212,8 @@ const struct option option_table[] = {
     NO_EFFECT("backend-batch-interval", OPTION_TEXT),
     NO_EFFECT("backend-batch-limit", OPTION_TEXT),
     NO_EFFECT("bcrypt-cost", OPTION_TEXT),
+    NO_EFFECT("client-cert-file", OPTION_TEXT),
+    NO_EFFECT("client-key-file", OPTION_TEXT),
     NO_EFFECT("discovery-fallback", OPTION_TEXT),
     NO_EFFECT("enable-grpc-gateway", OPTION_SWITCH),
     NO_EFFECT("enable-log-rotation", OPTION_SWITCH),
@@ -246,7 +267,7 @@ const char *option_group_title(enum option_group group) {
         [OPTION_GROUP_PEER_TLS] = "TLS between members",
         [OPTION_GROUP_LIMITS] = "Limits",
         [OPTION_GROUP_LOGGING] = "Logging",
-        [OPTION_GROUP_TLS] = "TLS",
+        [OPTION_GROUP_TLS] = "TLS for clients",
         [OPTION_GROUP_OTHER] = "Other flags of etcd's",
     };
     assert(group < OPTION_GROUP_COUNT);

@@ -53,6 +53,18 @@ struct options {
     const char *doors_text;
     struct options_door door_settings[DOORS_MAX]; /* in their order */
 
+    const char *cert_file;
+    const char *key_file;
+    const char *trusted_ca_file;
+    bool client_cert_auth;
+    const char *client_cert_allowed_cn;
+    const char *client_cert_allowed_hostname;
+    const char *client_crl_file;
+    bool auto_tls;
+    const char *cipher_suites;
+    const char *tls_min_version;
+    const char *tls_max_version;
+
     struct url_list listen_peer_urls;
     struct url_list initial_advertise_peer_urls;
     const char *initial_cluster;
@@ -91,6 +103,7 @@ struct options {
     enum log_format log_format;
     const char *peer_address; /* host:port under which peers reach this member */
     bool has_peer_tls;
+    bool has_client_tls; /* a certificate for listeners that speak TLS */
     /* From --initial-cluster, in its order; none: this member alone. */
     size_t n_members;
     struct options_member members[OPTIONS_MEMBERS_MAX];

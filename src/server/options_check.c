@@ -4,6 +4,7 @@
 #include "base/duration.h"
 #include "base/host_port.h"
 #include "core/command.h"
+#include "server/options_tls.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -74,6 +75,12 @@ static enum status check_peer_tls(struct options *options, char *out_error) {
 static enum status check_peer_schemes(const struct options *options, const struct url_list *list,
                                       const char *flag, char *out_error) {
     for (size_t i = 0; i < list->n; i++) {
+        if (url_is_unix(&list->urls[i])) {
+            return fail(out_error,
+                        "--%s %s: members reach each other over TCP; say http:// or "
+                        "https://",
+                        flag, list->texts[i]);
+        }
         bool is_tls = list->urls[i].scheme == URL_HTTPS;
         if (is_tls && !options->has_peer_tls) {
             return fail(out_error,
@@ -109,14 +116,15 @@ static enum status check_listeners(const struct options *options, const struct u
                                    const char *flag, char *out_error) {
     bool is_for_peers = list == &options->listen_peer_urls;
     for (size_t i = 0; i < list->n; i++) {
-        if (list->urls[i].scheme == URL_HTTPS && is_for_peers) {
-            continue; /* check_peer_urls() looks at it */
-        }
-        if (list->urls[i].scheme == URL_HTTPS) {
+        bool is_tls = url_is_tls(&list->urls[i]);
+        if (is_tls && !is_for_peers && !options->has_client_tls) {
             return fail(out_error,
-                        "--%s %s: TLS is not built into this release for clients; use http:// on "
-                        "a loopback address and put a TLS proxy in front",
+                        "--%s %s: TLS needs a certificate: --cert-file and --key-file, or "
+                        "--auto-tls for one that no authority signed",
                         flag, list->texts[i]);
+        }
+        if (is_tls) {
+            continue; /* between members check_peer_urls() looks at it */
         }
         bool is_open = !url_is_loopback(&list->urls[i]) && !options->allow_insecure;
         if (is_open && is_for_peers && *options->peer_secret_file == '\0') {
@@ -130,7 +138,8 @@ static enum status check_listeners(const struct options *options, const struct u
         if (is_open && !is_for_peers) {
             return fail(out_error,
                         "--%s %s: anybody on the network could read and write there, without TLS "
-                        "or a password; listen on 127.0.0.1, or accept that with --allow-insecure",
+                        "or a password; say https:// and give --cert-file and --key-file, listen "
+                        "on 127.0.0.1, or accept that with --allow-insecure",
                         flag, list->texts[i]);
         }
     }
@@ -362,6 +371,9 @@ enum status options_check(struct options *options, char out_error[OPTIONS_ERROR_
     enum status status = check_name(options, out_error);
     if (status == STATUS_OK) {
         status = check_peer_tls(options, out_error);
+    }
+    if (status == STATUS_OK) {
+        status = options_check_client_tls(options, out_error);
     }
     if (status == STATUS_OK) {
         status = check_urls(options, out_error);

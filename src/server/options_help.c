@@ -65,7 +65,7 @@ void options_print_help(const struct door_list *doors, FILE *stream) {
           "an environment variable too, LEASED_DATA_DIR or ETCD_DATA_DIR for --data-dir; a flag\n"
           "wins over LEASED_..., and that over ETCD_.... The default stands in parentheses.\n",
           stream);
-    for (int group = 0; group < OPTION_GROUP_TLS; group++) {
+    for (int group = 0; group < OPTION_GROUP_OTHER; group++) {
         fprintf(stream, "\n%s:\n", option_group_title((enum option_group)group));
         for (size_t i = 0; i < set->n; i++) {
             if ((int)set->options[i].group == group && set->options[i].effect == OPTION_USED) {
@@ -77,11 +77,6 @@ void options_print_help(const struct door_list *doors, FILE *stream) {
           "  --help\n      This text.\n"
           "  --version\n      The versions of leased and of its libraries.\n",
           stream);
-    fprintf(stream,
-            "\n%s for clients, and more of it between members (refused with a reason, never "
-            "ignored):\n",
-            option_group_title(OPTION_GROUP_TLS));
-    print_names(set, stream, OPTION_REFUSED, OPTION_GROUP_TLS);
     fprintf(stream, "\n%s, refused with a reason when set:\n",
             option_group_title(OPTION_GROUP_OTHER));
     print_names(set, stream, OPTION_REFUSED, OPTION_GROUP_OTHER);

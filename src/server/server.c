@@ -6,6 +6,7 @@
 #include "replication/join.h"
 #include "replication/replication.h"
 #include "server/admission.h"
+#include "server/client_tls.h"
 #include "server/data_dir.h"
 #include "server/descriptors.h"
 #include "server/exit_code.h"
@@ -27,6 +28,7 @@
 enum {
     SHUTDOWN_GRACE_MS = 5000,
     SERVER_ERROR_SIZE = 2048,
+    SERVER_FLAGS_SIZE = TLS_AUTO_PATH_SIZE_MAX + 64,
     /* A message may be larger than the request in it: names of fields, lengths, the envelope. */
     MESSAGE_OVERHEAD_BYTES = 512 * 1024
 };
@@ -46,6 +48,7 @@ struct server {
     struct arena arena; /* for what lives as long as the server */
     struct replication_member members[OPTIONS_MEMBERS_MAX];
     struct tls_options peer_tls;
+    struct client_tls client_tls;
     struct buffer peer_secret;
     struct admission admission; /* of a node that has just joined */
     uv_signal_t terminate;
@@ -301,16 +304,31 @@ static struct net_limits limits_of(const struct options *options) {
     return limits;
 }
 
-static void listen_on(struct net_server *net, const struct url_list *urls, const char *what) {
+static void open_client_tls(struct server *server) {
+    char error[SERVER_ERROR_SIZE] = "";
+    enum status status = client_tls_open(&server->client_tls, server->options,
+                                         data_dir_path(server->data_dir), error, sizeof error);
+    if (status != STATUS_OK) {
+        die(status == STATUS_INVALID ? EXIT_CODE_USAGE : EXIT_CODE_FAILED, "cannot start", error);
+    }
+}
+
+static void listen_on(struct server *server, struct net_server *net, const struct url_list *urls,
+                      const char *what) {
     char error[SERVER_ERROR_SIZE] = "";
     for (size_t i = 0; i < urls->n; i++) {
         const struct url *url = &urls->urls[i];
-        const struct net_listen_options where = {.host = url->host, .port = url->port};
+        const struct net_listen_options where = {.host = url->host,
+                                                 .port = url->port,
+                                                 .unix_path = url_is_unix(url) ? url->path : NULL,
+                                                 .tls = url_is_tls(url) ? server->client_tls.context
+                                                                        : NULL};
         if (net_server_listen(net, &where, NULL, error, sizeof error) != STATUS_OK) {
             die(EXIT_CODE_FAILED, "cannot start", error);
         }
         log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));
-        if (!url_is_loopback(url)) {
+        bool is_verified = url_is_tls(url) && client_tls_is_verified(server->options);
+        if (!url_is_loopback(url) && !is_verified) {
             log_warning("anybody who reaches this address can read and write everything",
                         LOG_TEXT("url", urls->texts[i]));
         }
@@ -356,6 +374,7 @@ static void open_doors(struct server *server) {
     const struct door_environment environment = {.loop = &server->loop,
                                                  .service = server->service,
                                                  .quota_bytes = server->housekeeping.quota_bytes};
+    open_client_tls(server);
     open_doors_open(&server->doors, options, &environment);
     open_doors_serve(&server->doors, server->net);
 
@@ -364,11 +383,12 @@ static void open_doors(struct server *server) {
     pages_register(&server->sources, server->net);
     if (server->metrics_net != NULL) {
         pages_register(&server->sources, server->metrics_net);
-        listen_on(server->metrics_net, &options->listen_metrics_urls, "metrics");
+        listen_on(server, server->metrics_net, &options->listen_metrics_urls, "metrics");
     }
-    listen_on(server->net, &options->listen_client_urls, "clients");
+    listen_on(server, server->net, &options->listen_client_urls, "clients");
     for (size_t i = 0; i < options->doors->n_doors; i++) {
-        listen_on(server->net, &options->door_settings[i].listen, options->doors->doors[i]->title);
+        listen_on(server, server->net, &options->door_settings[i].listen,
+                  options->doors->doors[i]->title);
     }
 }
 
@@ -409,8 +429,12 @@ static void ready(struct service_read *read, enum status status) {
              LOG_NUMBER("leases", lease_table_count(state_view_leases(state))),
              LOG_NUMBER("revision", key_store_revision(state_view_keys(state))));
     if (server->options->log_format == LOG_FORMAT_TEXT) {
-        welcome_print(stdout, server->options->advertise_client_urls.texts[0],
-                      data_dir_path(server->data_dir));
+        const struct url_list *urls = &server->options->advertise_client_urls;
+        char flags[SERVER_FLAGS_SIZE] = "";
+        if (url_is_tls(&urls->urls[0]) && server->client_tls.context != NULL) {
+            client_tls_flags(&server->client_tls, flags, sizeof flags);
+        }
+        welcome_print(stdout, urls->texts[0], flags, data_dir_path(server->data_dir));
     }
     notify_send("READY=1");
     uint64_t interval_ms = notify_watchdog_interval_ms();
@@ -489,6 +513,7 @@ int server_run(const struct options *options) {
     assert(server->is_stopping);
     net_server_destroy(server->net);
     net_server_destroy(server->metrics_net);
+    client_tls_clear(&server->client_tls);
     int result = uv_loop_close(&server->loop);
     assert(result == 0);
     data_dir_close(server->data_dir);

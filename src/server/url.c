@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { URL_TEXT_SIZE_MAX = HOST_PORT_TEXT_SIZE_MAX + sizeof "https://" };
+enum { URL_TEXT_SIZE_MAX = HOST_PORT_TEXT_SIZE_MAX + sizeof "unixs://" };
 
 static enum status refuse(const char *text, const char *reason, char *out_error,
                           size_t error_size) {
@@ -12,26 +12,41 @@ static enum status refuse(const char *text, const char *reason, char *out_error,
     return STATUS_INVALID;
 }
 
+static const char *const schemes[] = {[URL_HTTP] = "http://",
+                                      [URL_HTTPS] = "https://",
+                                      [URL_UNIX] = "unix://",
+                                      [URL_UNIXS] = "unixs://"};
+
 static enum status scheme_parse(const char *text, enum url_scheme *out_scheme,
                                 const char **out_rest, char *out_error, size_t error_size) {
-    static const char http[] = "http://";
-    static const char https[] = "https://";
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (strncasecmp(text, schemes[i], strlen(schemes[i])) == 0) {
+            *out_scheme = (enum url_scheme)i;
+            *out_rest = text + strlen(schemes[i]);
+            return STATUS_OK;
+        }
+    }
+    return refuse(text, "a URL looks like http://127.0.0.1:2379 or unix:///run/leased.sock",
+                  out_error, error_size);
+}
 
-    if (strncasecmp(text, http, strlen(http)) == 0) {
-        *out_scheme = URL_HTTP;
-        *out_rest = text + strlen(http);
-        return STATUS_OK;
+static enum status path_parse(const char *text, const char *path, struct url *out_url,
+                              char *out_error, size_t error_size) {
+    size_t size = strlen(path);
+    if (size == 0) {
+        return refuse(text, "the path of the socket is missing", out_error, error_size);
     }
-    if (strncasecmp(text, https, strlen(https)) == 0) {
-        *out_scheme = URL_HTTPS;
-        *out_rest = text + strlen(https);
-        return STATUS_OK;
-    }
-    if (strncasecmp(text, "unix", 4) == 0) {
-        return refuse(text, "unix sockets are not supported; say http://host:port", out_error,
+    if (size > URL_PATH_SIZE_MAX) {
+        return refuse(text, "the path of a Unix socket has at most 107 bytes", out_error,
                       error_size);
     }
-    return refuse(text, "a URL looks like http://127.0.0.1:2379", out_error, error_size);
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)path[i] < ' ' || path[i] == 0x7f) {
+            return refuse(text, "the path has a control character in it", out_error, error_size);
+        }
+    }
+    memcpy(out_url->path, path, size + 1);
+    return STATUS_OK;
 }
 
 enum status url_parse(const char *text, struct url *out_url, char *out_error, size_t error_size) {
@@ -40,6 +55,13 @@ enum status url_parse(const char *text, struct url *out_url, char *out_error, si
     const char *rest = NULL;
     enum status status = scheme_parse(text, &url.scheme, &rest, out_error, error_size);
     if (status != STATUS_OK) {
+        return status;
+    }
+    if (url_is_unix(&url)) {
+        status = path_parse(text, rest, &url, out_error, error_size);
+        if (status == STATUS_OK) {
+            *out_url = url;
+        }
         return status;
     }
 
@@ -72,8 +94,9 @@ const char *url_address(const struct url *url, struct arena *arena) {
 const char *url_text(const struct url *url, struct arena *arena) {
     char text[URL_TEXT_SIZE_MAX];
     char address[HOST_PORT_TEXT_SIZE_MAX];
-    int size = snprintf(text, sizeof text, "%s://%s", url->scheme == URL_HTTPS ? "https" : "http",
-                        host_port_format(url->host, url->port, address));
+    int size =
+        snprintf(text, sizeof text, "%s%s", schemes[url->scheme],
+                 url_is_unix(url) ? url->path : host_port_format(url->host, url->port, address));
     return arena_copy(arena, text, (size_t)size + 1);
 }
 
@@ -111,12 +134,20 @@ void url_list_set(struct url_list *list, const struct url *url, struct arena *ar
     list->texts[0] = url_text(url, arena);
 }
 
+bool url_is_tls(const struct url *url) {
+    return url->scheme == URL_HTTPS || url->scheme == URL_UNIXS;
+}
+
+bool url_is_unix(const struct url *url) {
+    return url->scheme == URL_UNIX || url->scheme == URL_UNIXS;
+}
+
 bool url_is_loopback(const struct url *url) {
-    return host_is_loopback(url->host);
+    return url_is_unix(url) || host_is_loopback(url->host);
 }
 
 bool url_is_wildcard(const struct url *url) {
-    return host_is_wildcard(url->host);
+    return !url_is_unix(url) && host_is_wildcard(url->host);
 }
 
 static bool url_list_has(const struct url_list *list, const char *text) {

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { WELCOME_COMMAND_SIZE = PATH_MAX + 1024 };
+
 static bool is_in_search_path(const char *search_path, const char *directory, size_t size) {
     for (const char *start = search_path; start != NULL; start = strchr(start, ':')) {
         start += *start == ':';
@@ -37,7 +39,8 @@ void welcome_lease_command(const char *program_path, const char *working_path,
              program_path);
 }
 
-void welcome_print(FILE *stream, const char *client_url, const char *data_path) {
+void welcome_print(FILE *stream, const char *client_url, const char *tls_flags,
+                   const char *data_path) {
     char program_path[PATH_MAX] = "";
     char working_path[PATH_MAX] = "";
     char lease[PATH_MAX + 16] = "lease";
@@ -47,15 +50,19 @@ void welcome_print(FILE *stream, const char *client_url, const char *data_path) 
         welcome_lease_command(program_path, working_path, getenv("PATH"), lease, sizeof lease);
     }
 
-    const char *address = strstr(client_url, "://");
-    address = address == NULL ? client_url : address + strlen("://");
+    static const char http[] = "http://";
+    /* A scheme of its own must be named; plain HTTP is what both programs take an address for. */
+    const char *address = client_url;
+    if (strncmp(client_url, http, strlen(http)) == 0) {
+        address += strlen(http);
+    }
     /* Both programs look at 127.0.0.1:2379 by themselves. */
     bool is_default = strcmp(address, "127.0.0.1:2379") == 0;
-    char etcdctl[512] = "etcdctl";
-    char endpoint[512] = "";
+    char etcdctl[WELCOME_COMMAND_SIZE] = "etcdctl";
+    char endpoint[WELCOME_COMMAND_SIZE] = "";
     if (!is_default) {
-        snprintf(etcdctl, sizeof etcdctl, "etcdctl --endpoints=%s", address);
-        snprintf(endpoint, sizeof endpoint, " --endpoint=%s", address);
+        snprintf(etcdctl, sizeof etcdctl, "etcdctl --endpoints=%s%s", address, tls_flags);
+        snprintf(endpoint, sizeof endpoint, " --endpoint=%s%s", address, tls_flags);
     }
     fprintf(stream,
             "\nleased %s serves %s\nData directory: %s\n\nTry, in another terminal:\n"

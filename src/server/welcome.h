@@ -7,8 +7,10 @@
 
 #include <stdio.h>
 
-/* `client_url` is what clients are told, `data_path` is absolute. */
-void welcome_print(FILE *stream, const char *client_url, const char *data_path);
+/* `client_url` is what clients are told, `tls_flags` what they need besides it ("" or flags that
+ * both programs have), `data_path` is absolute. */
+void welcome_print(FILE *stream, const char *client_url, const char *tls_flags,
+                   const char *data_path);
 
 /* How to call `lease`: by its name when it is in `search_path` (as in PATH), else by the path of
  * the one that lies beside this program, from the working directory if that is above it. */

@@ -61,7 +61,7 @@ def test_help_is_readable_on_a_terminal():
 
 @pytest.mark.parametrize("flags, words", [
     (["--data-dri", "x"], "did you mean --data-dir?"),
-    (["--cert-file", "server.crt"], "TLS is not built into this release"),
+    (["--cert-file", "server.crt"], "--key-file is missing"),
     (["--listen-client-urls", "http://0.0.0.0:2379"], "--allow-insecure"),
     (["--config-file", "etcd.yml"], "configuration files are not read"),
     (["--name", "a", "--initial-cluster", "c=http://127.0.0.1:1,b=http://127.0.0.1:2"],

@@ -192,18 +192,62 @@ static void words_are_held_to_their_choices(void **state) {
     assert_int_equal(options.log_level, LOG_DEBUG);
 }
 
-static void tls_is_refused_and_never_ignored(void **state) {
-    assert_int_equal(PARSE("--cert-file", "server.crt"), OPTIONS_INVALID);
-    assert_error_says("TLS is not built into this release");
-    char *environment[] = {"ETCD_TRUSTED_CA_FILE=ca.crt", NULL};
-    assert_int_equal(PARSE_IN(environment), OPTIONS_INVALID);
-    assert_error_says("ETCD_TRUSTED_CA_FILE: TLS");
-    assert_int_equal(PARSE("--client-cert-auth"), OPTIONS_INVALID);
-    assert_int_equal(PARSE("--peer-auto-tls=true"), OPTIONS_INVALID);
+static void tls_for_clients_needs_a_certificate_and_its_key(void **state) {
     assert_int_equal(PARSE("--listen-client-urls", "https://127.0.0.1:2379"), OPTIONS_INVALID);
-    assert_error_says("TLS is not built");
-    assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380"), OPTIONS_INVALID);
+    assert_error_says("TLS needs a certificate");
+    assert_int_equal(PARSE("--listen-metrics-urls", "unixs:///run/x"), OPTIONS_INVALID);
+    assert_error_says("--listen-metrics-urls unixs:///run/x: TLS needs a certificate");
+    assert_int_equal(PARSE("--cert-file", "server.crt"), OPTIONS_INVALID);
+    assert_error_says("--key-file is missing");
+    char *environment[] = {"ETCD_KEY_FILE=server.key", NULL};
+    assert_int_equal(PARSE_IN(environment), OPTIONS_INVALID);
+    assert_error_says("--cert-file is missing");
+    assert_int_equal(PARSE("--listen-client-urls", "https://0.0.0.0:2379", "--cert-file", "a.crt",
+                           "--key-file", "a.key"),
+                     OPTIONS_RUN);
+    assert_true(options.has_client_tls);
+    assert_string_equal(options.tls_min_version, "TLS1.2");
+    assert_false(has_notice("plain text"));
+    assert_int_equal(PARSE("--listen-client-urls", "https://127.0.0.1:2379", "--auto-tls"),
+                     OPTIONS_RUN);
+    assert_true(options.has_client_tls);
     assert_int_equal(PARSE("--client-cert-auth=false", "--cert-file="), OPTIONS_RUN);
+    assert_false(options.has_client_tls);
+}
+
+static void certificate_without_a_tls_listener_is_noticed(void **state) {
+    assert_int_equal(PARSE("--cert-file", "a.crt", "--key-file", "a.key", "--auto-tls"),
+                     OPTIONS_RUN);
+    assert_true(has_notice("http://127.0.0.1:2379 is served in plain text"));
+    assert_true(has_notice("--auto-tls has no effect"));
+    assert_false(options.auto_tls);
+    assert_int_equal(PARSE("--cert-file", "a.crt", "--key-file", "a.key", "--listen-client-urls",
+                           "http://0.0.0.0:2379"),
+                     OPTIONS_INVALID);
+    assert_error_says("--allow-insecure");
+}
+
+static void demands_on_client_certificates_need_an_authority(void **state) {
+    static char *const demands[] = {"--client-cert-auth", "--client-cert-allowed-cn=a",
+                                    "--client-cert-allowed-hostname=a", "--client-crl-file=a"};
+    for (size_t i = 0; i < sizeof demands / sizeof demands[0]; i++) {
+        assert_int_equal(PARSE("--auto-tls", demands[i]), OPTIONS_INVALID);
+        assert_error_says("needs --trusted-ca-file");
+        assert_int_equal(PARSE("--auto-tls", "--trusted-ca-file=ca.crt", demands[i]), OPTIONS_RUN);
+    }
+    assert_int_equal(PARSE("--auto-tls", "--trusted-ca-file=ca.crt", demands[1], demands[2]),
+                     OPTIONS_INVALID);
+    assert_error_says("exclude each other");
+    assert_int_equal(PARSE("--tls-min-version", "TLS1.1"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--tls-max-version", "TLS1.2"), OPTIONS_RUN);
+    assert_int_equal(PARSE("--tls-max-version="), OPTIONS_RUN);
+}
+
+static void flags_between_members_that_cannot_be_kept_are_refused(void **state) {
+    assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--listen-peer-urls", "unix:///run/x"), OPTIONS_INVALID);
+    assert_error_says("over TCP");
+    assert_int_equal(PARSE("--peer-auto-tls=true"), OPTIONS_INVALID);
     assert_int_equal(PARSE("--peer-crl-file", "revoked.pem"), OPTIONS_INVALID);
     assert_error_says("revoked certificates are not read");
 }
@@ -258,8 +302,7 @@ static void all_peer_urls_are_alike(void **state) {
 static void a_refused_flag_may_repeat_its_default(void **state) {
     assert_int_equal(PARSE("--config-file", "etcd.yml"), OPTIONS_INVALID);
     assert_error_says("--config-file: configuration files are not read");
-    assert_int_equal(PARSE("--proxy", "off", "--auto-tls=false"), OPTIONS_RUN);
-    assert_int_equal(PARSE("--auto-tls"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--proxy", "off"), OPTIONS_RUN);
     assert_int_equal(PARSE("--host-whitelist", "a.example"), OPTIONS_INVALID);
 }
 
@@ -478,7 +521,10 @@ int main(void) {
         cmocka_unit_test(help_and_version_win_over_what_follows),
         cmocka_unit_test(numbers_are_held_to_their_bounds),
         cmocka_unit_test(words_are_held_to_their_choices),
-        cmocka_unit_test(tls_is_refused_and_never_ignored),
+        cmocka_unit_test(tls_for_clients_needs_a_certificate_and_its_key),
+        cmocka_unit_test(certificate_without_a_tls_listener_is_noticed),
+        cmocka_unit_test(demands_on_client_certificates_need_an_authority),
+        cmocka_unit_test(flags_between_members_that_cannot_be_kept_are_refused),
         cmocka_unit_test(tls_between_members_is_all_or_nothing),
         cmocka_unit_test(all_peer_urls_are_alike),
         cmocka_unit_test(a_refused_flag_may_repeat_its_default),

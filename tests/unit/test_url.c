@@ -64,7 +64,9 @@ static void what_is_not_a_url_is_refused_with_a_reason(void **state) {
     assert_refused("", "looks like");
     assert_refused("127.0.0.1:2379", "looks like");
     assert_refused("ftp://a:1", "looks like");
-    assert_refused("unix:///tmp/socket", "unix sockets");
+    assert_refused("unix://", "path of the socket is missing");
+    assert_refused("unix:/run/socket", "looks like");
+    assert_refused("unixs:///run/a\nb", "control character");
     assert_refused("http://", "port is missing");
     assert_refused("http://host", "port is missing");
     assert_refused("http://host:", "1 to 65535");
@@ -135,6 +137,38 @@ static void lists_are_equal_in_whatever_order(void **state) {
     assert_false(url_list_equal(&c, &a));
 }
 
+static void unix_sockets_have_a_path(void **state) {
+    struct url url;
+    struct arena arena;
+    char error[256];
+    char text[sizeof "unix://" + URL_PATH_SIZE_MAX + 1];
+    arena_init(&arena);
+    assert_int_equal(url_parse("unix:///run/leased.sock", &url, error, sizeof error), STATUS_OK);
+    assert_int_equal(url.scheme, URL_UNIX);
+    assert_string_equal(url.path, "/run/leased.sock");
+    assert_string_equal(url.host, "");
+    assert_true(url_is_unix(&url));
+    assert_false(url_is_tls(&url));
+    assert_true(url_is_loopback(&url));
+    assert_false(url_is_wildcard(&url));
+    assert_string_equal(url_text(&url, &arena), "unix:///run/leased.sock");
+    assert_int_equal(url_parse("UNIXS://here.sock", &url, error, sizeof error), STATUS_OK);
+    assert_string_equal(url.path, "here.sock");
+    assert_true(url_is_unix(&url));
+    assert_true(url_is_tls(&url));
+    assert_string_equal(url_text(&url, &arena), "unixs://here.sock");
+
+    memset(text, 'x', sizeof text);
+    memcpy(text, "unix://", strlen("unix://"));
+    text[sizeof text - 2] = '\0';
+    assert_int_equal(url_parse(text, &url, error, sizeof error), STATUS_OK);
+    text[sizeof text - 2] = 'x';
+    text[sizeof text - 1] = '\0';
+    assert_int_equal(url_parse(text, &url, error, sizeof error), STATUS_INVALID);
+    assert_non_null(strstr(error, "at most 107 bytes"));
+    arena_clear(&arena);
+}
+
 static bool loopback(const char *text) {
     struct url url;
     char error[256];
@@ -177,6 +211,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_list_is_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lists_are_equal_in_whatever_order, set_up, tear_down),
         cmocka_unit_test(only_what_this_machine_alone_reaches_is_loopback),
+        cmocka_unit_test(unix_sockets_have_a_path),
         cmocka_unit_test(wildcards_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

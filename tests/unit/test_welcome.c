@@ -36,7 +36,7 @@ static void the_default_address_need_not_be_typed(void **state) {
     char *text = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
-    welcome_print(stream, "http://127.0.0.1:2379", "/data");
+    welcome_print(stream, "http://127.0.0.1:2379", "", "/data");
     fclose(stream);
     assert_non_null(strstr(text, "Data directory: /data\n"));
     assert_non_null(strstr(text, "  etcdctl put greeting hello\n"));
@@ -44,10 +44,18 @@ static void the_default_address_need_not_be_typed(void **state) {
     free(text);
 
     stream = open_memstream(&text, &size);
-    welcome_print(stream, "http://[::1]:5", "/data");
+    welcome_print(stream, "http://[::1]:5", "", "/data");
     fclose(stream);
     assert_non_null(strstr(text, "  etcdctl --endpoints=[::1]:5 lease grant 10\n"));
     assert_non_null(strstr(text, "lease --endpoint=[::1]:5 status\n"));
+    free(text);
+
+    stream = open_memstream(&text, &size);
+    welcome_print(stream, "https://a:5", " --cacert=ca.crt", "/data");
+    fclose(stream);
+    assert_non_null(
+        strstr(text, "  etcdctl --endpoints=https://a:5 --cacert=ca.crt lease grant 10\n"));
+    assert_non_null(strstr(text, "lease --endpoint=https://a:5 --cacert=ca.crt status\n"));
     free(text);
 }
 
