@@ -32,8 +32,8 @@ enum door_flag_kind {
 
 /* A flag that a door adds to those of the server; it is given with any choice of doors. */
 struct door_flag {
-    const char
-        *name; /* without dashes; begins with the door's name unless another server named it */
+    /* Without dashes; begins with the door's name unless another server named it. */
+    const char *name;
     enum door_flag_kind kind;
     const char *fallback; /* the value when it is left out */
     const char *shown;    /* what --help shows instead of the fallback; may be NULL */
@@ -99,9 +99,9 @@ struct door {
 
     /* Aborts when memory is out: it is called once, at start. */
     void *(*open)(const struct door_environment *environment);
-    /* Adds routes, gRPC methods and raw protocols to what is spoken on the main listeners, and to
-     * what is spoken on the door's own: it may be called twice. */
-    void (*serve)(void *door, struct net_server *server);
+    /* Adds routes, gRPC methods and raw protocols to a scope (net_scope_add_...()): to that of the
+     * client URLs when the door is chosen, and to that of its own listeners. */
+    void (*serve)(void *door, struct net_scope *scope);
     /* Appends metrics in Prometheus' format; names begin with leased_<name>_. NULL: none. */
     void (*write_metrics)(const void *door, struct buffer *out);
     /* After every connection is closed and the service has answered every request. The loop runs

@@ -1,6 +1,7 @@
 #include "net/connection.h"
 
 #include "base/log.h"
+#include "net/net_scope.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -12,10 +13,6 @@ enum {
     FLUSH_ROUNDS_MAX = 8,    /* writes of one connection in one turn */
     UNREAD_GRACE_MS = 1000   /* to read what came during a stall before silence is judged */
 };
-
-/* In the order of asking. Doors of other protocols join here. */
-static const struct protocol *const protocols[] = {&http2_protocol, &http1_protocol,
-                                                   &tls_hello_protocol};
 
 static struct connection *connection_of(struct transport *transport) {
     return list_entry(transport, struct connection, transport);
@@ -80,6 +77,20 @@ static void open_session(struct connection *connection, const struct protocol *p
     protocol->on_bytes(connection->session, first);
 }
 
+static enum sniff_result choose(struct connection *connection, struct bytes first,
+                                const struct protocol **out_protocol) {
+    if (connection->only != NULL) {
+        *out_protocol = &tls_hello_protocol;
+        enum sniff_result result = tls_hello_protocol.sniff(first);
+        if (result == SNIFF_NO) {
+            *out_protocol = connection->only;
+            result = connection->only->sniff(first);
+        }
+        return result;
+    }
+    return net_scope_sniff(connection->host.scope, first, out_protocol, &connection->host.raw);
+}
+
 /* Takes what it needs of the first bytes; the rest is for the session. */
 static void sniff(struct connection *connection, struct bytes *bytes) {
     size_t room = (size_t)SNIFF_SIZE_MAX - connection->sniffed_size;
@@ -89,23 +100,18 @@ static void sniff(struct connection *connection, struct bytes *bytes) {
     bytes->data += size;
     bytes->size -= size;
     struct bytes first = bytes_of(connection->sniffed, connection->sniffed_size);
-    const struct protocol *const alone[] = {connection->only, &tls_hello_protocol};
-    bool is_alone = connection->only != NULL;
-    const struct protocol *const *candidates = is_alone ? alone : protocols;
-    size_t n = is_alone ? sizeof alone / sizeof alone[0] : sizeof protocols / sizeof protocols[0];
-    bool needs_more = false;
-    for (size_t i = 0; i < n; i++) {
-        enum sniff_result result = candidates[i]->sniff(first);
-        if (result == SNIFF_YES) {
-            open_session(connection, candidates[i]);
-            return;
-        }
-        needs_more = needs_more || result == SNIFF_MORE;
-    }
-    if (!needs_more) {
+    const struct protocol *protocol = NULL;
+    switch (choose(connection, first, &protocol)) {
+    case SNIFF_YES:
+        open_session(connection, protocol);
+        break;
+    case SNIFF_MORE:
+        break;
+    case SNIFF_NO:
         connection->pool->shared->stats.protocol_errors++;
         log_debug("connection closed", LOG_TEXT("reason", "no protocol starts like this"));
         connection_close_later(connection);
+        break;
     }
 }
 
@@ -306,6 +312,17 @@ void connection_flush(struct connection *connection) {
 
 /* --- time ---------------------------------------------------------------------------------- */
 
+/* Silence after which the peer is asked for a sign of life, or closed; 0: never. */
+static uint64_t idle_limit_ms(const struct connection *connection) {
+    const struct protocol *protocol = connection->protocol;
+    uint64_t limit_ms =
+        protocol->idle_limit_ms != NULL ? protocol->idle_limit_ms(connection->session) : 0;
+    if (limit_ms == RAW_NO_IDLE_LIMIT) {
+        return 0;
+    }
+    return limit_ms != 0 ? limit_ms : connection->pool->shared->limits.keepalive_interval_ms;
+}
+
 static void on_life_timer(struct net_timer *timer) {
     struct connection *connection = list_entry(timer, struct connection, life_timer);
     const struct net_limits *limits = &connection->pool->shared->limits;
@@ -322,13 +339,14 @@ static void on_life_timer(struct net_timer *timer) {
         connection_close_later(connection);
         return;
     }
-    if (limits->keepalive_interval_ms == 0) {
+    uint64_t interval_ms = idle_limit_ms(connection);
+    if (interval_ms == 0) {
         return;
     }
-    uint64_t due_ms = connection->received_ms + limits->keepalive_interval_ms;
+    uint64_t due_ms = connection->received_ms + interval_ms;
     /* Who is not read from cannot show that it lives; the write timer watches it. */
     if (!connection->is_reading) {
-        due_ms = now_ms + limits->keepalive_interval_ms;
+        due_ms = now_ms + interval_ms;
     } else if (now_ms >= due_ms && connection->is_pinged) {
         log_info("connection closed", LOG_TEXT("reason", "no sign of life"));
         connection_close_later(connection);
@@ -376,8 +394,11 @@ struct connection *connection_create(struct connection_pool *pool,
     }
     connection->pool = pool;
     connection->only = terms->only;
-    connection->host = (struct protocol_host){
-        .shared = pool->shared, .wake = wake, .identity = identity, .address = address};
+    connection->host = (struct protocol_host){.shared = pool->shared,
+                                              .wake = wake,
+                                              .identity = identity,
+                                              .address = address,
+                                              .scope = terms->scope};
     list_init(&connection->in_pool);
     list_init(&connection->in_dirty);
     net_timer_init(&connection->life_timer, on_life_timer);

@@ -20,8 +20,9 @@
 /* What a listener's connections have in common. */
 struct connection_terms {
     const struct transport_kind *transport;
-    struct tls_context *tls;     /* of a transport that encrypts; NULL otherwise */
-    const struct protocol *only; /* the one protocol that is spoken; NULL: any */
+    struct tls_context *tls;       /* of a transport that encrypts; NULL otherwise */
+    const struct net_scope *scope; /* what is spoken */
+    const struct protocol *only;   /* the one protocol that is spoken; NULL: any of the scope */
 };
 
 struct connection {

@@ -3,6 +3,7 @@
 #include "net/connection_pool.h"
 #include "net/datagram.h"
 #include "net/listener.h"
+#include "net/net_scope.h"
 #include "net/net_shared.h"
 
 #include <assert.h>
@@ -17,6 +18,8 @@ struct net_server {
     uv_loop_t *loop;
     struct net_shared shared;
     struct connection_pool pool;
+    struct net_scope main_scope;
+    struct list scopes; /* the others */
     struct list listeners;
     struct list datagram_sockets;
     uv_timer_t clock; /* fires when the next net_timer is due */
@@ -72,8 +75,11 @@ struct net_server *net_server_create(uv_loop_t *loop, const struct net_limits *l
     server->loop = loop;
     server->clock_due_ms = UINT64_MAX;
     list_init(&server->listeners);
+    list_init(&server->scopes);
     list_init(&server->datagram_sockets);
     net_shared_init(&server->shared, limits, uv_now(loop));
+    net_scope_init(&server->main_scope, &server->shared.routes);
+    server->main_scope.has_http = true;
     uv_timer_init(loop, &server->clock);
     uv_timer_init(loop, &server->grace);
     uv_prepare_init(loop, &server->before_wait);
@@ -95,15 +101,34 @@ void net_server_destroy(struct net_server *server) {
     }
     assert(server->is_closed);
     connection_pool_clear(&server->pool);
+    struct list *link;
+    while ((link = list_pop_first(&server->scopes)) != NULL) {
+        struct net_scope *scope = list_entry(link, struct net_scope, in_server);
+        net_scope_clear(scope);
+        free(scope);
+    }
+    net_scope_clear(&server->main_scope);
     net_shared_clear(&server->shared);
     free(server);
 }
 
 void net_server_add_methods(struct net_server *server, const struct grpc_method *methods,
                             size_t n_methods, void *context) {
-    for (size_t i = 0; i < n_methods; i++) {
-        route_table_add_method(&server->shared.routes, &methods[i], context);
+    net_scope_add_methods(&server->main_scope, methods, n_methods, context);
+}
+
+struct net_scope *net_server_main_scope(struct net_server *server) {
+    return &server->main_scope;
+}
+
+struct net_scope *net_server_add_scope(struct net_server *server) {
+    struct net_scope *scope = malloc(sizeof *scope);
+    if (scope == NULL) {
+        abort();
     }
+    net_scope_init(scope, NULL);
+    list_append(&server->scopes, &scope->in_server);
+    return scope;
 }
 
 void net_server_add_page(struct net_server *server, const char *path, net_page page,
@@ -214,6 +239,7 @@ enum status net_server_listen(struct net_server *server, const struct net_listen
         .transport = is_unix ? (is_tls ? &transport_tls_unix : &transport_unix)
                              : (is_tls ? &transport_tls_tcp : &transport_tcp),
         .tls = options->tls,
+        .scope = options->scope != NULL ? options->scope : &server->main_scope,
         .only = options->only};
     if (is_unix) {
         return listen_unix(server, options->unix_path, &terms, out_error, error_size);

@@ -18,9 +18,13 @@
 #include <uv.h>
 
 struct datagram_handler;
+struct net_scope;
 struct net_server;
 struct protocol;
+struct raw_protocol;
 struct tls_context;
+
+enum { NET_ADDRESS_SIZE = 64 }; /* of a client's address as text */
 
 struct net_limits {
     size_t connections_max;         /* further ones are told so and closed, see refusal.h */
@@ -54,13 +58,27 @@ void net_server_add_methods(struct net_server *server, const struct grpc_method 
 typedef unsigned (*net_page)(void *context, struct buffer *body, const char **out_content_type);
 void net_server_add_page(struct net_server *server, const char *path, net_page page, void *context);
 
+/*
+ * What is spoken on listeners. The main scope belongs to listeners that name no other; the
+ * functions above add to it. A further scope has nothing in it at first, and lives as long as the
+ * server.
+ */
+struct net_scope *net_server_main_scope(struct net_server *server);
+struct net_scope *net_server_add_scope(struct net_server *server);
+void net_scope_add_methods(struct net_scope *scope, const struct grpc_method *methods,
+                           size_t n_methods, void *context);
+/* Constant, outlives the server; `context` is for raw_connection_context(). See raw_protocol.h for
+ * the order in which protocols are asked whether they know a connection's first bytes. */
+void net_scope_add_raw(struct net_scope *scope, const struct raw_protocol *protocol, void *context);
+
 /* Where to listen, and what is spoken there. */
 struct net_listen_options {
     const char *host;        /* numeric or resolvable: "127.0.0.1", "::1", "localhost", "0.0.0.0" */
     uint16_t port;           /* 0: any */
     const char *unix_path;   /* a Unix socket instead of host and port; NULL: TCP */
     struct tls_context *tls; /* clients must speak TLS; NULL: plain text. Outlives the server. */
-    const struct protocol *only; /* nothing else is spoken there; NULL: whatever the bytes tell */
+    struct net_scope *scope; /* what is spoken there; NULL: the main scope */
+    const struct protocol *only; /* nothing else is spoken there; NULL: what the scope has */
 };
 
 /* `out_port` tells the port, may be NULL. A Unix socket that a dead process left is replaced; its

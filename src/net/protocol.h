@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct net_scope;
+struct raw_route;
 struct tls_identity;
-
-enum { NET_ADDRESS_SIZE = 64 };
 
 /* What a session sees of its connection. */
 struct protocol_host {
@@ -27,8 +27,11 @@ struct protocol_host {
     /* See net_connection_identity() and net_connection_address(); NULL: there is no socket. */
     const struct tls_identity *(*identity)(struct protocol_host *host);
     void (*address)(const struct protocol_host *host, char out_text[NET_ADDRESS_SIZE]);
-    size_t unsent_bytes;   /* produced and not yet taken by the socket */
-    uint64_t answer_bytes; /* bodies of answers produced so far: no control frames */
+    const struct net_scope
+        *scope;                  /* what is spoken on the listener; NULL: the routes of `shared` */
+    const struct raw_route *raw; /* of a raw session */
+    size_t unsent_bytes;         /* produced and not yet taken by the socket */
+    uint64_t answer_bytes;       /* bodies of answers produced so far: no control frames */
 };
 
 enum session_state {
@@ -65,10 +68,22 @@ struct protocol {
     void (*settle)(void *session);
     enum session_state (*state)(const void *session);
     size_t (*queued_bytes)(const void *session);
-    /* True when no request is being served. */
+    /* True when no request is being received or served, and nothing waits to be sent. */
     bool (*is_idle)(const void *session);
-    /* Asks the peer for a sign of life; NULL: the protocol has none, silence ends the connection.
+    /* True while a whole request waits for its answer: silence of the peer is in order. NULL: the
+     * opposite of is_idle. */
+    bool (*is_serving)(const void *session);
+    /* False: no more bytes are wanted now, and the connection stops reading. NULL: always wanted.
      */
+    bool (*wants_input)(const void *session);
+    /* Silence after which a connection that serves nothing is closed; 0: as the limits say. NULL:
+     * the same. */
+    uint64_t (*idle_limit_ms)(const void *session);
+    /* The peer sends no more. What it has asked may still be answered: the connection is closed
+     * once the session is idle. NULL: closed as soon as the output is sent. */
+    void (*end_input)(void *session);
+    /* Asks the peer for a sign of life; NULL: the protocol has none, and silence ends a connection
+     * that serves nothing. */
     void (*ping)(void *session);
     /* The server stops: no new requests, streams end. */
     void (*drain)(void *session);

@@ -20,9 +20,19 @@ void open_doors_open(struct open_doors *doors, const struct options *options,
 void open_doors_serve(struct open_doors *doors, struct net_server *server) {
     for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
         if (doors->options->door_settings[i].is_chosen) {
-            door_at(doors, i)->serve(doors->instances[i], server);
+            door_at(doors, i)->serve(doors->instances[i], net_server_main_scope(server));
         }
     }
+}
+
+struct net_scope *open_doors_own_scope(struct open_doors *doors, struct net_server *server,
+                                       size_t i) {
+    if (doors->options->door_settings[i].listen.n == 0) {
+        return NULL;
+    }
+    struct net_scope *scope = net_server_add_scope(server);
+    door_at(doors, i)->serve(doors->instances[i], scope);
+    return scope;
 }
 
 void open_doors_write_metrics(const struct open_doors *doors, struct buffer *out) {

@@ -18,8 +18,12 @@ struct open_doors {
 void open_doors_open(struct open_doors *doors, const struct options *options,
                      const struct door_environment *environment);
 
-/* Adds what the chosen doors serve to the main listeners. */
+/* Adds what the chosen doors serve to the main scope. */
 void open_doors_serve(struct open_doors *doors, struct net_server *server);
+
+/* The scope of the listeners of one door, by its place in the list; NULL: it has none. */
+struct net_scope *open_doors_own_scope(struct open_doors *doors, struct net_server *server,
+                                       size_t i);
 
 void open_doors_write_metrics(const struct open_doors *doors, struct buffer *out);
 

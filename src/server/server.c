@@ -313,8 +313,9 @@ static void open_client_tls(struct server *server) {
     }
 }
 
+/* `scope` NULL: whatever the main listeners speak. */
 static void listen_on(struct server *server, struct net_server *net, const struct url_list *urls,
-                      const char *what) {
+                      struct net_scope *scope, const char *what) {
     char error[SERVER_ERROR_SIZE] = "";
     for (size_t i = 0; i < urls->n; i++) {
         const struct url *url = &urls->urls[i];
@@ -322,7 +323,8 @@ static void listen_on(struct server *server, struct net_server *net, const struc
                                                  .port = url->port,
                                                  .unix_path = url_is_unix(url) ? url->path : NULL,
                                                  .tls = url_is_tls(url) ? server->client_tls.context
-                                                                        : NULL};
+                                                                        : NULL,
+                                                 .scope = scope};
         if (net_server_listen(net, &where, NULL, error, sizeof error) != STATUS_OK) {
             die(EXIT_CODE_FAILED, "cannot start", error);
         }
@@ -383,11 +385,12 @@ static void open_doors(struct server *server) {
     pages_register(&server->sources, server->net);
     if (server->metrics_net != NULL) {
         pages_register(&server->sources, server->metrics_net);
-        listen_on(server, server->metrics_net, &options->listen_metrics_urls, "metrics");
+        listen_on(server, server->metrics_net, &options->listen_metrics_urls, NULL, "metrics");
     }
-    listen_on(server, server->net, &options->listen_client_urls, "clients");
+    listen_on(server, server->net, &options->listen_client_urls, NULL, "clients");
     for (size_t i = 0; i < options->doors->n_doors; i++) {
         listen_on(server, server->net, &options->door_settings[i].listen,
+                  open_doors_own_scope(&server->doors, server->net, i),
                   options->doors->doors[i]->title);
     }
 }

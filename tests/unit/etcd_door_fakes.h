@@ -59,8 +59,8 @@ enum { METHODS_MAX = 64 };
 static const struct grpc_method *registered[METHODS_MAX];
 static size_t n_registered;
 
-void net_server_add_methods(struct net_server *server, const struct grpc_method *methods,
-                            size_t n_methods, void *context) {
+void net_scope_add_methods(struct net_scope *scope, const struct grpc_method *methods,
+                           size_t n_methods, void *context) {
     for (size_t i = 0; i < n_methods; i++) {
         assert_true(n_registered < METHODS_MAX);
         registered[n_registered++] = &methods[i];

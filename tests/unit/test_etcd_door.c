@@ -2,6 +2,8 @@
  * answers come late, clients go away, or nobody reads. */
 #include "etcd_door_fakes.h"
 
+#include "doors/etcd/etcd_door.h"
+
 /* --- Unary calls. --- */
 
 static void a_put_is_answered_when_it_was_carried_out(void **state) {
@@ -308,8 +310,23 @@ static void a_snapshot_whose_client_left_is_let_go(void **state) {
     fake_call_close(call);
 }
 
+/* The test of rights goes through the list: a method that is missing there would not be tested. */
+static void every_method_is_listed_with_the_right_it_needs(void **state) {
+    assert_int_equal(n_registered, etcd_door.requests->n_requests);
+    for (size_t i = 0; i < n_registered; i++) {
+        size_t n_found = 0;
+        for (size_t j = 0; j < etcd_door.requests->n_requests; j++) {
+            n_found += strcmp(registered[i]->path, etcd_door.requests->requests[j].name) == 0;
+        }
+        if (n_found != 1) {
+            fail_msg("%s is listed %zu times in etcd_requests.c", registered[i]->path, n_found);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(every_method_is_listed_with_the_right_it_needs),
         TEST(a_put_is_answered_when_it_was_carried_out),
         TEST(an_error_while_carrying_out_is_told),
         TEST(a_client_that_left_is_not_answered_and_its_write_stands),

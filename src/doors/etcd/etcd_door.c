@@ -82,14 +82,14 @@ struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
     return door;
 }
 
-void etcd_door_register(struct etcd_door *door, struct net_server *server) {
+void etcd_door_register(struct etcd_door *door, struct net_scope *scope) {
     static const struct etcd_methods *const services[] = {
         &etcd_kv_methods,      &etcd_lease_methods,       &etcd_keepalive_methods,
         &etcd_watch_methods,   &etcd_maintenance_methods, &etcd_snapshot_methods,
         &etcd_cluster_methods, &etcd_auth_methods,        &etcd_health_methods,
     };
     for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
-        net_server_add_methods(server, services[i]->methods, services[i]->n_methods, door);
+        net_scope_add_methods(scope, services[i]->methods, services[i]->n_methods, door);
     }
 }
 
@@ -136,8 +136,8 @@ static void *open_door(const struct door_environment *environment) {
     return door;
 }
 
-static void serve(void *door, struct net_server *server) {
-    etcd_door_register(door, server);
+static void serve(void *door, struct net_scope *scope) {
+    etcd_door_register(door, scope);
 }
 
 static void write_metrics(const void *door, struct buffer *out) {

@@ -38,7 +38,7 @@ struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
                                    const struct etcd_door_options *options);
 
 /* The door must live until the server has closed all its calls. */
-void etcd_door_register(struct etcd_door *door, struct net_server *server);
+void etcd_door_register(struct etcd_door *door, struct net_scope *scope);
 
 /* After net_server_shutdown() has called back and no request is left with the service. The loop
  * must run once more, to let go of the timer. */

@@ -1,0 +1,62 @@
+#include "net/net_scope.h"
+
+#include "net/net_server.h"
+
+#include <assert.h>
+#include <string.h>
+
+void net_scope_init(struct net_scope *scope, struct route_table *routes) {
+    *scope = (struct net_scope){.routes = routes};
+    list_init(&scope->in_server);
+    if (routes == NULL) {
+        route_table_init(&scope->own_routes);
+        scope->routes = &scope->own_routes;
+    }
+}
+
+void net_scope_clear(struct net_scope *scope) {
+    if (scope->routes == &scope->own_routes) {
+        route_table_clear(&scope->own_routes);
+    }
+}
+
+void net_scope_add_methods(struct net_scope *scope, const struct grpc_method *methods,
+                           size_t n_methods, void *context) {
+    scope->has_http = true;
+    for (size_t i = 0; i < n_methods; i++) {
+        route_table_add_method(scope->routes, &methods[i], context);
+    }
+}
+
+void net_scope_add_raw(struct net_scope *scope, const struct raw_protocol *protocol,
+                       void *context) {
+    assert(scope->n_raws < NET_SCOPE_RAW_MAX);
+    scope->raws[scope->n_raws++] = (struct raw_route){.protocol = protocol, .context = context};
+}
+
+enum sniff_result net_scope_sniff(const struct net_scope *scope, struct bytes first,
+                                  const struct protocol **out_protocol,
+                                  const struct raw_route **out_raw) {
+    static const struct protocol *const http[] = {&http2_protocol, &http1_protocol};
+    static const size_t n_http = sizeof http / sizeof http[0];
+    *out_raw = NULL;
+    /* Whatever is spoken: where plain text is, TLS is answered with a TLS alert. */
+    *out_protocol = &tls_hello_protocol;
+    enum sniff_result result = tls_hello_protocol.sniff(first);
+    for (size_t i = 0; i < n_http && scope->has_http && result == SNIFF_NO; i++) {
+        *out_protocol = http[i];
+        result = http[i]->sniff(first);
+    }
+    bool is_alone = !scope->has_http && scope->n_raws == 1;
+    for (size_t i = 0; i < scope->n_raws && result == SNIFF_NO; i++) {
+        const struct raw_route *raw = &scope->raws[i];
+        *out_protocol = &raw_session_protocol;
+        *out_raw = raw;
+        if (is_alone) {
+            result = SNIFF_YES;
+        } else if (raw->protocol->sniff != NULL) {
+            result = raw->protocol->sniff(first);
+        }
+    }
+    return result;
+}
