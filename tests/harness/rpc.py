@@ -26,7 +26,11 @@ class Rpc:
             ("grpc.max_send_message_length", -1),
             *extra_options,
         ]
-        self.channel = grpc.insecure_channel(server.endpoint, options=options)
+        credentials = server.grpc_credentials()
+        if credentials is None:
+            self.channel = grpc.insecure_channel(server.endpoint, options=options)
+        else:
+            self.channel = grpc.secure_channel(server.endpoint, credentials, options=options)
         self.kv = etcdrpc.KVStub(self.channel)
         self.lease = etcdrpc.LeaseStub(self.channel)
         self.cluster = etcdrpc.ClusterStub(self.channel)

@@ -63,6 +63,10 @@ class Server:
     def peer_url(self):
         return f"{self.peer_scheme}://{self.peer_host or self.host}:{self.peer_port}"
 
+    def grpc_credentials(self):
+        """Of a client over TLS; None: plain text."""
+        return None
+
     def use_peer_tls(self, flags):
         """Members speak TLS; before the members are told each other's URLs."""
         self.peer_scheme = "https"

@@ -1,42 +1,62 @@
-"""A server whose clients speak TLS, and the clients' side of it."""
+"""A server whose clients speak TLS, and what its clients need."""
 import http.client
+import os
 import ssl
+
+import grpc
 
 from harness.server import Server
 
 
-class TlsServer(Server):
-    """Like Server, on https://. `files` are what clients are given: the authority's file, and a
-    certificate with its key, or None."""
+def server_files(authority, name="server", **how):
+    """Flags with a certificate of this authority for a server on loopback."""
+    certificate, key = authority.sign(name, common_name="server", **how)
+    return ["--cert-file", certificate, "--key-file", key]
 
-    def __init__(self, kind, authority, extra_flags=(), client=None, **how):
-        self.certificate, self.key = authority.sign("server", common_name="server", **how)
-        super().__init__(
-            kind,
-            extra_flags=["--cert-file", self.certificate, "--key-file", self.key, *extra_flags],
-        )
-        self.trusted = authority.certificate
+
+class TlsServer(Server):
+    """Serves clients over TLS as `flags` say. Its clients trust the file `trusted` (None: whatever it
+    shows) and show the certificate `client`, a pair of files (None: none)."""
+
+    def __init__(self, kind, flags, trusted=None, client=None):
+        super().__init__(kind, extra_flags=flags)
+        self.trusted = trusted
         self.client = client
 
     @property
     def client_url(self):
         return f"https://{self.endpoint}"
 
-    def etcdctl_flags(self, client=None):
-        certificate, key = client or self.client or (None, None)
-        flags = ["--endpoints", self.client_url, "--cacert", self.trusted]
-        return flags + (["--cert", certificate, "--key", key] if certificate else [])
+    @property
+    def own_certificate(self):
+        """Where --auto-tls puts it."""
+        return os.path.join(self.data_dir, "fixtures", "client", "cert.pem")
 
-    def ssl_context(self, client=None):
-        context = ssl.create_default_context(cafile=self.trusted)
-        certificate = client or self.client
-        if certificate:
-            context.load_cert_chain(*certificate)
-        return context
+    def client_flags(self, client=None):
+        """Of etcdctl and lease."""
+        skip = ["--insecure-skip-tls-verify", "--insecure-transport=false"]
+        flags = ["--cacert", self.trusted] if self.trusted else skip
+        pair = client or self.client
+        return flags + (["--cert", pair[0], "--key", pair[1]] if pair else [])
+
+    def grpc_credentials(self):
+        def read(path):
+            with open(path, "rb") as file:
+                return file.read()
+
+        certificate, key = self.client or (None, None)
+        return grpc.ssl_channel_credentials(
+            read(self.trusted), key and read(key), certificate and read(certificate)
+        )
 
     def http_get(self, path, timeout_s=2.0):
+        context = ssl._create_unverified_context()  # pylint: disable=protected-access
+        if self.trusted:
+            context = ssl.create_default_context(cafile=self.trusted)
+        if self.client:
+            context.load_cert_chain(*self.client)
         connection = http.client.HTTPSConnection(
-            self.host, self.client_port, timeout=timeout_s, context=self.ssl_context()
+            self.host, self.client_port, timeout=timeout_s, context=context
         )
         try:
             connection.request("GET", path)
