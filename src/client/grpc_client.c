@@ -198,7 +198,9 @@ static void receive(struct grpc_client *client, struct bytes bytes) {
                          error);
         return;
     }
-    if (!was_ready && client->settings_received && !client->destroyed) {
+    /* A server that refuses us may say so in the same breath as its SETTINGS. */
+    bool is_over = !client->destroyed && grpc_client_session_is_over(client);
+    if (!was_ready && client->settings_received && !client->destroyed && !is_over) {
         uv_timer_stop(&client->connect_timer);
         if (client->options.on_ready != NULL) {
             client->options.on_ready(client->options.context);

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <nghttp2/nghttp2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -482,6 +483,25 @@ static const char *on_ping(struct grpc_client *client, const struct http2_frame 
     return NULL;
 }
 
+/* A server may say why in words (6.8); anything but one line of plain text is not shown. */
+static void keep_goaway_text(struct grpc_client_session *session, uint32_t code,
+                             struct bytes words) {
+    while (words.size > 0 && words.data[words.size - 1] == '\n') {
+        words.size--;
+    }
+    bool is_shown = words.size > 0 && words.size < sizeof session->goaway_text;
+    for (size_t i = 0; i < words.size && is_shown; i++) {
+        is_shown = words.data[i] >= ' ' && words.data[i] < 0x7f;
+    }
+    if (is_shown) {
+        memcpy(session->goaway_text, words.data, words.size);
+        session->goaway_text[words.size] = '\0';
+    } else {
+        snprintf(session->goaway_text, sizeof session->goaway_text, "%s",
+                 nghttp2_http2_strerror(code));
+    }
+}
+
 /* What the peer has not seen will never be answered (6.8). */
 static const char *on_goaway(struct grpc_client *client, struct bytes body) {
     struct grpc_client_session *session = &client->session;
@@ -489,7 +509,9 @@ static const char *on_goaway(struct grpc_client *client, struct bytes body) {
         return "a GOAWAY frame of a wrong size";
     }
     session->goaway_last_id = (int32_t)(http2_read_u32(body.data) & 0x7fffffff);
-    session->goaway_text = nghttp2_http2_strerror(http2_read_u32(body.data + 4));
+    keep_goaway_text(
+        session, http2_read_u32(body.data + 4),
+        bytes_of(body.data + HTTP2_GOAWAY_SIZE_MIN, body.size - HTTP2_GOAWAY_SIZE_MIN));
     struct list *node = client->calls.next;
     while (node != &client->calls && !client->destroyed) {
         struct grpc_client_call *call = list_entry(node, struct grpc_client_call, link);

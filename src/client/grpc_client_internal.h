@@ -24,6 +24,8 @@
 /* A recycled call keeps its buffers only up to this size. */
 #define GRPC_CLIENT_KEPT_BUFFER_SIZE_MAX (16 * 1024)
 #define GRPC_CLIENT_REASON_SIZE_MAX 512
+/* A reason in a GOAWAY frame that is longer is not shown. */
+#define GRPC_CLIENT_GOAWAY_SIZE_MAX 128
 
 enum grpc_client_state { GRPC_CLIENT_CONNECTING, GRPC_CLIENT_CONNECTED, GRPC_CLIENT_CLOSED };
 
@@ -72,7 +74,7 @@ struct grpc_client_session {
     struct buffer block;     /* headers that continue */
     int32_t block_stream_id; /* 0: none */
     uint8_t block_flags;
-    const char *goaway_text; /* NULL: none came */
+    char goaway_text[GRPC_CLIENT_GOAWAY_SIZE_MAX]; /* why the peer takes no new streams */
 };
 
 struct grpc_client {

@@ -58,6 +58,7 @@ static enum tls_failure of_reason(int reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
+    case SSL_R_SSLV3_ALERT_UNEXPECTED_MESSAGE: /* what a plain listener of ours says to TLS */
         return TLS_FAILURE_PLAIN_TEXT;
     case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
         return TLS_FAILURE_NO_CERTIFICATE;

@@ -28,7 +28,7 @@ struct fixture {
     struct tls_files client_files;
     struct tls_context *server_tls; /* NULL: the server speaks no TLS */
     struct tls_context *client_tls;
-    const char *plain_answer; /* of a server without TLS to the first bytes; NULL: it hangs up */
+    struct bytes plain_answer; /* of a server without TLS to the first bytes; none: it hangs up */
     union {
         uv_stream_t stream;
         uv_tcp_t tcp;
@@ -79,8 +79,8 @@ static void serve_tls(struct fixture *fixture, struct bytes bytes) {
 
 static void serve_plain(struct fixture *fixture, struct bytes bytes) {
     buffer_append(&fixture->received, bytes.data, bytes.size);
-    if (fixture->plain_answer != NULL) {
-        write_out(fixture, fixture->plain_answer, strlen(fixture->plain_answer));
+    if (fixture->plain_answer.size > 0) {
+        write_out(fixture, fixture->plain_answer.data, fixture->plain_answer.size);
     } else if (fixture->is_pipe) {
         write_out(fixture, settings, sizeof settings);
     } else {
@@ -346,19 +346,19 @@ static void a_missing_client_certificate_is_told(void **state) {
     expect_reason(*state, "127.0.0.1", "HOST wants a client certificate (--cert and --key)");
 }
 
-static void use_plain_server(struct fixture *fixture, const char *answer) {
+static void use_plain_server(struct fixture *fixture, struct bytes answer) {
     tls_context_destroy(fixture->server_tls);
     fixture->server_tls = NULL;
     fixture->plain_answer = answer;
 }
 
 static void a_server_without_tls_is_told(void **state) {
-    use_plain_server(*state, "HTTP/1.1 400 Bad Request\r\n\r\n");
+    use_plain_server(*state, bytes_from_text("HTTP/1.1 400 Bad Request\r\n\r\n"));
     expect_reason(*state, "127.0.0.1", "HOST does not speak TLS: use http://");
 }
 
 static void a_server_that_hangs_up_is_told(void **state) {
-    use_plain_server(*state, NULL);
+    use_plain_server(*state, bytes_of(NULL, 0));
     expect_reason(*state, "127.0.0.1",
                   "HOST closed the connection before TLS was agreed on; if it does not speak TLS, "
                   "use http://");
@@ -369,6 +369,24 @@ static void a_server_with_tls_is_told_to_a_plain_client(void **state) {
     tls_context_destroy(fixture->client_tls);
     fixture->client_tls = NULL;
     expect_reason(fixture, "127.0.0.1", "HOST does not speak HTTP/2: it speaks TLS; use https://");
+}
+
+/* RFC 9113, section 6.8: an empty SETTINGS frame, then GOAWAY with a reason. */
+static void the_reason_in_a_goaway_is_told(void **state) {
+    static const char words[] = "this port speaks TLS: use https://\n";
+    struct fixture *fixture = *state;
+    struct buffer answer;
+    buffer_init(&answer);
+    buffer_append(&answer, settings, sizeof settings);
+    const uint8_t goaway[] = {0, 0, 8 + sizeof words - 1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    buffer_append(&answer, goaway, sizeof goaway);
+    buffer_append(&answer, words, sizeof words - 1);
+    tls_context_destroy(fixture->client_tls);
+    fixture->client_tls = NULL;
+    use_plain_server(fixture, bytes_of(answer.data, answer.size));
+    expect_reason(fixture, "127.0.0.1",
+                  "HOST closed the connection: this port speaks TLS: use https://");
+    buffer_clear(&answer);
 }
 
 static void a_path_that_cannot_be_is_refused(void **state) {
@@ -407,6 +425,7 @@ int main(void) {
         CASE(a_server_without_tls_is_told),
         CASE(a_server_that_hangs_up_is_told),
         CASE(a_server_with_tls_is_told_to_a_plain_client),
+        CASE(the_reason_in_a_goaway_is_told),
         CASE(a_path_that_cannot_be_is_refused),
         CASE(a_socket_that_is_not_there_is_told),
     };
