@@ -233,8 +233,12 @@ static size_t connection_received(void *owner, struct bytes bytes) {
     return inbound->id == 0 ? take_handshake(inbound, bytes) : take_frames(inbound, bytes);
 }
 
+/* TLS is agreed on; the caller speaks first. */
 static void connection_ready(void *owner) {
-    (void)owner; /* the caller speaks first */
+    struct inbound_peer *inbound = owner;
+    struct peer_binding *binding = &inbound->answerer.binding;
+    binding->size =
+        peer_connection_binding(inbound->connection, binding->bytes) ? sizeof binding->bytes : 0;
 }
 
 static const struct peer_connection_events inbound_events = {

@@ -408,6 +408,11 @@ bool peer_connection_is_hung_up(const struct peer_connection *connection) {
     return poll(&state, 1, 0) == 1 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+bool peer_connection_binding(const struct peer_connection *connection,
+                             uint8_t out_binding[TLS_BINDING_SIZE]) {
+    return connection->tls != NULL && tls_stream_binding(connection->tls, out_binding);
+}
+
 bool peer_connection_remote(const struct peer_connection *connection,
                             struct sockaddr_storage *out_address) {
     int size = sizeof *out_address;

@@ -77,6 +77,11 @@ void peer_connection_finish(struct peer_connection *connection);
 
 /* The other side has closed, although what it sent before may not have been read yet. */
 bool peer_connection_is_hung_up(const struct peer_connection *connection);
+/* tls_stream_binding() of the connection, once it is ready; false: none is needed, or there is
+ * none.
+ */
+bool peer_connection_binding(const struct peer_connection *connection,
+                             uint8_t out_binding[TLS_BINDING_SIZE]);
 /* False: unknown. */
 bool peer_connection_remote(const struct peer_connection *connection,
                             struct sockaddr_storage *out_address);

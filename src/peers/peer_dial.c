@@ -122,6 +122,9 @@ static void ready(void *owner) {
     struct buffer *queue = peer_connection_queue(dial->connection);
     tls_random(dial->hello.nonce, sizeof dial->hello.nonce);
     peer_caller_init(&dial->caller, dial->secret, &dial->hello, queue);
+    struct peer_binding *binding = &dial->caller.binding;
+    binding->size =
+        peer_connection_binding(dial->connection, binding->bytes) ? sizeof binding->bytes : 0;
     dial->is_calling = true;
     peer_connection_flush(dial->connection);
 }

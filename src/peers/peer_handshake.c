@@ -85,7 +85,8 @@ enum peer_step peer_answerer_feed(struct peer_answerer *answerer, struct bytes b
     }
     const struct peer_transcript transcript = {
         .hello = bytes_of(answerer->hello_bytes.data, answerer->hello_bytes.size),
-        .challenge = bytes_of(answerer->nonce, PEER_NONCE_SIZE)};
+        .challenge = bytes_of(answerer->nonce, PEER_NONCE_SIZE),
+        .binding = bytes_of(answerer->binding.bytes, answerer->binding.size)};
     if (bytes.size > PEER_PROOF_SIZE ||
         !peer_proof_check(answerer->secret, PEER_PROOF_OF_CALLER, &transcript, bytes.data)) {
         return answerer_refuse(answerer, PEER_NOT_PROVEN, "it does not know the peer secret",
@@ -111,7 +112,8 @@ void peer_answerer_answer(const struct peer_answerer *answerer, enum peer_answer
     const struct peer_transcript transcript = {
         .hello = bytes_of(answerer->hello_bytes.data, answerer->hello_bytes.size),
         .challenge = bytes_of(answerer->nonce, PEER_NONCE_SIZE),
-        .answer = bytes_of(reply->data + start, reply->size - start)};
+        .answer = bytes_of(reply->data + start, reply->size - start),
+        .binding = bytes_of(answerer->binding.bytes, answerer->binding.size)};
     uint8_t proof[PEER_PROOF_SIZE];
     peer_proof_make(answerer->secret, PEER_PROOF_OF_ANSWERER, &transcript, proof);
     buffer_append(reply, proof, sizeof proof);
@@ -151,7 +153,8 @@ static enum peer_step caller_take_challenge(struct peer_caller *caller, struct b
     caller->is_challenged = true;
     const struct peer_transcript transcript = {
         .hello = bytes_of(caller->hello_bytes.data, caller->hello_bytes.size),
-        .challenge = bytes_of(caller->challenge, PEER_NONCE_SIZE)};
+        .challenge = bytes_of(caller->challenge, PEER_NONCE_SIZE),
+        .binding = bytes_of(caller->binding.bytes, caller->binding.size)};
     uint8_t proof[PEER_PROOF_SIZE];
     peer_proof_make(caller->secret, PEER_PROOF_OF_CALLER, &transcript, proof);
     buffer_append(reply, proof, sizeof proof);
@@ -186,7 +189,8 @@ static enum peer_step caller_take_answer(struct peer_caller *caller, struct byte
     const struct peer_transcript transcript = {
         .hello = bytes_of(caller->hello_bytes.data, caller->hello_bytes.size),
         .challenge = bytes_of(caller->challenge, PEER_NONCE_SIZE),
-        .answer = bytes_of(bytes.data, size)};
+        .answer = bytes_of(bytes.data, size),
+        .binding = bytes_of(caller->binding.bytes, caller->binding.size)};
     if (proof_size > 0 &&
         !peer_proof_check(caller->secret, PEER_PROOF_OF_ANSWERER, &transcript, bytes.data + size)) {
         return caller_fail(caller, PEER_NOT_PROVEN,

@@ -20,6 +20,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "peers/peer_hello.h"
+#include "tls/tls_stream.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,8 +41,15 @@ enum peer_step {
 
 /* --- The answerer. --- */
 
+/* What a proof covers beside the words: the connection, where nothing else proves its other end. */
+struct peer_binding {
+    uint8_t bytes[TLS_BINDING_SIZE];
+    size_t size; /* 0: none */
+};
+
 struct peer_answerer {
-    struct bytes secret; /* empty: no proof is asked for */
+    struct bytes secret;         /* empty: no proof is asked for */
+    struct peer_binding binding; /* to be set before the caller's proof is fed */
     uint8_t nonce[PEER_NONCE_SIZE];
     struct peer_hello hello; /* of the caller, once it is proven */
     struct buffer hello_bytes;
@@ -68,7 +76,8 @@ void peer_answerer_answer(const struct peer_answerer *answerer, enum peer_answer
 /* --- The caller. --- */
 
 struct peer_caller {
-    struct bytes secret; /* empty: none */
+    struct bytes secret;         /* empty: none */
+    struct peer_binding binding; /* to be set before the challenge is fed */
     struct buffer hello_bytes;
     uint8_t challenge[PEER_NONCE_SIZE];
     bool is_challenged;

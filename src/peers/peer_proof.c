@@ -19,6 +19,9 @@ void peer_proof_make(struct bytes secret, enum peer_proof_direction direction,
     buffer_put_bytes(&said, transcript->hello);
     buffer_put_bytes(&said, transcript->challenge);
     buffer_put_bytes(&said, transcript->answer);
+    if (transcript->binding.size > 0) {
+        buffer_put_bytes(&said, transcript->binding);
+    }
     struct bytes parts[] = {bytes_of(said.data, said.size)};
     tls_hmac(secret, parts, 1, out_proof);
     buffer_clear(&said);

@@ -1,54 +1,16 @@
 #include "server/client_tls.h"
 
 #include "base/log.h"
+#include "server/auto_certificate.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { HOSTS_MAX = 2 * URL_LIST_MAX + 4 };
-
-struct host_set {
-    size_t n;
-    const char *hosts[HOSTS_MAX];
-};
-
-static void add_host(struct host_set *set, const char *host) {
-    for (size_t i = 0; i < set->n; i++) {
-        if (strcmp(set->hosts[i], host) == 0) {
-            return;
-        }
-    }
-    if (set->n < HOSTS_MAX) {
-        set->hosts[set->n++] = host;
-    }
-}
-
-static void add_hosts(struct host_set *set, const struct url_list *list) {
-    for (size_t i = 0; i < list->n; i++) {
-        if (!url_is_unix(&list->urls[i]) && !url_is_wildcard(&list->urls[i])) {
-            add_host(set, list->urls[i].host);
-        }
-    }
-}
-
-/* Every name under which clients may reach this server, as far as it knows them itself. */
 static enum status make_certificate(struct client_tls *tls, const struct options *options,
                                     const char *data_dir, char *out_error, size_t error_size) {
-    struct host_set set = {.n = 0};
-    char folder[TLS_AUTO_PATH_SIZE_MAX];
-    int size = snprintf(folder, sizeof folder, "%s/fixtures/client", data_dir);
-    if (size < 0 || (size_t)size >= sizeof folder) {
-        snprintf(out_error, error_size, "--data-dir: the path is too long for --auto-tls");
-        return STATUS_INVALID;
-    }
-    add_hosts(&set, &options->advertise_client_urls);
-    add_hosts(&set, &options->listen_client_urls);
-    add_host(&set, "localhost");
-    add_host(&set, "127.0.0.1");
-    add_host(&set, "::1");
     enum status status =
-        tls_auto_certificate(folder, set.hosts, set.n, &tls->files, out_error, error_size);
+        auto_certificate_make(data_dir, "client", &options->advertise_client_urls,
+                              &options->listen_client_urls, &tls->files, out_error, error_size);
     if (status == STATUS_OK) {
         tls->options.cert_file = tls->files.cert_file;
         tls->options.key_file = tls->files.key_file;

@@ -78,6 +78,8 @@ struct options {
     const char *peer_cert_file;
     const char *peer_key_file;
     const char *peer_trusted_ca_file;
+    const char *peer_crl_file;
+    bool peer_auto_tls;
     bool peer_client_cert_auth;
     const char *peer_cert_allowed_cn;
     const char *peer_cert_allowed_hostname;

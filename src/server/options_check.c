@@ -44,7 +44,8 @@ static enum status check_name(struct options *options, char *out_error) {
     return STATUS_OK;
 }
 
-/* TLS between members is all or nothing: all three files, and https:// wherever a member is. */
+/* TLS between members is all or nothing: all three files or --peer-auto-tls, and https:// wherever
+ * a member is. */
 static enum status check_peer_tls(struct options *options, char *out_error) {
     const struct {
         const char *flag;
@@ -53,7 +54,8 @@ static enum status check_peer_tls(struct options *options, char *out_error) {
                  {"peer-key-file", options->peer_key_file},
                  {"peer-trusted-ca-file", options->peer_trusted_ca_file}};
     bool is_asked_for = options->peer_client_cert_auth || *options->peer_cert_allowed_cn != '\0' ||
-                        *options->peer_cert_allowed_hostname != '\0';
+                        *options->peer_cert_allowed_hostname != '\0' ||
+                        *options->peer_crl_file != '\0';
     const char *missing = NULL;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         if (*files[i].path != '\0') {
@@ -68,7 +70,12 @@ static enum status check_peer_tls(struct options *options, char *out_error) {
                     "and --peer-trusted-ca-file",
                     missing);
     }
-    options->has_peer_tls = is_asked_for;
+    if (is_asked_for && options->peer_auto_tls) {
+        options_notice(options, LOG_INFO,
+                       "--peer-auto-tls has no effect: --peer-cert-file is given");
+        options->peer_auto_tls = false;
+    }
+    options->has_peer_tls = is_asked_for || options->peer_auto_tls;
     return STATUS_OK;
 }
 
@@ -85,14 +92,13 @@ static enum status check_peer_schemes(const struct options *options, const struc
         if (is_tls && !options->has_peer_tls) {
             return fail(out_error,
                         "--%s %s: TLS between members needs --peer-cert-file, --peer-key-file and "
-                        "--peer-trusted-ca-file",
+                        "--peer-trusted-ca-file, or --peer-auto-tls",
                         flag, list->texts[i]);
         }
         if (!is_tls && options->has_peer_tls) {
-            return fail(out_error,
-                        "--%s %s: members speak TLS here (--peer-cert-file), all of them; say "
-                        "https://",
-                        flag, list->texts[i]);
+            return fail(
+                out_error, "--%s %s: members speak TLS here (--%s), all of them; say https://",
+                flag, list->texts[i], options->peer_auto_tls ? "peer-auto-tls" : "peer-cert-file");
         }
     }
     return STATUS_OK;
@@ -123,8 +129,10 @@ static enum status check_listeners(const struct options *options, const struct u
                         "--auto-tls for one that no authority signed",
                         flag, list->texts[i]);
         }
-        if (is_tls) {
-            continue; /* between members check_peer_urls() looks at it */
+        /* Between members check_peer_urls() looks at it; a certificate that a member made for
+         * itself does not tell who it is. */
+        if (is_tls && !(is_for_peers && options->peer_auto_tls)) {
+            continue;
         }
         bool is_open = !url_is_loopback(&list->urls[i]) && !options->allow_insecure;
         if (is_open && is_for_peers && *options->peer_secret_file == '\0') {

@@ -14,6 +14,7 @@
 #include "server/notify.h"
 #include "server/open_doors.h"
 #include "server/pages.h"
+#include "server/peer_tls.h"
 #include "server/welcome.h"
 
 #include <assert.h>
@@ -47,7 +48,7 @@ struct server {
     struct service_read first_read;
     struct arena arena; /* for what lives as long as the server */
     struct replication_member members[OPTIONS_MEMBERS_MAX];
-    struct tls_options peer_tls;
+    struct peer_tls peer_tls;
     struct client_tls client_tls;
     struct buffer peer_secret;
     struct admission admission; /* of a node that has just joined */
@@ -86,15 +87,16 @@ static struct tls_context *load_peer_tls(struct server *server) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
     struct tls_context *context = NULL;
-    server->peer_tls =
-        (struct tls_options){.cert_file = options->peer_cert_file,
-                             .key_file = options->peer_key_file,
-                             .ca_file = options->peer_trusted_ca_file,
-                             .allowed_cn = options->peer_cert_allowed_cn,
-                             .allowed_hostname = options->peer_cert_allowed_hostname};
-    if (options->has_peer_tls &&
-        tls_context_create(&server->peer_tls, &context, error, sizeof error) != STATUS_OK) {
-        die(EXIT_CODE_USAGE, "cannot start", error);
+    enum status status = STATUS_OK;
+    if (options->has_peer_tls) {
+        status = peer_tls_prepare(&server->peer_tls, options, data_dir_path(server->data_dir),
+                                  error, sizeof error);
+    }
+    if (options->has_peer_tls && status == STATUS_OK) {
+        status = tls_context_create(&server->peer_tls.options, &context, error, sizeof error);
+    }
+    if (status != STATUS_OK) {
+        die(status == STATUS_INVALID ? EXIT_CODE_USAGE : EXIT_CODE_FAILED, "cannot start", error);
     }
     return context;
 }
@@ -261,7 +263,7 @@ static void open_replication(struct server *server) {
         .data_dir_ids_path = data_dir_ids_path(server->data_dir),
         .peer_listen_host = options->listen_peer_urls.urls[0].host,
         .peer_listen_port = options->listen_peer_urls.urls[0].port,
-        .peer_tls = options->has_peer_tls ? &server->peer_tls : NULL,
+        .peer_tls = options->has_peer_tls ? &server->peer_tls.options : NULL,
         .peer_secret = bytes_of(server->peer_secret.data, server->peer_secret.size),
         .strict_reads = options->strict_reads,
         .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,

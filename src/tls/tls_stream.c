@@ -1,5 +1,6 @@
 #include "tls/tls_stream.h"
 
+#include "tls/tls_crypto.h"
 #include "tls/tls_internal.h"
 
 #include <assert.h>
@@ -176,6 +177,23 @@ bool tls_stream_peer_identity(const struct tls_stream *stream, struct tls_identi
         return false;
     }
     tls_identity_read(certificate, out_identity);
+    return true;
+}
+
+bool tls_stream_binding(const struct tls_stream *stream, uint8_t out_binding[TLS_BINDING_SIZE]) {
+    static const char label[] = "EXPORTER-leased-binding";
+    SSL *ssl = stream->ssl;
+    if (stream->state != TLS_OPEN || SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE) {
+        return false;
+    }
+    /* In TLS 1.2 the secret belongs to one connection alone only with RFC 7627, which somebody in
+     * the middle could have left out. */
+    bool is_unique = SSL_version(ssl) >= TLS1_3_VERSION || SSL_get_extms_support(ssl) == 1;
+    if (!is_unique || SSL_export_keying_material(ssl, out_binding, TLS_BINDING_SIZE, label,
+                                                 sizeof label - 1, NULL, 0, 0) != 1) {
+        ERR_clear_error();
+        tls_random(out_binding, TLS_BINDING_SIZE);
+    }
     return true;
 }
 

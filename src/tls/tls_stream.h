@@ -15,6 +15,7 @@
 #include "tls/tls_identity.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct tls_stream;
 
@@ -42,6 +43,13 @@ const char *tls_stream_alpn(const struct tls_stream *stream);
 /* The names in the other side's certificate. False: it showed none. They are proven while the
  * stream is open, unless the context is TLS_VERIFY_NONE. */
 bool tls_stream_peer_identity(const struct tls_stream *stream, struct tls_identity *out_identity);
+enum { TLS_BINDING_SIZE = 32 };
+
+/* Where certificates prove nothing (TLS_VERIFY_NONE): bytes that only the two ends of this very
+ * connection know (RFC 5705, RFC 9266), for a proof that somebody in the middle could not pass on.
+ * Random bytes where there can be none, so that no proof fits. False: certificates are verified, or
+ * the stream is not open. */
+bool tls_stream_binding(const struct tls_stream *stream, uint8_t out_binding[TLS_BINDING_SIZE]);
 /* True when an earlier session was resumed; its certificate was verified then. */
 bool tls_stream_is_resumed(const struct tls_stream *stream);
 

@@ -11,8 +11,6 @@ from harness import Server
 from harness.certificates import Authority
 from harness.kinds import KIND_ETCD, kinds
 
-TLS_KINDS = [kind for kind in kinds() if kind == KIND_ETCD]
-
 
 class TlsServer(Server):
     """Serves clients over TLS as `flags` say; `client` is the (certificate, key) that asks for /health."""
@@ -62,13 +60,13 @@ def another_authority():
         yield made
 
 
-@pytest.fixture(name="server", scope="module", params=TLS_KINDS)
+@pytest.fixture(name="server", scope="module", params=kinds())
 def a_server(request, authority):
     with TlsServer(request.param, files_of(authority)) as one:
         yield one
 
 
-@pytest.fixture(name="strict", scope="module", params=TLS_KINDS)
+@pytest.fixture(name="strict", scope="module", params=kinds())
 def a_server_that_wants_certificates(request, authority):
     flags = [*files_of(authority), "--trusted-ca-file", authority.certificate, "--client-cert-auth"]
     with TlsServer(request.param, flags, client=authority.sign("probe")) as one:
@@ -124,7 +122,7 @@ def test_a_client_certificate_is_shown_where_it_is_wanted(strict, authority):
     granted_id(lease(*where, "grant", "5m", "--json", env=env))
 
 
-@pytest.mark.parametrize("kind", TLS_KINDS)
+@pytest.mark.parametrize("kind", kinds())
 def test_a_certificate_that_the_server_made_itself_can_be_trusted(kind):
     with TlsServer(kind, ["--auto-tls"]) as one:
         granted_id(lease("-e", one.client_url, "--cacert", one.own_certificate, "grant", "5m", "--json"))
@@ -160,7 +158,7 @@ def test_a_server_for_another_host_is_refused(server, authority):
     )
 
 
-@pytest.mark.parametrize("kind", TLS_KINDS)
+@pytest.mark.parametrize("kind", kinds())
 def test_an_expired_server_is_refused(kind, authority):
     with TlsServer(kind, files_of(authority, days=-1)) as one:
         done = lease("-e", one.client_url, "--cacert", authority.certificate, "status")
@@ -203,7 +201,7 @@ def test_files_that_cannot_be_used_are_named(authority):
 # Unix sockets
 
 
-@pytest.mark.parametrize("kind", TLS_KINDS)
+@pytest.mark.parametrize("kind", kinds())
 def test_a_unix_socket_is_an_endpoint(kind):
     with Server(kind) as one:
         path = os.path.join(one.home, "clients:1")

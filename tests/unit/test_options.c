@@ -247,16 +247,40 @@ static void flags_between_members_that_cannot_be_kept_are_refused(void **state) 
     assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380"), OPTIONS_INVALID);
     assert_int_equal(PARSE("--listen-peer-urls", "unix:///run/x"), OPTIONS_INVALID);
     assert_error_says("over TCP");
-    assert_int_equal(PARSE("--peer-auto-tls=true"), OPTIONS_INVALID);
-    assert_int_equal(PARSE("--peer-crl-file", "revoked.pem"), OPTIONS_INVALID);
-    assert_error_says("revoked certificates are not read");
+    assert_int_equal(PARSE("--peer-client-cert-file", "a.crt"), OPTIONS_INVALID);
+    assert_error_says("one certificate in both directions");
+}
+
+/* A member's own certificate proves nothing, so the rules for plain text hold. */
+static void a_certificate_of_a_members_own_needs_a_secret_beside_it(void **state) {
+    assert_int_equal(PARSE("--peer-auto-tls"), OPTIONS_INVALID);
+    assert_error_says("members speak TLS here (--peer-auto-tls)");
+    assert_int_equal(PARSE("--peer-auto-tls", "--listen-peer-urls", "https://127.0.0.1:2380"),
+                     OPTIONS_RUN);
+    assert_true(options.has_peer_tls);
+    assert_int_equal(PARSE("--peer-auto-tls", "--listen-peer-urls", "https://10.0.0.1:2380"),
+                     OPTIONS_INVALID);
+    assert_error_says("--peer-secret-file");
+    assert_int_equal(PARSE("--peer-auto-tls", "--listen-peer-urls", "https://10.0.0.1:2380",
+                           "--peer-secret-file", "s"),
+                     OPTIONS_RUN);
+    assert_int_equal(
+        PARSE("--peer-auto-tls", "--listen-peer-urls", "https://10.0.0.1:2380", "--allow-insecure"),
+        OPTIONS_RUN);
+    assert_int_equal(PARSE("--peer-auto-tls", "--listen-peer-urls", "https://10.0.0.1:2380",
+                           "--peer-cert-file=a.crt", "--peer-key-file=a.key",
+                           "--peer-trusted-ca-file=ca.crt"),
+                     OPTIONS_RUN);
+    assert_false(options.peer_auto_tls);
+    assert_true(has_notice("--peer-auto-tls has no effect: --peer-cert-file is given"));
 }
 
 static void tls_between_members_is_all_or_nothing(void **state) {
     static char *const flags[] = {
         "--peer-cert-file=a.crt",         "--peer-key-file=a.key",
         "--peer-trusted-ca-file=ca.crt",  "--peer-client-cert-auth",
-        "--peer-cert-allowed-cn=members", "--peer-cert-allowed-hostname=members.example"};
+        "--peer-cert-allowed-cn=members", "--peer-cert-allowed-hostname=members.example",
+        "--peer-crl-file=revoked.pem"};
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380", flags[i]),
                          OPTIONS_INVALID);
@@ -268,8 +292,9 @@ static void tls_between_members_is_all_or_nothing(void **state) {
     assert_true(options.has_peer_tls);
     assert_string_equal(options.peer_key_file, "a.key");
     assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380", flags[0], flags[1],
-                           flags[2], flags[3], flags[4], flags[5]),
+                           flags[2], flags[3], flags[4], flags[5], flags[6]),
                      OPTIONS_RUN);
+    assert_string_equal(options.peer_crl_file, "revoked.pem");
     assert_string_equal(options.peer_cert_allowed_cn, "members");
     char *environment[] = {"ETCD_PEER_CERT_FILE=a.crt", "ETCD_PEER_KEY_FILE=a.key",
                            "LEASED_PEER_TRUSTED_CA_FILE=ca.crt",
@@ -524,6 +549,7 @@ int main(void) {
         cmocka_unit_test(tls_for_clients_needs_a_certificate_and_its_key),
         cmocka_unit_test(certificate_without_a_tls_listener_is_noticed),
         cmocka_unit_test(demands_on_client_certificates_need_an_authority),
+        cmocka_unit_test(a_certificate_of_a_members_own_needs_a_secret_beside_it),
         cmocka_unit_test(flags_between_members_that_cannot_be_kept_are_refused),
         cmocka_unit_test(tls_between_members_is_all_or_nothing),
         cmocka_unit_test(all_peer_urls_are_alike),

@@ -102,6 +102,39 @@ static void with_the_same_secret_both_sides_are_proven(void **state) {
     assert_true(bytes_equal(caller.payload, bytes_from_text("payload")));
 }
 
+static void bind_both(uint8_t of_caller, uint8_t of_answerer) {
+    caller.binding.size = answerer.binding.size = TLS_BINDING_SIZE;
+    memset(caller.binding.bytes, of_caller, TLS_BINDING_SIZE);
+    memset(answerer.binding.bytes, of_answerer, TLS_BINDING_SIZE);
+}
+
+static void a_proof_may_cover_the_connection(void **state) {
+    begin(right, right);
+    bind_both(7, 7);
+    prove_caller();
+    peer_answerer_answer(&answerer, PEER_WELCOME, bytes_from_text("payload"), &to_caller);
+    assert_int_equal(feed_caller(), PEER_STEP_DONE);
+    assert_int_equal(caller.answer, PEER_WELCOME);
+}
+
+/* One in the middle has a connection to either side, and passes on what both say. */
+static void a_proof_is_worth_nothing_on_another_connection(void **state) {
+    begin(right, right);
+    bind_both(7, 8);
+    assert_int_equal(feed_answerer(), PEER_STEP_MORE);
+    assert_int_equal(feed_caller(), PEER_STEP_MORE);
+    assert_int_equal(feed_answerer(), PEER_STEP_REFUSED);
+    assert_int_equal(answerer.answer, PEER_NOT_PROVEN);
+    /* Nor is the answerer's. */
+    begin(right, right);
+    bind_both(7, 7);
+    prove_caller();
+    bind_both(7, 8);
+    peer_answerer_answer(&answerer, PEER_WELCOME, bytes_from_text("payload"), &to_caller);
+    assert_int_equal(feed_caller(), PEER_STEP_REFUSED);
+    assert_int_equal(caller.answer, PEER_NOT_PROVEN);
+}
+
 static void it_works_byte_by_byte(void **state) {
     begin(right, right);
     struct buffer sent = to_answerer;
@@ -284,6 +317,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_a_secret_a_hello_is_answered, set_up, tear_down),
         cmocka_unit_test_setup_teardown(with_the_same_secret_both_sides_are_proven, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_proof_may_cover_the_connection, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_proof_is_worth_nothing_on_another_connection, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(it_works_byte_by_byte, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_caller_with_another_secret_is_told_one_byte, set_up,

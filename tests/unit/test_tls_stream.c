@@ -180,6 +180,55 @@ static void what_is_older_than_tls_1_2_is_refused(void **state) {
     assert_int_equal(meet_client(old), TLS_FAILED);
 }
 
+/* ---- what only the two ends of a connection know ---- */
+
+static void use_no_verification(const char *version) {
+    for (size_t i = 0; i < SIDES; i++) {
+        struct tls_options options = sides[i].files.options;
+        options.verify = TLS_VERIFY_NONE;
+        options.max_version = version;
+        use_options(&sides[i], &options);
+    }
+}
+
+static void unverified_ends_share_a_secret_of_the_connection(void **state) {
+    static const char *const versions[] = {"TLS1.2", "TLS1.3"};
+    uint8_t bindings[SIDES][TLS_BINDING_SIZE];
+    uint8_t before[TLS_BINDING_SIZE] = {0};
+    for (size_t i = 0; i < 2; i++) {
+        use_no_verification(versions[i]);
+        connect_both("127.0.0.1");
+        for (size_t side = 0; side < SIDES; side++) {
+            assert_true(tls_stream_binding(sides[side].stream, bindings[side]));
+        }
+        assert_memory_equal(bindings[CONNECTING], bindings[ACCEPTING], TLS_BINDING_SIZE);
+        assert_memory_not_equal(bindings[CONNECTING], before, TLS_BINDING_SIZE);
+        memcpy(before, bindings[CONNECTING], sizeof before);
+    }
+}
+
+/* Without RFC 7627 two connections could share a secret; then no proof may fit. */
+static void a_secret_that_may_be_shared_is_not_given(void **state) {
+    uint8_t first[TLS_BINDING_SIZE];
+    uint8_t second[TLS_BINDING_SIZE];
+    SSL_CTX *client = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_options(client, SSL_OP_NO_EXTENDED_MASTER_SECRET);
+    use_no_verification("TLS1.2");
+    assert_int_equal(meet_client(client), TLS_OPEN);
+    assert_true(tls_stream_binding(sides[ACCEPTING].stream, first));
+    assert_true(tls_stream_binding(sides[ACCEPTING].stream, second));
+    assert_memory_not_equal(first, second, TLS_BINDING_SIZE);
+}
+
+static void verified_ends_need_no_such_secret(void **state) {
+    uint8_t binding[TLS_BINDING_SIZE];
+    begin("127.0.0.1");
+    assert_false(tls_stream_binding(sides[CONNECTING].stream, binding));
+    connect_both("127.0.0.1");
+    assert_false(tls_stream_binding(sides[CONNECTING].stream, binding));
+    assert_false(tls_stream_binding(sides[ACCEPTING].stream, binding));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TLS_TEST(bytes_go_both_ways_in_their_order),
@@ -193,6 +242,9 @@ int main(void) {
         TLS_TEST(an_application_protocol_is_agreed_on),
         TLS_TEST(who_has_no_certificate_is_refused_where_one_is_required),
         TLS_TEST(what_is_older_than_tls_1_2_is_refused),
+        TLS_TEST(unverified_ends_share_a_secret_of_the_connection),
+        TLS_TEST(a_secret_that_may_be_shared_is_not_given),
+        TLS_TEST(verified_ends_need_no_such_secret),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
