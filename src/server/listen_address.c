@@ -18,8 +18,12 @@ static enum status parse_one(const char *text, struct url *out_url, char *out_er
     if (strncmp(text, tls_prefix, strlen(tls_prefix)) == 0) {
         url.scheme = URL_HTTPS;
         rest += strlen(tls_prefix);
+    } else if (strncmp(text, "unix", 4) == 0 && strstr(text, "://") != NULL) {
+        return url_parse(text, out_url, out_error, error_size);
     } else if (strstr(text, "://") != NULL) {
-        return refuse(text, "an address looks like 127.0.0.1:6379 or tls://127.0.0.1:6379",
+        return refuse(text,
+                      "an address looks like 127.0.0.1:6379, tls://127.0.0.1:6379 or "
+                      "unix:///run/leased.sock",
                       out_error, error_size);
     }
     struct host_port host_port;

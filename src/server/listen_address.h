@@ -1,6 +1,7 @@
 /*
- * Where a door listens of its own: "host:port", or "tls://host:port" with the certificate of
- * --cert-file. There is no http:// in it, because the protocol is the door's.
+ * Where a door listens of its own: "host:port", "tls://host:port" with the certificate of
+ * --cert-file, or a Unix socket ("unix:///path", "unixs:///path"). There is no http:// in it,
+ * because the protocol is the door's.
  */
 #ifndef LEASED_SERVER_LISTEN_ADDRESS_H
 #define LEASED_SERVER_LISTEN_ADDRESS_H

@@ -121,6 +121,7 @@ static enum status check_peer_urls(const struct options *options, char *out_erro
 static enum status check_listeners(const struct options *options, const struct url_list *list,
                                    const char *flag, char *out_error) {
     bool is_for_peers = list == &options->listen_peer_urls;
+    bool is_of_door = list != &options->listen_client_urls && list != &options->listen_metrics_urls;
     for (size_t i = 0; i < list->n; i++) {
         bool is_tls = url_is_tls(&list->urls[i]);
         if (is_tls && !is_for_peers && !options->has_client_tls) {
@@ -146,9 +147,9 @@ static enum status check_listeners(const struct options *options, const struct u
         if (is_open && !is_for_peers) {
             return fail(out_error,
                         "--%s %s: anybody on the network could read and write there, without TLS "
-                        "or a password; say https:// and give --cert-file and --key-file, listen "
+                        "or a password; say %s and give --cert-file and --key-file, listen "
                         "on 127.0.0.1, or accept that with --allow-insecure",
-                        flag, list->texts[i]);
+                        flag, list->texts[i], is_of_door ? "tls://" : "https://");
         }
     }
     return STATUS_OK;

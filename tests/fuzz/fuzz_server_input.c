@@ -63,7 +63,8 @@ static void try_options(const uint8_t *data, size_t size, bool are_flags) {
         for (size_t door = 0; door < all_doors.n_doors; door++) {
             const struct url_list *listen = &options.door_settings[door].listen;
             for (size_t i = 0; i < listen->n; i++) {
-                must(options.allow_insecure || url_is_loopback(&listen->urls[i]));
+                must(options.allow_insecure || url_is_tls(&listen->urls[i]) ||
+                     url_is_loopback(&listen->urls[i]));
             }
         }
     }

@@ -459,6 +459,12 @@ static void a_door_may_have_listeners_of_its_own(void **state) {
     assert_string_equal(list->urls[1].host, "::1");
     assert_int_equal(list->urls[1].port, 2479);
     assert_int_equal(list->urls[0].scheme, URL_HTTP);
+    assert_int_equal(PARSE("--listen-etcd", "unix:///run/etcd.sock"), OPTIONS_RUN);
+    assert_string_equal(list->urls[0].path, "/run/etcd.sock");
+    assert_int_equal(PARSE("--listen-etcd", "tls://127.0.0.1:2479"), OPTIONS_INVALID);
+    assert_error_says("TLS needs a certificate");
+    assert_int_equal(PARSE("--listen-etcd", "tls://10.0.0.1:2479", "--auto-tls"), OPTIONS_RUN);
+    assert_int_equal(list->urls[0].scheme, URL_HTTPS);
     assert_int_equal(PARSE("--listen-etcd", "http://127.0.0.1:2479"), OPTIONS_INVALID);
     assert_error_says("looks like");
     assert_int_equal(PARSE("--listen-etcd", "127.0.0.1"), OPTIONS_INVALID);
