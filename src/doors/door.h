@@ -71,14 +71,9 @@ struct door_request {
     enum door_right right;
 };
 
-struct door_request_list {
-    const struct door_request *requests;
-    size_t n_requests;
-};
-
 /* --- The door. --- */
 
-/* What a door is opened with. All of it outlives the door. */
+/* What a door is opened with. It lives as long as the door, with all that it names. */
 struct door_environment {
     uv_loop_t *loop;
     struct service *service;
@@ -95,9 +90,10 @@ struct door {
 
     const struct door_flag *flags;
     size_t n_flags;
-    const struct door_request_list *requests;
+    const struct door_request *requests; /* ends with an entry without a name */
 
-    /* Aborts when memory is out: it is called once, at start. */
+    /* Gives what the functions below are called with. Called once, at start, so it aborts when
+     * memory is out. NULL: the door needs no more than its environment, and is called with that. */
     void *(*open)(const struct door_environment *environment);
     /* Adds routes, gRPC methods and raw protocols to a scope (net_scope_add_...()): to that of the
      * client URLs when the door is chosen, and to that of its own listeners. */
@@ -105,7 +101,7 @@ struct door {
     /* Appends metrics in Prometheus' format; names begin with leased_<name>_. NULL: none. */
     void (*write_metrics)(const void *door, struct buffer *out);
     /* After every connection is closed and the service has answered every request. The loop runs
-     * on, so that handles can be closed. */
+     * on, so that handles can be closed. NULL: there is nothing to do. */
     void (*close)(void *door);
 };
 

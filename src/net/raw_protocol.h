@@ -36,7 +36,8 @@ struct raw_protocol {
      * May be changed for one connection by raw_connection_set_idle_limit(). */
     uint64_t idle_limit_ms;
 
-    /* A connection begins. False: out of memory, it is closed without a call of on_close. */
+    /* A connection begins. False: out of memory, it is closed without a call of on_close. May be
+     * NULL. */
     bool (*on_open)(struct raw_connection *connection);
     /* Bytes, borrowed for the call. Gives how many of them were whole messages; the rest is kept
      * and comes again, with more behind it. Stops early when it paused the connection. */

@@ -253,7 +253,7 @@ static void *open_session(struct protocol_host *host) {
     connection->idle_limit_ms = host->raw->protocol->idle_limit_ms;
     buffer_init(&connection->in);
     buffer_init(&connection->out);
-    if (!connection->protocol->on_open(connection)) {
+    if (connection->protocol->on_open != NULL && !connection->protocol->on_open(connection)) {
         release(connection);
         return NULL;
     }

@@ -10,9 +10,11 @@ void open_doors_open(struct open_doors *doors, const struct options *options,
     for (size_t i = 0; i < options->doors->n_doors; i++) {
         const struct options_door *settings = &options->door_settings[i];
         if (settings->is_chosen || settings->listen.n > 0) {
-            struct door_environment own = *environment;
-            own.values = settings->values;
-            doors->instances[i] = door_at(doors, i)->open(&own);
+            const struct door *door = door_at(doors, i);
+            struct door_environment *own = &doors->environments[i];
+            *own = *environment;
+            own->values = settings->values;
+            doors->instances[i] = door->open != NULL ? door->open(own) : own;
         }
     }
 }
@@ -46,9 +48,9 @@ void open_doors_write_metrics(const struct open_doors *doors, struct buffer *out
 
 void open_doors_close(struct open_doors *doors) {
     for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
-        if (doors->instances[i] != NULL) {
+        if (doors->instances[i] != NULL && door_at(doors, i)->close != NULL) {
             door_at(doors, i)->close(doors->instances[i]);
-            doors->instances[i] = NULL;
         }
+        doors->instances[i] = NULL;
     }
 }

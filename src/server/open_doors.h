@@ -10,7 +10,9 @@
 
 struct open_doors {
     const struct options *options;
-    void *instances[DOORS_MAX]; /* in the order of the options' list; NULL: not open */
+    /* In the order of the options' list. */
+    struct door_environment environments[DOORS_MAX];
+    void *instances[DOORS_MAX]; /* NULL: not open */
 };
 
 /* Opens every door that is to be served. The options outlive the doors. The values of flags are

@@ -6,10 +6,8 @@
 static const struct door_request own_requests[] = {
     {"GET /health", DOOR_RIGHT_NONE},  {"GET /livez", DOOR_RIGHT_NONE},
     {"GET /readyz", DOOR_RIGHT_NONE},  {"GET /version", DOOR_RIGHT_NONE},
-    {"GET /metrics", DOOR_RIGHT_USER},
+    {"GET /metrics", DOOR_RIGHT_USER}, {NULL, DOOR_RIGHT_NONE},
 };
-static const struct door_request_list own = {
-    .requests = own_requests, .n_requests = sizeof own_requests / sizeof own_requests[0]};
 
 const char *request_list_right_name(enum door_right right) {
     static const char *const names[] = {
@@ -21,15 +19,14 @@ const char *request_list_right_name(enum door_right right) {
     return names[right];
 }
 
-static void print(const char *door, const struct door_request_list *list, FILE *stream) {
-    for (size_t i = 0; i < list->n_requests; i++) {
-        fprintf(stream, "%s\t%s\t%s\n", door, list->requests[i].name,
-                request_list_right_name(list->requests[i].right));
+static void print(const char *door, const struct door_request *requests, FILE *stream) {
+    for (const struct door_request *at = requests; at->name != NULL; at++) {
+        fprintf(stream, "%s\t%s\t%s\n", door, at->name, request_list_right_name(at->right));
     }
 }
 
 void request_list_print(const struct door_list *doors, FILE *stream) {
-    print("server", &own, stream);
+    print("server", own_requests, stream);
     for (size_t i = 0; i < doors->n_doors; i++) {
         print(doors->doors[i]->name, doors->doors[i]->requests, stream);
     }

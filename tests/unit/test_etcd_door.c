@@ -312,11 +312,10 @@ static void a_snapshot_whose_client_left_is_let_go(void **state) {
 
 /* The test of rights goes through the list: a method that is missing there would not be tested. */
 static void every_method_is_listed_with_the_right_it_needs(void **state) {
-    assert_int_equal(n_registered, etcd_door.requests->n_requests);
     for (size_t i = 0; i < n_registered; i++) {
         size_t n_found = 0;
-        for (size_t j = 0; j < etcd_door.requests->n_requests; j++) {
-            n_found += strcmp(registered[i]->path, etcd_door.requests->requests[j].name) == 0;
+        for (const struct door_request *at = etcd_door.requests; at->name != NULL; at++) {
+            n_found += strcmp(registered[i]->path, at->name) == 0;
         }
         if (n_found != 1) {
             fail_msg("%s is listed %zu times in etcd_requests.c", registered[i]->path, n_found);

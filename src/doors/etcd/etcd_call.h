@@ -167,7 +167,7 @@ extern const struct etcd_methods etcd_health_methods;
 
 /* --- What the registry of doors is told. --- */
 
-extern const struct door_request_list etcd_requests;
+extern const struct door_request etcd_requests[];
 
 /* Appends the door's own metrics, and those that dashboards and alerts made for etcd look for. */
 void etcd_metrics_write(const struct etcd_door *door, struct buffer *out);

@@ -4,7 +4,7 @@
  */
 #include "doors/etcd/etcd_call.h"
 
-static const struct door_request requests[] = {
+const struct door_request etcd_requests[] = {
     {"/etcdserverpb.KV/Range", DOOR_RIGHT_READ},
     {"/etcdserverpb.KV/Put", DOOR_RIGHT_WRITE},
     {"/etcdserverpb.KV/DeleteRange", DOOR_RIGHT_WRITE},
@@ -48,6 +48,5 @@ static const struct door_request requests[] = {
     {"/etcdserverpb.Auth/RoleRevokePermission", DOOR_RIGHT_ROOT},
     {"/grpc.health.v1.Health/Check", DOOR_RIGHT_NONE},
     {"/grpc.health.v1.Health/Watch", DOOR_RIGHT_NONE},
+    {NULL, DOOR_RIGHT_NONE},
 };
-const struct door_request_list etcd_requests = {.requests = requests,
-                                                .n_requests = sizeof requests / sizeof requests[0]};
