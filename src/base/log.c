@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/log_writer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,9 +13,11 @@
 
 enum {
     /* A longer line is cut; it stays well-formed. */
-    LOG_LINE_BYTES_MAX = 8192,
+    LOG_LINE_BYTES_MAX = LOG_WRITER_LINE_BYTES_MAX,
     /* Kept free for what must follow a cut: the mark, quotes, a brace, the end of the line. */
     LOG_LINE_BYTES_RESERVED = 32,
+    /* How long a process that ends waits for a reader of its log. */
+    LOG_FLUSH_MS_MAX = 1000,
 };
 
 /* Any thread may log; configuring happens once, at the start. */
@@ -229,19 +232,49 @@ static void write_line(const struct line *line) {
     }
 }
 
+static void format_line(struct line *line, enum log_level level, const char *message,
+                        const struct log_field *fields, size_t n_fields) {
+    char time_text[40];
+    line->size = 0;
+    line->is_cut = false;
+    format_time(time_text, sizeof time_text);
+    if (atomic_load_explicit(&log_line_format, memory_order_relaxed) == LOG_FORMAT_JSON) {
+        format_json(line, time_text, level, message, fields, n_fields);
+    } else {
+        format_text(line, time_text, level, message, fields, n_fields);
+    }
+}
+
 void log_write(enum log_level level, const char *message, const struct log_field *fields,
                size_t n_fields) {
     int saved_errno = errno;
     struct line line;
-    char time_text[40];
-    line.size = 0;
-    line.is_cut = false;
-    format_time(time_text, sizeof time_text);
-    if (atomic_load_explicit(&log_line_format, memory_order_relaxed) == LOG_FORMAT_JSON) {
-        format_json(&line, time_text, level, message, fields, n_fields);
-    } else {
-        format_text(&line, time_text, level, message, fields, n_fields);
+    format_line(&line, level, message, fields, n_fields);
+    if (!log_writer_put(line.bytes, line.size)) {
+        write_line(&line);
     }
-    write_line(&line);
     errno = saved_errno;
+}
+
+/* --- The thread. --- */
+
+static size_t dropped_notice(uint64_t n_dropped, char out_line[LOG_WRITER_LINE_BYTES_MAX]) {
+    struct line line;
+    const struct log_field fields[] = {LOG_NUMBER("lines", n_dropped)};
+    format_line(&line, LOG_WARNING, "log lines were dropped: whoever reads the log did not keep up",
+                fields, 1);
+    memcpy(out_line, line.bytes, line.size);
+    return line.size;
+}
+
+bool log_start_thread(void) {
+    return log_writer_start(STDERR_FILENO, dropped_notice);
+}
+
+void log_flush(void) {
+    log_writer_flush(LOG_FLUSH_MS_MAX);
+}
+
+void log_stop_thread(void) {
+    log_writer_stop(LOG_FLUSH_MS_MAX);
 }

@@ -4,7 +4,8 @@
  *
  *     log_info("listening", LOG_TEXT("address", address), LOG_NUMBER("port", port));
  *
- * Core never logs.
+ * Once log_start_thread() was called, a thread writes (log_writer.h) and logging never waits. Core
+ * never logs.
  */
 #ifndef LEASED_BASE_LOG_H
 #define LEASED_BASE_LOG_H
@@ -31,6 +32,13 @@ void log_configure(enum log_level level, enum log_format format);
 bool log_enabled(enum log_level level);
 void log_write(enum log_level level, const char *message, const struct log_field *fields,
                size_t n_fields);
+
+/* False: lines go on being written by whoever logs them. */
+bool log_start_thread(void);
+/* Before the process ends: waits a moment for lines that are not written yet. */
+void log_flush(void);
+/* The same, and lines are written by whoever logs them again. */
+void log_stop_thread(void);
 
 #define LOG_WITH(level, message, ...)                                                              \
     do {                                                                                           \

@@ -93,11 +93,15 @@ int leased_main(const struct door_list *doors, int argc, char **argv) {
     log_info("starting", LOG_TEXT("version", LEASED_VERSION), LOG_NUMBER("pid", getpid()));
     log_notices(&options);
 
+    if (!log_start_thread()) {
+        log_warning("no thread for the log could be started: log lines may delay the server");
+    }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     tune_memory();
     setenv("UV_THREADPOOL_SIZE", "4", 0);
     int code = server_run(&options);
     options_clear(&options);
+    log_stop_thread();
     return code;
 }

@@ -65,6 +65,7 @@ struct server {
 __attribute__((noreturn)) static void die(enum exit_code code, const char *what,
                                           const char *reason) {
     log_error(what, LOG_TEXT("reason", reason), LOG_NUMBER("exit code", code));
+    log_flush();
     fflush(stdout);
     _exit(code);
 }
@@ -75,6 +76,7 @@ __attribute__((noreturn)) static void die_of_data(const struct server *server, e
     enum exit_code code = exit_code_of_status(status);
     log_error(what, LOG_TEXT("reason", reason), LOG_TEXT("data", data_dir_path(server->data_dir)),
               LOG_NUMBER("exit code", code));
+    log_flush();
     fflush(stdout);
     _exit(code);
 }
