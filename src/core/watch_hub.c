@@ -26,7 +26,12 @@ struct watch_hub *watch_hub_create(const struct key_store *store) {
     hub->store = store;
     hub->published_end = key_store_history_end(store);
     hub->published_revision = key_store_revision(store);
+    watch_hub_begin_iteration(hub);
     return hub;
+}
+
+void watch_hub_begin_iteration(struct watch_hub *hub) {
+    hub->deliveries_left = WATCH_DELIVERIES_MAX;
 }
 
 static void free_watchers(struct list *list) {
@@ -179,6 +184,10 @@ static size_t catch_up(struct watcher *watcher) {
 bool watch_hub_work(struct watch_hub *hub, size_t budget) {
     assert(!hub->is_delivering);
     size_t n_seen = 0;
+    if (hub->is_publishing) {
+        watch_hub_begin_iteration(hub);
+        watch_hub_publish(hub);
+    }
     while (n_seen < budget && !list_is_empty(&hub->behind)) {
         struct watcher *watcher = list_entry(hub->behind.next, struct watcher, link);
         int64_t compacted_revision = key_store_compacted_revision(hub->store);
@@ -196,12 +205,13 @@ bool watch_hub_work(struct watch_hub *hub, size_t budget) {
 }
 
 bool watch_hub_has_work(const struct watch_hub *hub) {
-    return !list_is_empty(&hub->behind);
+    return !list_is_empty(&hub->behind) || hub->is_publishing;
 }
 
 void watch_hub_set_store(struct watch_hub *hub, const struct key_store *store) {
     assert(!hub->is_delivering);
     hub->store = store;
+    hub->is_publishing = false;
     watch_hub_leave_current_behind(hub);
     hub->published_end = key_store_history_end(store);
     hub->published_revision = key_store_revision(store);

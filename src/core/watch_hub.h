@@ -56,12 +56,18 @@ struct watcher *watch_hub_add(struct watch_hub *hub, const struct watcher_option
 void watch_hub_remove(struct watch_hub *hub, struct watcher *watcher);
 
 /* Delivers to all watchers that are up to date what was written since the last call. To be called
- * after commands were applied (once a log entry is enough). */
+ * after commands were applied (once a log entry is enough). Delivers a bounded amount in an
+ * iteration of the loop: when a client has a hundred thousand watches on one key, those beyond the
+ * bound lag for a moment, and nobody else waits for them. */
 void watch_hub_publish(struct watch_hub *hub);
+/* The same without a bound: before history is compacted, which would end those that lag. */
+void watch_hub_publish_all(struct watch_hub *hub);
+/* A new iteration of the loop: publications may deliver as much again. */
+void watch_hub_begin_iteration(struct watch_hub *hub);
 /* The watcher can take more again. */
 void watch_hub_resume(struct watch_hub *hub, struct watcher *watcher);
-/* Catches up lagging watchers that can take more, looking at no more than about `budget` records;
- * true when more is to be done. */
+/* Goes on with a publication that had reached its bound, and catches up lagging watchers that can
+ * take more, looking at no more than about `budget` records; true when more is to be done. */
 bool watch_hub_work(struct watch_hub *hub, size_t budget);
 bool watch_hub_has_work(const struct watch_hub *hub);
 

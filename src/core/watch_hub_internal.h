@@ -21,6 +21,9 @@ enum {
     WATCH_WINDOW_MATCHES = 16384,
     /* … and at most: topics that match beyond are caught up from history, one at a time. */
     WATCH_WINDOW_MATCHES_MAX = 1 << 20,
+    /* Events handed over by publications of one iteration of the loop, large ones counted as
+     * several; watchers beyond are caught up later, a few in each iteration. */
+    WATCH_DELIVERIES_MAX = 1 << 16,
 };
 
 enum watcher_state { WATCHER_CURRENT, WATCHER_BEHIND, WATCHER_WAITING };
@@ -58,7 +61,9 @@ struct watch_hub {
     size_t n_current;
     uint64_t published_end; /* history position up to which was published */
     int64_t published_revision;
-    bool is_delivering; /* to catch watchers added or removed where that is not allowed */
+    size_t deliveries_left; /* of this iteration */
+    bool is_publishing;     /* the last publication stopped there: watch_hub_work() goes on */
+    bool is_delivering;     /* to catch watchers added or removed where that is not allowed */
     /* Scratch of a publication: matches in order, the topics they belong to, and the same matches
      * topic by topic. */
     struct watch_match *matches;

@@ -148,15 +148,25 @@ static void sort_matches(struct watch_hub *hub) {
     }
 }
 
+/* What handing the records to one watcher counts, in events. */
+static size_t delivery_cost(const struct record *const *records, size_t n) {
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        n_bytes += watch_event_bytes(records[i]);
+    }
+    return n + n_bytes / WATCH_BYTES_A_RECORD;
+}
+
 static void publish_topic(struct watch_hub *hub, struct watch_topic *topic, int64_t first_revision,
                           int64_t last_revision) {
     const struct record *const *records =
         hub->sorted.records + (topic->n_placed - topic->n_matches);
+    size_t cost = delivery_cost(records, topic->n_matches);
     struct list *link = topic->watchers.next;
     while (link != &topic->watchers) {
         struct watcher *watcher = list_entry(link, struct watcher, link);
         link = link->next; /* it may leave the list */
-        if (topic->is_overflown) {
+        if (topic->is_overflown || hub->deliveries_left == 0) {
             if (watcher->next_revision < first_revision) {
                 watcher->next_revision = first_revision;
             }
@@ -165,6 +175,7 @@ static void publish_topic(struct watch_hub *hub, struct watch_topic *topic, int6
             }
         } else {
             publish_to(watcher, records, topic->n_matches, last_revision);
+            hub->deliveries_left -= cost < hub->deliveries_left ? cost : hub->deliveries_left;
         }
     }
     topic->n_matches = 0;
@@ -203,18 +214,30 @@ static uint64_t publish_window(struct watch_hub *hub, uint64_t position) {
 
 void watch_hub_publish(struct watch_hub *hub) {
     assert(!hub->is_delivering);
+    hub->is_publishing = false;
     uint64_t end = key_store_history_end(hub->store);
     if (hub->n_current > 0 && hub->published_end < end &&
         key_store_history_at(hub->store, hub->published_end) == NULL) {
         watch_hub_leave_current_behind(hub);
     } else {
-        while (hub->n_current > 0 && hub->published_end < end) {
+        while (hub->n_current > 0 && hub->published_end < end && hub->deliveries_left > 0) {
             hub->published_end = publish_window(hub, hub->published_end);
         }
         if (hub->matches_capacity > WATCH_WINDOW_MATCHES * 2) {
             watch_hub_free_scratch(hub);
         }
+        if (hub->n_current > 0 && hub->published_end < end) {
+            hub->is_publishing = true;
+            return;
+        }
     }
     hub->published_end = end;
     hub->published_revision = key_store_revision(hub->store);
+}
+
+void watch_hub_publish_all(struct watch_hub *hub) {
+    do {
+        watch_hub_begin_iteration(hub);
+        watch_hub_publish(hub);
+    } while (hub->is_publishing);
 }

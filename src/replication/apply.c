@@ -34,7 +34,7 @@ static void apply_commands(struct service *service, const struct log_entry_heade
         }
         if (command.type == COMMAND_COMPACT) {
             /* Watchers are given what this entry wrote before it becomes out of their reach. */
-            watch_hub_publish(state_machine_watches(service->machine));
+            watch_hub_publish_all(state_machine_watches(service->machine));
             service->background.is_reclaiming = true;
         }
         state_machine_apply(service->machine, &command, &context, &service->arena, &outcome);
@@ -109,6 +109,7 @@ static void background_work(uv_idle_t *idle) {
 }
 
 void apply_background(struct service *service) {
+    watch_hub_begin_iteration(state_machine_watches(service->machine));
     bool has_work =
         watch_hub_has_work(state_machine_watches(service->machine)) || can_reclaim(service);
     if (has_work && !service->background.is_running && !service->closing) {

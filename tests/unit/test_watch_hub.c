@@ -581,13 +581,53 @@ static void a_hundred_thousand_ranges_are_searched_not_walked(void **state) {
         snprintf(key, sizeof key, "%06u/", i);
         put(f, key);
     }
-    watch_hub_publish(f->hub);
+    watch_hub_publish_all(f->hub);
     for (unsigned i = 0; i < RANGES; i++) {
         assert_int_equal(counts[i], 1);
         watch_hub_remove(f->hub, watchers[i]);
     }
     watch_hub_validate(f->hub);
     free(watchers);
+    free(counts);
+}
+
+static bool count_event(void *data, const struct watch_batch *batch) {
+    *(unsigned *)data += (unsigned)batch->n_events;
+    return true;
+}
+
+/* All on one key: whoever put it would wait for all of them. */
+static void a_publication_delivers_a_bounded_amount_and_the_rest_follows(void **state) {
+    enum { WATCHERS = 150000, AT_ONCE_MAX = 70000 };
+    static const struct watcher_callbacks counting = {.deliver = count_event};
+    struct fixture *f = *state;
+    unsigned *counts = calloc(WATCHERS, sizeof *counts);
+    assert_non_null(counts);
+    for (unsigned i = 0; i < WATCHERS; i++) {
+        struct watcher_options options = {.space = KEY_SPACE_ETCD,
+                                          .key = bytes_from_text("k"),
+                                          .callbacks = &counting,
+                                          .data = &counts[i]};
+        watch_hub_add(f->hub, &options);
+    }
+    put(f, "k");
+    watch_hub_publish(f->hub);
+    put(f, "k");
+    watch_hub_publish(f->hub);
+    size_t n_delivered = 0;
+    for (unsigned i = 0; i < WATCHERS; i++) {
+        n_delivered += counts[i];
+    }
+    assert_in_range(n_delivered, 1, AT_ONCE_MAX);
+    watch_hub_begin_iteration(f->hub);
+    put(f, "k");
+    watch_hub_publish(f->hub);
+    while (watch_hub_work(f->hub, 2000)) {
+    }
+    for (unsigned i = 0; i < WATCHERS; i++) {
+        assert_int_equal(counts[i], 3);
+    }
+    assert_int_equal(watch_hub_lagging_count(f->hub), 0);
     free(counts);
 }
 
@@ -615,6 +655,7 @@ int main(void) {
         TEST(slow_watchers_take_turns),
         TEST(many_overlapping_ranges_and_one_huge_revision_stay_bounded),
         TEST(a_hundred_thousand_ranges_are_searched_not_walked),
+        TEST(a_publication_delivers_a_bounded_amount_and_the_rest_follows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
