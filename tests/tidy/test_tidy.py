@@ -74,6 +74,15 @@ WRONG_TREES = {
         tidy.include_edges,
         {"src/doors/etcd/a.c": '#include "doors/doors.h"\n', "src/doors/doors.h": ""},
         'doors may not include "doors/doors.h"'),
+    "rule_includes_stdio": (
+        tidy.pure_rules, {"src/doors/etcd/etcd_rules.c": "#include <stdio.h>\n"},
+        "a rule may not include stdio.h"),
+    "rule_includes_clock": (
+        tidy.pure_rules, {"src/doors/etcd/etcd_rules.c": '#include "base/clock.h"\n'},
+        "a rule may not include base/clock.h"),
+    "rule_includes_net": (
+        tidy.pure_rules, {"tests/doors/sample_rules.h": '#include "net/http.h"\n'},
+        "a rule may not include net/http.h"),
     "server_includes_raft": (
         tidy.include_edges, {"src/server/a.c": "#include <raft.h>\n"},
         "server may not include <raft.h>"),
@@ -139,6 +148,11 @@ WRONG_TREES = {
         "a is not in unit_tests"),
     "target_without_corpus": (
         tidy.corpora, {"tests/fuzz/fuzz_a.c": ""}, "has no input for fuzz_a.c"),
+    "safety_rule_without_text": (
+        tidy.safety_rules,
+        {"ARCHITECTURE.md": "## Time and safety\n\n1. One.\n2. Two.\n\n## Decisions\n\n3. No rule.\n",
+         "src/base/a.c": "/* (safety rules 1 and 2)\n * (safety\n * rule 3) */\n"},
+        "src/base/a.c:2: ARCHITECTURE.md has no safety rule 3"),
     "corpus_without_target": (
         tidy.corpora, {"tests/fuzz/corpus/a/1": "x"}, "corpus/a/ belongs to no target"),
 }

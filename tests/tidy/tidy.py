@@ -171,6 +171,50 @@ def own_include(root, part, allowed, header):
     return []
 
 
+SAFETY_RULES = re.compile(r"safety\s+(?:\*\s*)?rules?\s+(\d+)(?:\s*(?:,|and|to)\s*(\d+))*", re.IGNORECASE)
+
+
+def safety_rules(root):
+    """A safety rule that is cited by its number stands under that number in ARCHITECTURE.md."""
+    path = Path(root) / "ARCHITECTURE.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    section = text.partition("## Time and safety")[2].partition("\n## ")[0]
+    known = {int(number) for number in re.findall(r"^(\d+)\. ", section, re.MULTILINE)}
+    problems = []
+    for name in text_files(root):
+        content = (Path(root) / name).read_text(encoding="utf-8")
+        for match in SAFETY_RULES.finditer(content):
+            cited = {int(number) for number in re.findall(r"\d+", match[0])}
+            line = content.count("\n", 0, match.start()) + 1
+            problems += [f"{name}:{line}: ARCHITECTURE.md has no safety rule {number}"
+                         for number in sorted(cited - known)]
+    return problems
+
+
+RULES = re.compile(r"(src/doors/\w+|tests/doors)/\w+_rules\.[ch]")
+
+
+def pure_rules(root):
+    """The rules of doors run in apply, on every replica: they are as pure as core."""
+    problems = []
+    for name in list_files(root):
+        if not RULES.fullmatch(name):
+            continue
+        for number, line in enumerate(lines_of(root, name), 1):
+            match = INCLUDE.match(line)
+            if match is None:
+                continue
+            header = match[2]
+            own = header.split("/")[-1].endswith("_rules.h")
+            if match[1] == "<":
+                pure = header in CORE_SYSTEM_HEADERS
+            else:
+                pure = own or (header.startswith(("base/", "core/")) and header not in CORE_FORBIDDEN_BASE)
+            if not pure:
+                problems.append(f"{name}:{number}: a rule may not include {header}: it is pure, as core is")
+    return problems
+
+
 def core_symbols(archive):
     """What the compiled core calls outside itself and must not."""
     output = subprocess.run(
@@ -305,6 +349,6 @@ def corpora(root):
 
 
 TREE_CHECKS = [
-    include_edges, readmes, long_files, white_space, unfinished_words, machine_paths, build_lists,
-    corpora,
+    include_edges, pure_rules, readmes, long_files, white_space, unfinished_words, machine_paths, build_lists,
+    corpora, safety_rules,
 ]
