@@ -46,7 +46,24 @@
     X(DATA_DIR_IN_USE, "data directory is in use by another process")                              \
     X(DATA_DIR_REPLACED, "data directory was replaced")                                            \
     X(MEMBER_NOT_ADDED, "member was not added to the cluster")                                     \
-    X(MEMBER_REMOVED, "member was removed from the cluster")
+    X(MEMBER_REMOVED, "member was removed from the cluster")                                       \
+    X(USER_EMPTY, "user name is empty")                                                            \
+    X(USER_EXISTS, "user name already exists")                                                     \
+    X(USER_NOT_FOUND, "user name not found")                                                       \
+    X(ROLE_EMPTY, "role name is empty")                                                            \
+    X(ROLE_EXISTS, "role name already exists")                                                     \
+    X(ROLE_NOT_FOUND, "role name not found")                                                       \
+    X(ROLE_NOT_GRANTED, "role is not granted to the user")                                         \
+    X(PERMISSION_NOT_GIVEN, "permission not given")                                                \
+    X(PERMISSION_NOT_GRANTED, "permission is not granted to the role")                             \
+    X(PERMISSION_DENIED, "permission denied")                                                      \
+    X(ROOT_USER_MISSING, "root user does not exist")                                               \
+    X(ROOT_ROLE_MISSING, "root user does not have root role")                                      \
+    X(AUTH_NOT_ENABLED, "authentication is not enabled")                                           \
+    X(AUTH_FAILED, "authentication failed, invalid user ID or password")                           \
+    X(AUTH_TOKEN_INVALID, "invalid auth token")                                                    \
+    X(AUTH_OLD_REVISION, "revision of auth store is old")                                          \
+    X(AUTH_MANAGEMENT_INVALID, "invalid auth management")
 
 enum status {
 #define STATUS_ENUM(name, text) STATUS_##name,

@@ -7,6 +7,8 @@
 #ifndef LEASED_CORE_CALLER_H
 #define LEASED_CORE_CALLER_H
 
+#include "base/buffer.h"
+
 #include <stdint.h>
 
 enum caller_kind {
@@ -25,5 +27,9 @@ struct caller {
 
 extern const struct caller caller_anonymous;
 extern const struct caller caller_server;
+
+void caller_encode(struct buffer *buffer, const struct caller *caller);
+/* Sets reader->failed when it is malformed. */
+void caller_decode(struct reader *reader, struct caller *out_caller);
 
 #endif

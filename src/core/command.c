@@ -333,6 +333,14 @@ void command_encode(struct buffer *buffer, const struct command *command) {
     case COMMAND_CLUSTER_VERSION:
         buffer_put_varint(buffer, command->cluster_version.version);
         return;
+    case COMMAND_AS:
+        assert(command->as.command->type != COMMAND_AS);
+        caller_encode(buffer, &command->as.caller);
+        command_encode(buffer, command->as.command);
+        return;
+    case COMMAND_AUTH:
+        auth_change_encode(buffer, &command->auth);
+        return;
     }
     assert(!"command type");
 }
@@ -364,6 +372,18 @@ static void decode_cluster_version(struct reader *reader, struct command *comman
         reader->failed = true;
     }
     command->cluster_version.version = (uint32_t)version;
+}
+
+static void decode_as(struct reader *reader, struct arena *arena, struct command *command) {
+    struct command *inner = arena_calloc(arena, 1, sizeof *inner);
+    caller_decode(reader, &command->as.caller);
+    command->as.command = inner;
+    /* No deeper than this, whatever the bytes say. */
+    if (reader_left(reader) == 0 || reader->data[reader->position] == COMMAND_AS) {
+        reader->failed = true;
+        return;
+    }
+    (void)command_decode(reader, arena, inner);
 }
 
 enum status command_decode(struct reader *reader, struct arena *arena,
@@ -421,6 +441,12 @@ enum status command_decode(struct reader *reader, struct arena *arena,
         break;
     case COMMAND_CLUSTER_VERSION:
         decode_cluster_version(reader, &command);
+        break;
+    case COMMAND_AS:
+        decode_as(reader, arena, &command);
+        break;
+    case COMMAND_AUTH:
+        auth_change_decode(reader, &command.auth);
         break;
     default:
         reader->failed = true;

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/status.h"
+#include "core/auth.h"
 #include "core/lease_table.h"
 #include "core/member_table.h"
 #include "core/operation.h"
@@ -28,7 +29,9 @@ enum command_type {
     COMMAND_BARRIER = 11, /* the first entry of a term: checkpoints every lease */
     COMMAND_MEMBERS_BEGIN = 12,
     COMMAND_MEMBER = 13,
-    /* From CLUSTER_VERSION_RULES on; 14, 15 and 16 are in use elsewhere. */
+    /* From CLUSTER_VERSION_RULES on; 14 is in use elsewhere. */
+    COMMAND_AS = 15,   /* another command and its caller: while authentication is on */
+    COMMAND_AUTH = 16, /* users, roles and permissions */
     COMMAND_CLUSTER_VERSION = 17
 };
 
@@ -93,6 +96,11 @@ struct command {
         struct {
             uint32_t version;
         } cluster_version;
+        struct {
+            struct caller caller;
+            const struct command *command; /* any other */
+        } as;
+        struct auth_change auth;
     };
 };
 
@@ -116,8 +124,13 @@ struct outcome {
 
 /* Refuses what must never reach the log: empty keys, limits, duplicate puts in one txn
  * (STATUS_KEY_EMPTY, _KEY_DUPLICATE, _TOO_MANY_OPERATIONS, _REQUEST_TOO_LARGE, _VALUE_PROVIDED,
- * _LEASE_PROVIDED, _LEASE_TTL_TOO_LARGE, _INVALID). To be called by the doors before submitting. */
+ * _LEASE_PROVIDED, _LEASE_TTL_TOO_LARGE, _INVALID, those of auth_change_check()). */
 enum status command_check(const struct command *command);
+
+/* The command itself, without its caller. */
+static inline const struct command *command_inner(const struct command *command) {
+    return command->type == COMMAND_AS ? command->as.command : command;
+}
 
 /* Appends one command. */
 void command_encode(struct buffer *buffer, const struct command *command);

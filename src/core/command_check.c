@@ -242,6 +242,11 @@ enum status command_check(const struct command *command) {
         return check_members(command->members_begin.members, command->members_begin.n);
     case COMMAND_MEMBER:
         return check_members(command->member.facts, 1);
+    case COMMAND_AS:
+        return command->as.command->type == COMMAND_AS ? STATUS_INVALID
+                                                       : command_check(command->as.command);
+    case COMMAND_AUTH:
+        return auth_change_check(&command->auth);
     case COMMAND_COMPACT:
     case COMMAND_LEASE_REVOKE:
     case COMMAND_LEASE_EXPIRE:

@@ -15,4 +15,16 @@ struct key_range {
     struct bytes range_end;
 };
 
+static inline bool key_range_is_open(const struct key_range *range) {
+    return range->range_end.size == 1 && range->range_end.data[0] == 0;
+}
+
+/* Bits. */
+enum right { RIGHT_READ = 1, RIGHT_WRITE = 2, RIGHT_READ_WRITE = RIGHT_READ | RIGHT_WRITE };
+
+struct permission {
+    enum right right;
+    struct key_range range;
+};
+
 #endif

@@ -47,14 +47,16 @@ struct service_read {
     struct {
         struct list link;
         uint64_t asked_ms;
-        uint64_t sent_ms;    /* when the leader was last asked */
-        uint64_t request_id; /* 0: the leader has not been asked yet */
-        uint64_t index;      /* what must be applied first; 0: not known yet */
+        uint64_t sent_ms;         /* when the leader was last asked */
+        uint64_t request_id;      /* 0: the leader has not been asked yet */
+        uint64_t index;           /* what must be applied first; 0: not known yet */
+        uint64_t auth_generation; /* at which the caller's rights were checked */
     } private;
 };
 /* The ranges are those that will be read, borrowed for the call; none for what has no keys (leases,
  * members). STATUS_OK: read now, ready() will not be called. STATUS_PENDING: ready() is called
- * later. Anything else: refused. */
+ * later, with STATUS_AUTH_OLD_REVISION when users or roles changed meanwhile. Anything else:
+ * refused. */
 enum status service_read(struct service *service, const struct caller *caller,
                          struct service_read *read, const struct key_range *ranges,
                          size_t n_ranges);
@@ -65,6 +67,9 @@ enum status service_read_local(struct service *service, const struct caller *cal
 /* The renewal of a lease. */
 struct service_renewal {
     int64_t id;
+    /* Of service_time_left(): the caller is shown the lease's keys, and must be allowed to read
+     * them. */
+    bool shows_keys;
     /* ttl_ms is the full TTL when status is STATUS_OK. STATUS_LEASE_NOT_FOUND, _NO_LEADER, … */
     void (*done)(struct service_renewal *renewal, enum status status, int64_t ttl_ms);
     struct {
@@ -72,10 +77,12 @@ struct service_renewal {
         uint64_t asked_ms;
         uint64_t sent_ms;
         uint64_t request_id;
+        struct caller caller;
         bool only_ask;
     } private;
 };
-/* STATUS_PENDING: done() is called later. Anything else is the answer: done() is not called. */
+/* The caller must be allowed to write the keys that are attached to the lease. STATUS_PENDING:
+ * done() is called later. Anything else is the answer: done() is not called. */
 enum status service_renew(struct service *service, const struct caller *caller,
                           struct service_renewal *renewal, int64_t *out_ttl_ms);
 
@@ -90,8 +97,14 @@ struct service_watch {
     bool (*deliver)(struct service_watch *watch, const struct watch_batch *batch);
     /* What it would be given next was compacted away; the watch has ended. */
     void (*compacted)(struct service_watch *watch, int64_t compacted_revision);
+    /* The caller may not read these keys any more; the watch has ended. */
+    void (*revoked)(struct service_watch *watch, enum status status);
     struct {
         struct watcher *watcher; /* NULL: it has not begun, or has ended */
+        struct service *service;
+        struct list link; /* of watches that are to be revoked */
+        struct caller caller;
+        uint64_t auth_generation; /* at which the caller's rights were checked */
     } private;
 };
 struct service_watch_options {
@@ -136,12 +149,21 @@ void service_change_members(struct service *service, const struct caller *caller
                             struct service_change *change, enum member_action action,
                             const struct member_facts *facts);
 
+/* For what has no keys and changes nothing: the caller must be a user that is known, or one with
+ * the role "root". STATUS_OK, or why not (STATUS_USER_EMPTY, _AUTH_TOKEN_INVALID,
+ * _PERMISSION_DENIED). `what` names the request, for the log. */
+enum status service_check_user(struct service *service, const struct caller *caller,
+                               const char *what);
+enum status service_check_admin(struct service *service, const struct caller *caller,
+                                const char *what);
+
 /* The state, to be read in this iteration (after a service_read()). */
 const struct state_view *service_view(const struct service *service);
 /* Monotonic time. */
 uint64_t service_now_ms(struct service *service);
 
-/* A whole snapshot made off the loop. STATUS_STOPPED, perhaps from within the call. */
+/* A whole snapshot made off the loop. STATUS_STOPPED, or a refusal, perhaps from within the call.
+ */
 struct service_snapshot {
     /* The bytes belong to the callee, who frees them with buffer_clear(). */
     void (*done)(struct service_snapshot *snapshot, enum status status, struct buffer *bytes);
@@ -170,14 +192,16 @@ struct service_info {
     uint64_t term;
     uint64_t last_index;
     uint64_t applied_index;
-    uint64_t disk_bytes;  /* log and snapshots */
-    size_t log_bytes;     /* of entries held in memory */
-    uint64_t snapshots;   /* taken since the start */
-    uint64_t entries;     /* proposed since the start */
-    uint64_t commands;    /* in those entries */
-    uint64_t renewals;    /* since the start */
-    uint64_t expired;     /* leases, since the start */
-    uint64_t checkpoints; /* of leases that were not renewed in time, since the start */
+    uint64_t disk_bytes;      /* log and snapshots */
+    size_t log_bytes;         /* of entries held in memory */
+    uint64_t snapshots;       /* taken since the start */
+    uint64_t entries;         /* proposed since the start */
+    uint64_t commands;        /* in those entries */
+    uint64_t renewals;        /* since the start */
+    uint64_t expired;         /* leases, since the start */
+    uint64_t checkpoints;     /* of leases that were not renewed in time, since the start */
+    uint64_t unauthenticated; /* requests refused because their caller is not known */
+    uint64_t denied;          /* requests refused because their caller may not */
     /* How late leases expired, from deadline to applied; upper bounds in
      * service_lateness_bounds_ms, the last bucket is open. */
     uint64_t lateness_buckets[12];

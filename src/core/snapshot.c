@@ -325,6 +325,9 @@ void snapshot_encode(const struct snapshot_sink *sink, const struct snapshot_par
         buffer_put_u8(buffer, (uint8_t)parts->alarms[i].alarm);
     }
     buffer_append(buffer, parts->members.data, parts->members.size);
+    if (output.format >= FORMAT_SPACES) {
+        buffer_append(buffer, parts->auth.data, parts->auth.size);
+    }
     struct record_writer writer = {.output = &output};
     key_view_visit(keys, write_record, &writer);
     buffer_put_u8(buffer, RECORD_END);
@@ -405,6 +408,9 @@ enum status snapshot_decode(struct bytes bytes, struct snapshot_target *target) 
         decode_alarms(&reader, target->alarms, &target->n_alarms);
         if (format >= FORMAT_MEMBERS) {
             status = member_table_decode(target->members, &reader);
+        }
+        if (status == STATUS_OK && format >= FORMAT_SPACES) {
+            status = auth_decode(target->auth, &reader);
         }
     }
     if (status == STATUS_OK) {

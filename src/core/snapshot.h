@@ -4,8 +4,9 @@
  * end. Equal states give equal bytes.
  *
  * The format follows the cluster's version (cluster_version.h), so that every member can read what
- * another one sends: format 3 has the cluster's version, the owners of leases and the spaces of
- * keys; format 2, before that, can have nothing but etcd's.
+ * another one sends: format 3 has the cluster's version, users and roles (behind the
+ * members), the owners of leases and the spaces of keys; format 2, before that, can have nothing
+ * but etcd's.
  */
 #ifndef LEASED_CORE_SNAPSHOT_H
 #define LEASED_CORE_SNAPSHOT_H
@@ -24,6 +25,7 @@ struct snapshot_parts {
     const struct alarm_entry *alarms;
     size_t n_alarms;
     struct bytes members; /* as member_table_encode() wrote them */
+    struct bytes auth;    /* as auth_encode() wrote it */
 };
 
 /* In pieces of about SNAPSHOT_SINK_SIZE. */
@@ -39,6 +41,7 @@ struct snapshot_target {
     struct key_store *keys;
     struct lease_table *leases;
     struct member_table *members;
+    struct auth *auth;
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
     size_t n_alarms;
 };

@@ -1,5 +1,6 @@
 #include "core/state_machine.h"
 
+#include "core/auth_command.h"
 #include "core/cluster_version.h"
 #include "core/snapshot.h"
 #include "core/state_view.h"
@@ -20,6 +21,7 @@ struct state_machine {
     struct lease_table *leases;
     struct watch_hub *watches;
     struct member_table *members;
+    struct auth *auth;
     size_t n_alarms;
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX]; /* by member, then alarm */
 };
@@ -35,6 +37,7 @@ struct state_machine *state_machine_create(void) {
     machine->leases = lease_table_create();
     machine->watches = watch_hub_create(machine->keys);
     machine->members = member_table_create();
+    machine->auth = auth_create();
     return machine;
 }
 
@@ -42,6 +45,7 @@ void state_machine_destroy(struct state_machine *machine) {
     if (machine == NULL) {
         return;
     }
+    auth_destroy(machine->auth);
     member_table_destroy(machine->members);
     watch_hub_destroy(machine->watches);
     lease_table_destroy(machine->leases);
@@ -65,6 +69,10 @@ const struct member_table *state_machine_members(const struct state_machine *mac
     return machine->members;
 }
 
+const struct auth *state_machine_auth(const struct state_machine *machine) {
+    return machine->auth;
+}
+
 /* --- To be looked at. --- */
 
 const struct state_view *state_machine_view(const struct state_machine *machine) {
@@ -81,6 +89,10 @@ const struct lease_table *state_view_leases(const struct state_view *view) {
 
 const struct member_table *state_view_members(const struct state_view *view) {
     return view->machine->members;
+}
+
+const struct auth *state_view_auth(const struct state_view *view) {
+    return view->machine->auth;
 }
 
 const struct watch_hub *state_view_watches(const struct state_view *view) {
@@ -263,13 +275,27 @@ static bool is_refused_for_space(const struct state_machine *machine,
 
 /* --- Commands. --- */
 
+/* A command of a client came with its caller, or was submitted before authentication was on. */
+static enum status authorize(const struct state_machine *machine, const struct command *command) {
+    if (command->type == COMMAND_AS) {
+        return auth_check_command(machine->auth, machine->leases, &command->as.caller,
+                                  command->as.command);
+    }
+    return auth_is_enabled(machine->auth) && !auth_is_server_command(command) ? STATUS_USER_EMPTY
+                                                                              : STATUS_OK;
+}
+
 void state_machine_apply(struct state_machine *machine, const struct command *command,
                          const struct apply_context *context, struct arena *arena,
                          struct outcome *out_outcome) {
-    struct outcome outcome = {.status = STATUS_OK};
-    if (is_refused_for_space(machine, command)) {
-        *out_outcome = (struct outcome){.status = STATUS_NO_SPACE,
-                                        .revision = key_store_revision(machine->keys)};
+    struct outcome outcome = {.status = authorize(machine, command)};
+    command = command_inner(command);
+    if (outcome.status == STATUS_OK && is_refused_for_space(machine, command)) {
+        outcome.status = STATUS_NO_SPACE;
+    }
+    if (outcome.status != STATUS_OK) {
+        outcome.revision = key_store_revision(machine->keys);
+        *out_outcome = outcome;
         return;
     }
     /* Commands that name no space are of etcd's: other spaces are changed by rules. */
@@ -333,6 +359,14 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
             machine->cluster_version = command->cluster_version.version;
         }
         break;
+    case COMMAND_AUTH:
+        outcome.status = machine->cluster_version < CLUSTER_VERSION_RULES
+                             ? STATUS_UNSUPPORTED
+                             : auth_apply(machine->auth, &command->auth);
+        break;
+    case COMMAND_AS:
+        assert(!"a command in a command in a command");
+        break;
     }
     outcome.revision = key_store_revision(machine->keys);
     *out_outcome = outcome;
@@ -347,6 +381,7 @@ struct snapshot_view {
     size_t n_alarms;
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
     struct buffer members; /* small: encoded at once */
+    struct buffer auth;    /* the same */
 };
 
 struct snapshot_view *snapshot_view_open(struct state_machine *machine) {
@@ -360,6 +395,8 @@ struct snapshot_view *snapshot_view_open(struct state_machine *machine) {
     view->n_alarms = state_machine_alarms(machine, view->alarms);
     buffer_init(&view->members);
     member_table_encode(machine->members, &view->members);
+    buffer_init(&view->auth);
+    auth_encode(machine->auth, &view->auth);
     return view;
 }
 
@@ -370,7 +407,8 @@ void snapshot_view_stream(const struct snapshot_view *view, const struct snapsho
                                          .alarms = view->alarms,
                                          .n_alarms = view->n_alarms,
                                          .members =
-                                             bytes_of(view->members.data, view->members.size)};
+                                             bytes_of(view->members.data, view->members.size),
+                                         .auth = bytes_of(view->auth.data, view->auth.size)};
     snapshot_encode(sink, &parts);
 }
 
@@ -387,15 +425,18 @@ void snapshot_view_close(struct snapshot_view *view) {
     key_view_close(view->keys);
     lease_view_close(view->leases);
     buffer_clear(&view->members);
+    buffer_clear(&view->auth);
     free(view);
 }
 
 enum status state_machine_restore(struct state_machine *machine, struct bytes snapshot) {
     struct snapshot_target restored = {.keys = key_store_create(),
                                        .leases = lease_table_create(),
-                                       .members = member_table_create()};
+                                       .members = member_table_create(),
+                                       .auth = auth_create()};
     enum status status = snapshot_decode(snapshot, &restored);
     if (status != STATUS_OK) {
+        auth_destroy(restored.auth);
         member_table_destroy(restored.members);
         lease_table_destroy(restored.leases);
         key_store_destroy(restored.keys);
@@ -405,10 +446,12 @@ enum status state_machine_restore(struct state_machine *machine, struct bytes sn
     lease_table_destroy(machine->leases);
     key_store_destroy(machine->keys);
     member_table_succeed(restored.members, machine->members);
+    auth_succeed(restored.auth, machine->auth);
     machine->cluster_version = restored.cluster_version;
     machine->keys = restored.keys;
     machine->leases = restored.leases;
     machine->members = restored.members;
+    machine->auth = restored.auth;
     machine->n_alarms = restored.n_alarms;
     memcpy(machine->alarms, restored.alarms, restored.n_alarms * sizeof restored.alarms[0]);
     return STATUS_OK;

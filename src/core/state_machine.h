@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/status.h"
+#include "core/auth.h"
 #include "core/command.h"
 #include "core/key_store.h"
 #include "core/lease_table.h"
@@ -34,6 +35,7 @@ struct key_store *state_machine_keys(struct state_machine *machine);
 struct lease_table *state_machine_leases(struct state_machine *machine);
 struct watch_hub *state_machine_watches(struct state_machine *machine);
 const struct member_table *state_machine_members(const struct state_machine *machine);
+const struct auth *state_machine_auth(const struct state_machine *machine);
 /* The same to be looked at: state_view.h. Lives as long as the machine. */
 struct state_view;
 const struct state_view *state_machine_view(const struct state_machine *machine);

@@ -219,6 +219,10 @@ void watch_hub_set_store(struct watch_hub *hub, const struct key_store *store) {
 
 /* --- Reading. --- */
 
+struct key_range watcher_range(const struct watcher *watcher) {
+    return watch_topic_range(watcher->topic);
+}
+
 int64_t watcher_revision(const struct watcher *watcher) {
     const struct watch_hub *hub = watcher->hub;
     int64_t given = watcher->next_revision - 1;

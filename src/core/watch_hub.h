@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "core/key_store.h"
+#include "core/permission.h"
 #include "core/record.h"
 
 #include <stdbool.h>
@@ -71,6 +72,8 @@ void watch_hub_resume(struct watch_hub *hub, struct watcher *watcher);
 bool watch_hub_work(struct watch_hub *hub, size_t budget);
 bool watch_hub_has_work(const struct watch_hub *hub);
 
+/* What it watches; lives as long as the watcher. */
+struct key_range watcher_range(const struct watcher *watcher);
 /* The watcher has been given everything up to here; 0 while its start lies in the future. */
 int64_t watcher_revision(const struct watcher *watcher);
 /* True when nothing is owed: a progress notification may claim the store's revision. */

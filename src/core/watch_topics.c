@@ -176,6 +176,20 @@ void watch_topics_release(struct watch_topics *topics, struct watch_topic *topic
     free(topic);
 }
 
+struct key_range watch_topic_range(const struct watch_topic *topic) {
+    static const uint8_t to_the_end[1] = {0};
+    struct bytes low = topic->interval.low;
+    struct bytes high = topic->interval.high;
+    struct key_range range = {.space = {.value = low.data[0]},
+                              .key = bytes_of(low.data + 1, low.size - 1)};
+    if (!topic->is_one_key) {
+        /* The end of a space is the next space's byte. */
+        range.range_end = high.data[0] == low.data[0] ? bytes_of(high.data + 1, high.size - 1)
+                                                      : bytes_of(to_the_end, 1);
+    }
+    return range;
+}
+
 bool watch_topic_contains(const struct watch_topic *topic, struct bytes stored_key) {
     return topic->is_one_key ? bytes_equal(topic->interval.low, stored_key)
                              : watch_interval_contains(&topic->interval, stored_key);

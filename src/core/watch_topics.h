@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "core/key_space.h"
+#include "core/permission.h"
 #include "core/watch_interval.h"
 
 #include <stdbool.h>
@@ -49,6 +50,8 @@ struct watch_topic *watch_topics_get(struct watch_topics *topics, struct key_spa
 /* Gives the reference back; the last one frees the topic. */
 void watch_topics_release(struct watch_topics *topics, struct watch_topic *topic);
 
+/* As it was asked for. */
+struct key_range watch_topic_range(const struct watch_topic *topic);
 bool watch_topic_contains(const struct watch_topic *topic, struct bytes stored_key);
 
 /* Calls `visit` for every topic that contains the key. */

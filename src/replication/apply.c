@@ -32,7 +32,7 @@ static void apply_commands(struct service *service, const struct log_entry_heade
                          "written by another version");
             return;
         }
-        if (command.type == COMMAND_COMPACT) {
+        if (command_inner(&command)->type == COMMAND_COMPACT) {
             /* Watchers are given what this entry wrote before it becomes out of their reach. */
             watch_hub_publish_all(state_machine_watches(service->machine));
             service->background.is_reclaiming = true;
@@ -43,6 +43,10 @@ static void apply_commands(struct service *service, const struct log_entry_heade
             assert(node != NULL);
             struct service_request *request =
                 list_entry(node, struct service_request, private.link);
+            if (command.type == COMMAND_AS) {
+                (void)refusals_note(service, &command.as.caller, outcome.status,
+                                    refusals_name_of(&command));
+            }
             request->done(request, &outcome);
         }
         arena_reset(&service->arena);

@@ -195,12 +195,14 @@ static void handle_frame(struct service *service, uint64_t from_id,
         forwarding_on_read_result(service, from_id, frame);
         return;
     case PEER_RENEW:
+    case PEER_RENEW_AS:
         forwarding_on_renew(service, from_id, frame);
         return;
     case PEER_RENEW_RESULT:
         forwarding_on_renew_result(service, from_id, frame);
         return;
     case PEER_CHANGE:
+    case PEER_CHANGE_AS:
         member_changes_of_peer(service, from_id, frame);
         return;
     case PEER_CHANGE_RESULT:

@@ -3,6 +3,7 @@
  * (safety rules 7 and 8). */
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/auth_command.h"
 #include "replication/service_internal.h"
 
 #include <stdlib.h>
@@ -95,9 +96,30 @@ static uint32_t epoch_of(const struct lease_table *leases, int64_t id) {
 
 /* --- Renewals. --- */
 
+/* By the leader, at the moment of the answer: however long the question has waited, and wherever it
+ * came from. */
+static enum status check_right(struct service *service, const struct service_renewal *renewal) {
+    const struct auth *auth = state_machine_auth(service->machine);
+    const struct caller *caller = &renewal->private.caller;
+    bool needs_keys = !renewal->private.only_ask || renewal->shows_keys;
+    enum status status =
+        needs_keys
+            ? auth_check_lease(auth, state_machine_leases(service->machine), caller, renewal->id,
+                               renewal->private.only_ask ? RIGHT_READ : RIGHT_WRITE)
+            : auth_check_user(auth, caller);
+    return refusals_note(service, caller, status,
+                         renewal->private.only_ask ? "time left of a lease" : "renewal");
+}
+
 enum status expiry_answer(struct service *service, struct service_renewal *renewal,
                           int64_t *out_ttl_ms) {
     struct lease_table *leases = state_machine_leases(service->machine);
+    if (auth_is_enabled(state_machine_auth(service->machine))) {
+        enum status allowed = check_right(service, renewal);
+        if (allowed != STATUS_OK) {
+            return allowed;
+        }
+    }
     uint64_t now_ms = expiry_now_ms(service);
     if (renewal->private.only_ask) {
         return lease_table_remaining(leases, renewal->id, now_ms, out_ttl_ms);
@@ -131,14 +153,14 @@ enum status service_ask(struct service *service, struct service_renewal *renewal
 
 enum status service_renew(struct service *service, const struct caller *caller,
                           struct service_renewal *renewal, int64_t *out_ttl_ms) {
-    (void)caller;
+    renewal->private.caller = *caller;
     renewal->private.only_ask = false;
     return service_ask(service, renewal, out_ttl_ms);
 }
 
 enum status service_time_left(struct service *service, const struct caller *caller,
                               struct service_renewal *question, int64_t *out_remaining_ms) {
-    (void)caller;
+    question->private.caller = *caller;
     question->private.only_ask = true;
     return service_ask(service, question, out_remaining_ms);
 }

@@ -1,6 +1,7 @@
 /* What a node asks of the leader, and what a leader answers: reads, renewals, the time that is
  * left. Everything here may be asked twice. */
 #include "base/clock.h"
+#include "core/auth.h"
 #include "replication/service_internal.h"
 
 #include <stdlib.h>
@@ -45,11 +46,9 @@ static bool read_is_safe(const struct service *service, uint64_t asked_ms, uint6
 enum status service_read(struct service *service, const struct caller *caller,
                          struct service_read *read, const struct key_range *ranges,
                          size_t n_ranges) {
-    (void)caller;
-    (void)ranges;
-    (void)n_ranges;
-    if (service->closing || service->failed) {
-        return STATUS_STOPPED;
+    enum status status = service_read_local(service, caller, ranges, n_ranges);
+    if (status != STATUS_OK) {
+        return status;
     }
     uint64_t now_ms = clock_boottime_ms();
     if (service->leadership.serving && read_is_safe(service, now_ms, now_ms)) {
@@ -59,20 +58,38 @@ enum status service_read(struct service *service, const struct caller *caller,
     read->private.sent_ms = 0;
     read->private.request_id = 0;
     read->private.index = 0;
+    read->private.auth_generation = auth_generation(state_machine_auth(service->machine));
     list_append(&service->forwarding.waiting_reads, &read->private.link);
     return STATUS_PENDING;
 }
 
 enum status service_read_local(struct service *service, const struct caller *caller,
                                const struct key_range *ranges, size_t n_ranges) {
-    (void)caller;
-    (void)ranges;
-    (void)n_ranges;
-    return service->closing || service->failed ? STATUS_STOPPED : STATUS_OK;
+    if (service->closing || service->failed) {
+        return STATUS_STOPPED;
+    }
+    const struct auth *auth = state_machine_auth(service->machine);
+    if (!auth_is_enabled(auth)) {
+        return STATUS_OK;
+    }
+    enum status status = auth_check_user(auth, caller);
+    for (size_t i = 0; i < n_ranges && status == STATUS_OK; i++) {
+        status = auth_check_range(auth, caller, RIGHT_READ, &ranges[i]);
+    }
+    return refusals_note(service, caller, status, "read");
 }
 
-static void answer_read(struct service_read *read, enum status status) {
+/* What was checked when it was asked for may not hold any more. */
+static bool is_right_old(const struct service *service, const struct service_read *read) {
+    const struct auth *auth = state_machine_auth(service->machine);
+    return auth_is_enabled(auth) && auth_generation(auth) != read->private.auth_generation;
+}
+
+static void answer_read(struct service *service, struct service_read *read, enum status status) {
     list_remove(&read->private.link);
+    if (status == STATUS_OK && is_right_old(service, read)) {
+        status = STATUS_AUTH_OLD_REVISION;
+    }
     read->ready(read, status);
 }
 
@@ -104,9 +121,9 @@ static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now
                 ? read_is_safe(service, read->private.asked_ms, now_ms)
                 : read->private.index != 0 &&
                       raft_engine_applied_index(service->engine) >= read->private.index) {
-            answer_read(read, STATUS_OK);
+            answer_read(service, read, STATUS_OK);
         } else if (clock_elapsed_ms(now_ms, read->private.asked_ms) > ASK_TIMEOUT_MS) {
-            answer_read(read, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
+            answer_read(service, read, leader_id == 0 ? STATUS_NO_LEADER : STATUS_TIMED_OUT);
         } else if (may_ask(read->private.request_id, read->private.sent_ms, now_ms)) {
             read->private.request_id = service->forwarding.request_id + 1;
             read->private.sent_ms = now_ms;
@@ -223,13 +240,18 @@ static void send_renewals(struct service *service, uint64_t leader_id, uint64_t 
             renewal->private.sent_ms = now_ms;
             batch[n++] = (struct peer_renewal){.request_id = renewal->private.request_id,
                                                .id = renewal->id,
+                                               .caller = renewal->private.caller,
+                                               .shows_keys = renewal->shows_keys,
                                                .only_ask = renewal->private.only_ask};
         }
     }
     if (n == 0) {
         return;
     }
-    struct peer_frame frame = {.type = PEER_RENEW, .renew = {.n = n, .renewals = batch}};
+    /* While authentication is on every member knows the longer form. */
+    bool has_callers = auth_is_enabled(state_machine_auth(service->machine));
+    struct peer_frame frame = {.type = has_callers ? PEER_RENEW_AS : PEER_RENEW,
+                               .renew = {.n = n, .renewals = batch}};
     if (!cluster_send(service, leader_id, &frame)) {
         forwarding_ask_again(service);
     }
@@ -291,12 +313,14 @@ void forwarding_on_renew(struct service *service, uint64_t from_id,
         if (question == NULL) {
             abort();
         }
-        *question = (struct peer_question){.renewal = {.id = asked->id,
-                                                       .done = question_done,
-                                                       .private.only_ask = asked->only_ask},
-                                           .service = service,
-                                           .from_id = from_id,
-                                           .request_id = asked->request_id};
+        *question = (struct peer_question){
+            .renewal = {.id = asked->id,
+                        .done = question_done,
+                        .shows_keys = asked->shows_keys,
+                        .private = {.only_ask = asked->only_ask, .caller = asked->caller}},
+            .service = service,
+            .from_id = from_id,
+            .request_id = asked->request_id};
         list_init(&question->renewal.private.link);
         int64_t ttl_ms = 0;
         /* Only the leader answers, as soon as it serves: a question must not travel in circles. */

@@ -3,6 +3,7 @@
  * this node has applied it and its raft follows (reconfigure.c). */
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/auth.h"
 #include "replication/service_internal.h"
 
 #include <assert.h>
@@ -27,6 +28,7 @@ enum change_stage {
 struct own_change {
     struct list link; /* of service->changes */
     struct service_change *change;
+    struct caller caller;
     struct service_request request;
     struct service *service;
     enum member_action action;
@@ -129,11 +131,14 @@ static enum status check(struct service *service, enum member_action action,
 }
 
 /* Checks and proposes; gives the id that the member has or will have. */
-static enum status propose(struct service *service, struct service_request *request,
-                           enum member_action action, const struct member_facts *asked,
-                           uint64_t now_ms, uint64_t *out_id) {
+static enum status propose(struct service *service, const struct caller *caller,
+                           struct service_request *request, enum member_action action,
+                           const struct member_facts *asked, uint64_t now_ms, uint64_t *out_id) {
     struct member_facts facts = *asked;
-    enum status status = check(service, action, &facts, now_ms);
+    enum status status = service_check_admin(service, caller, "change of the members");
+    if (status == STATUS_OK) {
+        status = check(service, action, &facts, now_ms);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -149,7 +154,7 @@ static enum status propose(struct service *service, struct service_request *requ
         return STATUS_INVALID;
     }
     *out_id = facts.id;
-    service_submit(service, &caller_server, request, &command);
+    service_submit(service, caller, request, &command);
     return STATUS_PENDING;
 }
 
@@ -187,8 +192,8 @@ void member_changes_of_peer(struct service *service, uint64_t from_id,
     uint64_t now_ms = clock_boottime_ms();
     enum status status = STATUS_NO_LEADER;
     if (cluster_is_authority(service, now_ms) && !service->transfer.is_under_way) {
-        status = propose(service, &change->request, frame->change.action, frame->change.facts,
-                         now_ms, &change->id);
+        status = propose(service, &frame->change.caller, &change->request, frame->change.action,
+                         frame->change.facts, now_ms, &change->id);
     }
     send_result(service, change, status);
     if (status != STATUS_PENDING) {
@@ -281,8 +286,8 @@ static void ask(struct service *service, struct own_change *own, uint64_t leader
     if (cluster_is_authority(service, now_ms) && !service->transfer.is_under_way) {
         own->request.done = proposed_done;
         own->stage = CHANGE_IN_LOG;
-        enum status status =
-            propose(service, &own->request, own->action, &facts, now_ms, &own->change->id);
+        enum status status = propose(service, &own->caller, &own->request, own->action, &facts,
+                                     now_ms, &own->change->id);
         if (status != STATUS_PENDING) {
             finish(own, status);
         }
@@ -291,7 +296,9 @@ static void ask(struct service *service, struct own_change *own, uint64_t leader
     if (cluster_is_alone(service) || leader_id == 0 || leader_id == service->options.member_id) {
         return;
     }
-    struct peer_frame frame = {.type = PEER_CHANGE};
+    bool has_caller = auth_is_enabled(state_machine_auth(service->machine));
+    struct peer_frame frame = {.type = has_caller ? PEER_CHANGE_AS : PEER_CHANGE};
+    frame.change.caller = own->caller;
     frame.change.request_id = ++service->forwarding.request_id;
     frame.change.action = own->action;
     frame.change.facts = &facts;
@@ -349,7 +356,6 @@ void member_changes_fail(struct service *service, enum status status) {
 void service_change_members(struct service *service, const struct caller *caller,
                             struct service_change *change, enum member_action action,
                             const struct member_facts *facts) {
-    (void)caller;
     struct member_facts asked = *facts;
     if (action == MEMBER_ADD) {
         asked.id = 1; /* any: the leader chooses */
@@ -360,6 +366,7 @@ void service_change_members(struct service *service, const struct caller *caller
     }
     change->id = facts->id;
     own->change = change;
+    own->caller = *caller;
     own->service = service;
     own->action = action;
     own->stage = CHANGE_WAITS;

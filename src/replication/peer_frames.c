@@ -4,7 +4,24 @@
 
 #include <assert.h>
 
-enum { RENEW_ASK = 1 };
+/* The second one only with callers: an older member does not know it. */
+enum { RENEW_ASK = 1, RENEW_SHOWS_KEYS = 2 };
+
+static void encode_renewals(struct buffer *buffer, const struct peer_frame *frame) {
+    bool has_callers = frame->type == PEER_RENEW_AS;
+    buffer_put_varint(buffer, frame->renew.n);
+    for (size_t i = 0; i < frame->renew.n; i++) {
+        const struct peer_renewal *renewal = &frame->renew.renewals[i];
+        bool shows_keys = has_callers && renewal->shows_keys;
+        buffer_put_varint(buffer, renewal->request_id);
+        buffer_put_zigzag(buffer, renewal->id);
+        buffer_put_u8(buffer,
+                      (renewal->only_ask ? RENEW_ASK : 0) | (shows_keys ? RENEW_SHOWS_KEYS : 0));
+        if (has_callers) {
+            caller_encode(buffer, &renewal->caller);
+        }
+    }
+}
 
 void peer_frame_encode(struct buffer *buffer, const struct peer_frame *frame) {
     switch (frame->type) {
@@ -35,12 +52,8 @@ void peer_frame_encode(struct buffer *buffer, const struct peer_frame *frame) {
         buffer_put_varint(buffer, frame->read_result.index);
         return;
     case PEER_RENEW:
-        buffer_put_varint(buffer, frame->renew.n);
-        for (size_t i = 0; i < frame->renew.n; i++) {
-            buffer_put_varint(buffer, frame->renew.renewals[i].request_id);
-            buffer_put_zigzag(buffer, frame->renew.renewals[i].id);
-            buffer_put_u8(buffer, frame->renew.renewals[i].only_ask ? RENEW_ASK : 0);
-        }
+    case PEER_RENEW_AS:
+        encode_renewals(buffer, frame);
         return;
     case PEER_RENEW_RESULT:
         buffer_put_varint(buffer, frame->renew_result.n);
@@ -51,6 +64,9 @@ void peer_frame_encode(struct buffer *buffer, const struct peer_frame *frame) {
             buffer_put_varint(buffer, (uint64_t)result->ttl_ms);
         }
         return;
+    case PEER_CHANGE_AS:
+        caller_encode(buffer, &frame->change.caller);
+        /* fall through */
     case PEER_CHANGE:
         buffer_put_varint(buffer, frame->change.request_id);
         buffer_put_u8(buffer, (uint8_t)frame->change.action);
@@ -95,14 +111,19 @@ static size_t decode_count(struct reader *reader, size_t size_min) {
 }
 
 static void decode_renewals(struct reader *reader, struct arena *arena, struct peer_frame *frame) {
+    bool has_callers = frame->type == PEER_RENEW_AS;
     size_t n = decode_count(reader, 3);
     struct peer_renewal *renewals = arena_calloc(arena, n, sizeof *renewals);
     for (size_t i = 0; i < n && !reader->failed; i++) {
         renewals[i].request_id = reader_get_varint(reader);
         renewals[i].id = reader_get_zigzag(reader);
         uint8_t flags = reader_get_u8(reader);
-        renewals[i].only_ask = flags == RENEW_ASK;
-        if (flags > RENEW_ASK) {
+        renewals[i].only_ask = (flags & RENEW_ASK) != 0;
+        renewals[i].shows_keys = (flags & RENEW_SHOWS_KEYS) != 0;
+        if (has_callers) {
+            caller_decode(reader, &renewals[i].caller);
+        }
+        if (flags > (has_callers ? RENEW_ASK | RENEW_SHOWS_KEYS : RENEW_ASK)) {
             reader->failed = true;
         }
     }
@@ -128,6 +149,9 @@ static void decode_results(struct reader *reader, struct arena *arena, struct pe
 
 static void decode_change(struct reader *reader, struct arena *arena, struct peer_frame *frame) {
     struct member_facts *facts = arena_calloc(arena, 1, sizeof *facts);
+    if (frame->type == PEER_CHANGE_AS) {
+        caller_decode(reader, &frame->change.caller);
+    }
     frame->change.request_id = reader_get_varint(reader);
     frame->change.action = (enum member_action)reader_get_u8(reader);
     /* What a member says of itself goes the way of all proposals. */
@@ -187,12 +211,14 @@ static void decode_body(struct reader *reader, struct arena *arena, struct peer_
         frame->read_result.index = reader_get_varint(reader);
         return;
     case PEER_RENEW:
+    case PEER_RENEW_AS:
         decode_renewals(reader, arena, frame);
         return;
     case PEER_RENEW_RESULT:
         decode_results(reader, arena, frame);
         return;
     case PEER_CHANGE:
+    case PEER_CHANGE_AS:
         decode_change(reader, arena, frame);
         return;
     case PEER_CHANGE_RESULT:

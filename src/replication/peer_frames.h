@@ -9,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "core/caller.h"
 #include "core/member_table.h"
 
 #include <stdbool.h>
@@ -27,7 +28,11 @@ enum peer_frame_type {
     PEER_CHANGE = 11,
     PEER_CHANGE_RESULT = 12,
     PEER_MEMBERS = 13,
-    PEER_RAFT = 14 /* a message of raft's: see raft/raft_codec.h */
+    PEER_RAFT = 14, /* a message of raft's: see raft/raft_codec.h */
+    /* The same as PEER_RENEW and PEER_CHANGE, with the caller: while authentication is on, which
+     * every member then knows. */
+    PEER_RENEW_AS = 15,
+    PEER_CHANGE_AS = 16
 };
 
 /* Renewals, or results of them, in one frame. */
@@ -36,7 +41,9 @@ enum { PEER_RENEWALS_MAX = 1024 };
 struct peer_renewal {
     uint64_t request_id; /* the asker's own, given back */
     int64_t id;
-    bool only_ask; /* tell the remaining time, renew nothing */
+    bool only_ask;        /* tell the remaining time, renew nothing */
+    bool shows_keys;      /* the same, to somebody who is shown the lease's keys */
+    struct caller caller; /* of PEER_RENEW_AS; of PEER_RENEW nobody */
 };
 
 struct peer_renewal_result {
@@ -85,6 +92,7 @@ struct peer_frame {
             uint64_t request_id;
             enum member_action action;
             const struct member_facts *facts; /* of a new member the id does not matter */
+            struct caller caller;
         } change;
         struct {
             uint64_t request_id;

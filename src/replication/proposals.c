@@ -1,6 +1,8 @@
 /* Group commit: what one iteration of the loop submits becomes one entry, and what arrives while
  * entries are on their way becomes the next. */
 #include "base/clock.h"
+#include "core/auth_command.h"
+#include "core/cluster_version.h"
 #include "replication/entry_check.h"
 #include "replication/log_entry.h"
 #include "replication/service_internal.h"
@@ -164,6 +166,7 @@ static bool proposal_forward(struct service *service, struct proposal *proposal,
 /* Nobody may expire or checkpoint through another node (safety rule 7), and who belongs to the
  * cluster is for the leader to look into; but a member may say who it is. */
 static bool may_be_forwarded(const struct command *command) {
+    command = command_inner(command);
     switch (command->type) {
     case COMMAND_LEASE_EXPIRE:
     case COMMAND_LEASE_CHECKPOINT:
@@ -408,27 +411,57 @@ static int64_t choose_lease_id(struct service *service) {
     return id;
 }
 
-void service_submit(struct service *service, const struct caller *caller,
-                    struct service_request *request, const struct command *command) {
-    (void)caller;
+static enum status check_submitted(struct service *service, const struct caller *caller,
+                                   const struct command *command) {
     if (service->closing || service->failed) {
-        proposals_refuse(service, request, STATUS_STOPPED);
-        return;
+        return STATUS_STOPPED;
     }
     enum status status = command_check(command);
     if (status != STATUS_OK) {
-        proposals_refuse(service, request, status);
-        return;
+        return status;
     }
     if (service->proposals.pending_bytes > PROPOSALS_BYTES_MAX) {
-        proposals_refuse(service, request, STATUS_TOO_MANY_REQUESTS);
+        return STATUS_TOO_MANY_REQUESTS;
+    }
+    /* A member of an earlier release could not read it. */
+    if (command->type == COMMAND_AUTH &&
+        state_machine_cluster_version(service->machine) < CLUSTER_VERSION_RULES) {
+        return STATUS_UNSUPPORTED;
+    }
+    const struct auth *auth = state_machine_auth(service->machine);
+    if (!auth_is_enabled(auth)) {
+        return STATUS_OK;
+    }
+    return refusals_note(
+        service, caller,
+        auth_check_command(auth, state_machine_leases(service->machine), caller, command),
+        refusals_name_of(command));
+}
+
+/* While authentication is on, a command takes its caller along. */
+static void submit_as(struct service *service, const struct caller *caller,
+                      struct service_request *request, const struct command *command) {
+    if (auth_is_enabled(state_machine_auth(service->machine)) && !auth_is_server_command(command)) {
+        const struct command as = {.type = COMMAND_AS,
+                                   .as = {.caller = *caller, .command = command}};
+        proposals_submit(service, request, &as);
+    } else {
+        proposals_submit(service, request, command);
+    }
+}
+
+void service_submit(struct service *service, const struct caller *caller,
+                    struct service_request *request, const struct command *command) {
+    enum status status = check_submitted(service, caller, command);
+    if (status != STATUS_OK) {
+        proposals_refuse(service, request, status);
         return;
     }
     if (command->type == COMMAND_LEASE_GRANT && command->grant.id == 0) {
         struct command with_id = *command;
         with_id.grant.id = choose_lease_id(service);
-        proposals_submit(service, request, &with_id);
+        submit_as(service, caller, request, &with_id);
         return;
     }
-    proposals_submit(service, request, command);
+    submit_as(service, caller, request, command);
 }

@@ -41,6 +41,7 @@ static void before_polling(uv_prepare_t *prepare) {
         service_close_node(service);
         return;
     }
+    watches_poll(service);
     leadership_poll(service);
     checkpoints_poll(service);
     uint64_t now_ms = clock_boottime_ms();
@@ -152,6 +153,7 @@ static struct service *service_create(uv_loop_t *loop, const struct replication_
     }
     service->machine = state_machine_create();
     list_init(&service->snapshots.waiting);
+    list_init(&service->revoked_watches);
     proposals_init(service);
     apply_init(service);
     return service;

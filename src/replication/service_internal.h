@@ -196,6 +196,12 @@ struct snapshots {
     uint64_t disk_bytes_ms;
 };
 
+/* refusals.c */
+struct refusals {
+    uint64_t since_ms; /* the interval that is being counted */
+    uint64_t n;        /* in it */
+};
+
 /* Work that can wait: apply.c. */
 struct background {
     bool is_reclaiming;
@@ -236,6 +242,8 @@ struct service {
     struct checkpoints checkpoints;
     struct snapshots snapshots;
     struct background background;
+    struct refusals refusals;
+    struct list revoked_watches;  /* watches.c */
     struct service_info counters; /* only its counters are used */
 };
 
@@ -410,6 +418,16 @@ void snapshots_fail(struct service *service, enum status status);
 enum status snapshots_restore(void *data, struct bytes payload);
 int snapshots_serialise(void *data, struct snapshot_writer *writer);
 void snapshots_ended(void *data, uint64_t size);
+
+/* refusals.c */
+/* Counts and logs a refusal for want of rights. Returns the status. */
+enum status refusals_note(struct service *service, const struct caller *caller, enum status status,
+                          const char *what);
+const char *refusals_name_of(const struct command *command);
+
+/* watches.c */
+/* Ends watches that must not go on. */
+void watches_poll(struct service *service);
 
 /* service.c */
 void service_fail(struct service *service, enum status status, const char *reason);

@@ -189,11 +189,13 @@ static void start_waiting(struct service *service) {
 
 void service_snapshot(struct service *service, const struct caller *caller,
                       struct service_snapshot *snapshot) {
-    (void)caller;
-    if (service->closing || service->failed) {
+    enum status status = service->closing || service->failed
+                             ? STATUS_STOPPED
+                             : service_check_admin(service, caller, "snapshot");
+    if (status != STATUS_OK) {
         struct buffer nothing;
         buffer_init(&nothing);
-        snapshot->done(snapshot, STATUS_STOPPED, &nothing);
+        snapshot->done(snapshot, status, &nothing);
         return;
     }
     list_append(&service->snapshots.waiting, &snapshot->private.link);

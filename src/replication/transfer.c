@@ -74,7 +74,10 @@ void transfer_poll(struct service *service, uint64_t now_ms) {
 
 enum status service_move_leader(struct service *service, const struct caller *caller,
                                 struct service_transfer *transfer_request, uint64_t member_id) {
-    (void)caller;
+    enum status status = service_check_admin(service, caller, "transfer of leadership");
+    if (status != STATUS_OK) {
+        return status;
+    }
     if (service->closing || service->failed) {
         return STATUS_STOPPED;
     }

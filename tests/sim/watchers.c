@@ -134,6 +134,11 @@ static void compacted(struct service_watch *service_watch, int64_t revision) {
                  watch->client->number, (long long)revision);
 }
 
+static void revoked(struct service_watch *service_watch, enum status status) {
+    const struct watch *watch = list_entry(service_watch, struct watch, watch);
+    check_failed("watch", "watcher %zu was ended: %s", watch->client->number, status_text(status));
+}
+
 static void attach_read(struct node *node, void *data) {
     struct watch *watch = data;
     struct watch_client *client = watch->client;
@@ -146,6 +151,7 @@ static void attach_read(struct node *node, void *data) {
         .start_revision = client->next_revision};
     watch->watch.deliver = deliver;
     watch->watch.compacted = compacted;
+    watch->watch.revoked = revoked;
     enum status status = service_watch(node->service, &caller_anonymous, &watch->watch, &options);
     watch->is_begun = status == STATUS_OK;
     client->is_attached = watch->is_begun;

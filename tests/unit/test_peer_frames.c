@@ -59,6 +59,12 @@ static const struct member_facts *a_member(uint64_t id) {
     return &facts;
 }
 
+static void assert_same_caller(const struct caller *a, const struct caller *b) {
+    assert_int_equal(a->user_id, b->user_id);
+    assert_int_equal(a->auth_version, b->auth_version);
+    assert_int_equal(a->kind, b->kind);
+}
+
 static void assert_same_member(const struct member_facts *a, const struct member_facts *b) {
     assert_int_equal(a->id, b->id);
     assert_int_equal(a->role, b->role);
@@ -72,7 +78,12 @@ static void assert_same_member(const struct member_facts *a, const struct member
     assert_true(bytes_equal(a->client_urls[0], b->client_urls[0]));
 }
 
-enum { FRAMES = 17 };
+static const struct peer_renewal renewals_as[] = {
+    {.request_id = 1, .id = -5, .caller = {.user_id = 7, .auth_version = UINT64_MAX}},
+    {.request_id = 2, .id = 6, .only_ask = true, .shows_keys = true, .caller = {.user_id = 8}},
+    {.request_id = 3, .id = 7, .caller = {.kind = CALLER_SERVER}}};
+
+enum { FRAMES = 19 };
 
 /* One of every kind, small and large. */
 static struct peer_frame a_frame(size_t i) {
@@ -126,6 +137,15 @@ static struct peer_frame a_frame(size_t i) {
                                                      .status = STATUS_UNHEALTHY,
                                                      .id = UINT64_MAX,
                                                      .index = UINT64_MAX}};
+    case 17:
+        return (struct peer_frame){.type = PEER_RENEW_AS,
+                                   .renew = {.n = 3, .renewals = renewals_as}};
+    case 18:
+        return (struct peer_frame){.type = PEER_CHANGE_AS,
+                                   .change = {.request_id = 5,
+                                              .action = MEMBER_ADD,
+                                              .facts = a_member(1),
+                                              .caller = {.user_id = 9, .auth_version = 10}}};
     case 15:
         return (struct peer_frame){.type = PEER_MEMBERS,
                                    .members = {.cluster_id = UINT64_MAX,
@@ -141,6 +161,9 @@ static struct peer_frame a_frame(size_t i) {
 static void assert_same_frame(const struct peer_frame *a, const struct peer_frame *b) {
     assert_int_equal(a->type, b->type);
     switch (a->type) {
+    case PEER_CHANGE_AS:
+        assert_same_caller(&a->change.caller, &b->change.caller);
+        /* fall through */
     case PEER_CHANGE:
         assert_int_equal(a->change.request_id, b->change.request_id);
         assert_int_equal(a->change.action, b->change.action);
@@ -188,11 +211,14 @@ static void assert_same_frame(const struct peer_frame *a, const struct peer_fram
         assert_int_equal(a->read_result.index, b->read_result.index);
         return;
     case PEER_RENEW:
+    case PEER_RENEW_AS:
         assert_int_equal(a->renew.n, b->renew.n);
         for (size_t i = 0; i < a->renew.n; i++) {
             assert_int_equal(a->renew.renewals[i].request_id, b->renew.renewals[i].request_id);
             assert_int_equal(a->renew.renewals[i].id, b->renew.renewals[i].id);
             assert_int_equal(a->renew.renewals[i].only_ask, b->renew.renewals[i].only_ask);
+            assert_int_equal(a->renew.renewals[i].shows_keys, b->renew.renewals[i].shows_keys);
+            assert_same_caller(&a->renew.renewals[i].caller, &b->renew.renewals[i].caller);
         }
         return;
     case PEER_RENEW_RESULT:

@@ -1,5 +1,6 @@
 /* The service on a real libraft and a real disk, in one process. */
 #include "base/clock.h"
+#include "core/cluster_version.h"
 #include "core/service.h"
 #include "replication/replication.h"
 #include "replication/service_internal.h"
@@ -305,6 +306,155 @@ static void a_watch_gets_its_events_and_ends_when_it_is_told_to(void **state) {
     assert_false(service_watch_is_current(node.service, &waiter.watch));
     run(&node, &put);
     assert_int_equal(waiter.n_events, 2);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
+/* --- With authentication on. --- */
+
+static enum status run_as(struct node *node, const struct caller *caller,
+                          const struct command *command) {
+    struct waiter waiter = {.request.done = waiter_done};
+    service_submit(node->service, caller, &waiter.request, command);
+    wait_for(node, &waiter.done);
+    return waiter.outcome.status;
+}
+
+static void change_auth(struct node *node, struct auth_change change) {
+    struct command command = {.type = COMMAND_AUTH, .auth = change};
+    assert_int_equal(run_as(node, &caller_server, &command), STATUS_OK);
+}
+
+static void set_permission(struct node *node, enum auth_action action) {
+    change_auth(node, (struct auth_change){
+                          .action = action,
+                          .role = bytes_from_text("r"),
+                          .permission = {RIGHT_READ_WRITE,
+                                         {.space = KEY_SPACE_ETCD, .key = bytes_from_text("k")}}});
+}
+
+/* User "u" may read and write the key "k". */
+static struct caller enable_auth(struct node *node) {
+    static const uint8_t token_key[AUTH_TOKEN_KEY_SIZE];
+    struct command version = {.type = COMMAND_CLUSTER_VERSION,
+                              .cluster_version = {.version = CLUSTER_VERSION_RULES}};
+    assert_int_equal(run_as(node, &caller_server, &version), STATUS_OK);
+    static const char *const names[] = {"root", "u"};
+    static const char *const roles[] = {"root", "r"};
+    for (size_t i = 0; i < 2; i++) {
+        struct bytes user = bytes_from_text(names[i]);
+        struct bytes role = bytes_from_text(roles[i]);
+        change_auth(node, (struct auth_change){.action = AUTH_USER_ADD, .user = user});
+        change_auth(node, (struct auth_change){.action = AUTH_ROLE_ADD, .role = role});
+        change_auth(
+            node, (struct auth_change){.action = AUTH_USER_GRANT_ROLE, .user = user, .role = role});
+    }
+    set_permission(node, AUTH_ROLE_GRANT_PERMISSION);
+    change_auth(node, (struct auth_change){.action = AUTH_ENABLE,
+                                           .token_key = bytes_of(token_key, sizeof token_key)});
+    struct auth_user user;
+    assert_true(
+        auth_find_user(state_machine_auth(node->service->machine), bytes_from_text("u"), &user));
+    return (struct caller){.user_id = user.id, .auth_version = user.version};
+}
+
+static enum status read_as(struct node *node, const struct caller *caller, const char *key) {
+    const struct key_range range = {.space = KEY_SPACE_ETCD, .key = bytes_from_text(key)};
+    struct service_read read = {0};
+    enum status status = service_read(node->service, caller, &read, &range, 1);
+    assert_int_equal(service_read_local(node->service, caller, &range, 1), status);
+    return status;
+}
+
+static void rights_are_checked_for_everything_that_is_asked(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    struct caller user = enable_auth(&node);
+    struct command put = put_command("k", "v", 0);
+    struct command other = put_command("other", "v", 0);
+    struct command grant = grant_command(5, 60000);
+    assert_int_equal(run_as(&node, &user, &put), STATUS_OK);
+    assert_int_equal(run_as(&node, &caller_anonymous, &put), STATUS_USER_EMPTY);
+    assert_int_equal(run_as(&node, &user, &other), STATUS_PERMISSION_DENIED);
+    assert_int_equal(run_as(&node, &caller_server, &other), STATUS_OK);
+    assert_int_equal(read_as(&node, &user, "k"), STATUS_OK);
+    assert_int_equal(read_as(&node, &user, "other"), STATUS_PERMISSION_DENIED);
+    assert_int_equal(read_as(&node, &caller_anonymous, "k"), STATUS_USER_EMPTY);
+
+    assert_int_equal(run_as(&node, &user, &grant), STATUS_OK);
+    int64_t ttl_ms = 0;
+    struct service_renewal renewal = {.id = 5};
+    assert_int_equal(service_renew(node.service, &user, &renewal, &ttl_ms), STATUS_OK);
+    assert_int_equal(service_renew(node.service, &caller_anonymous, &renewal, &ttl_ms),
+                     STATUS_USER_EMPTY);
+    other = put_command("other", "v", 5);
+    assert_int_equal(run_as(&node, &caller_server, &other), STATUS_OK);
+    assert_int_equal(service_renew(node.service, &user, &renewal, &ttl_ms),
+                     STATUS_PERMISSION_DENIED);
+    assert_int_equal(service_time_left(node.service, &user, &renewal, &ttl_ms), STATUS_OK);
+    renewal.shows_keys = true;
+    assert_int_equal(service_time_left(node.service, &user, &renewal, &ttl_ms),
+                     STATUS_PERMISSION_DENIED);
+
+    struct service_transfer transfer = {0};
+    assert_int_equal(service_move_leader(node.service, &user, &transfer, 1),
+                     STATUS_PERMISSION_DENIED);
+    assert_int_equal(service_check_user(node.service, &user, "test"), STATUS_OK);
+    assert_int_equal(service_check_admin(node.service, &user, "test"), STATUS_PERMISSION_DENIED);
+    struct service_info info;
+    service_info(node.service, &info);
+    assert_in_range(info.unauthenticated, 3, 10);
+    assert_in_range(info.denied, 5, 12);
+    node_close(&node);
+    /* The log is read again with the same rights. */
+    node_open(&node, 0);
+    assert_int_equal(run_as(&node, &user, &put), STATUS_OK);
+    assert_int_equal(run_as(&node, &caller_anonymous, &put), STATUS_USER_EMPTY);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
+struct revoked_waiter {
+    struct watch_waiter waiter;
+    bool is_revoked;
+};
+
+static void watch_revoked(struct service_watch *watch, enum status status) {
+    struct revoked_waiter *waiter = list_entry(watch, struct revoked_waiter, waiter.watch);
+    assert_int_equal(status, STATUS_PERMISSION_DENIED);
+    waiter->is_revoked = true;
+}
+
+static void a_watch_ends_with_the_right_to_it(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    struct caller user = enable_auth(&node);
+    struct revoked_waiter waiter = {.waiter.watch = {.deliver = watch_deliver,
+                                                     .compacted = watch_compacted,
+                                                     .revoked = watch_revoked}};
+    struct service_watch *watch = &waiter.waiter.watch;
+    struct service_watch_options options = {
+        .range = {.space = KEY_SPACE_ETCD, .key = bytes_from_text("k")}};
+    assert_int_equal(service_watch(node.service, &caller_anonymous, watch, &options),
+                     STATUS_USER_EMPTY);
+    assert_int_equal(service_watch(node.service, &user, watch, &options), STATUS_OK);
+    struct command put = put_command("k", "v", 0);
+    assert_int_equal(run_as(&node, &user, &put), STATUS_OK);
+    assert_int_equal(waiter.waiter.n_events, 1);
+    /* A change that leaves it the right does not end it. */
+    change_auth(&node, (struct auth_change){.action = AUTH_ROLE_ADD, .role = bytes_from_text("x")});
+    assert_int_equal(run_as(&node, &user, &put), STATUS_OK);
+    assert_int_equal(waiter.waiter.n_events, 2);
+    set_permission(&node, AUTH_ROLE_REVOKE_PERMISSION);
+    assert_int_equal(run_as(&node, &caller_server, &put), STATUS_OK);
+    wait_for(&node, &waiter.is_revoked);
+    assert_int_equal(waiter.waiter.n_events, 2);
+    assert_false(service_watch_is_current(node.service, watch));
+    service_unwatch(node.service, watch);
     node_close(&node);
     node_remove_dir(&node);
 }
@@ -785,6 +935,8 @@ int main(void) {
         cmocka_unit_test(one_turn_of_the_loop_makes_one_entry),
         cmocka_unit_test(a_command_that_fails_its_check_never_reaches_the_log),
         cmocka_unit_test(a_watch_gets_its_events_and_ends_when_it_is_told_to),
+        cmocka_unit_test(rights_are_checked_for_everything_that_is_asked),
+        cmocka_unit_test(a_watch_ends_with_the_right_to_it),
         cmocka_unit_test(every_request_is_answered_when_several_entries_are_on_their_way),
         cmocka_unit_test(a_full_log_is_cut_by_a_snapshot_and_restarts_from_it),
         cmocka_unit_test(a_snapshot_that_fails_while_closing_is_let_go),

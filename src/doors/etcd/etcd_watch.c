@@ -113,6 +113,7 @@ static enum status begin(struct etcd_watch *watch, const struct etcd_watch_reque
     struct etcd_watch_stream *stream = watch->stream;
     watch->watch.deliver = etcd_watch_deliver;
     watch->watch.compacted = etcd_watch_compacted;
+    watch->watch.revoked = etcd_watch_revoked;
     const struct service_watch_options options = {
         .range = {KEY_SPACE_ETCD, request->key, request->range_end},
         .start_revision = start_revision,

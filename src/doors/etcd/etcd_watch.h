@@ -40,6 +40,7 @@ struct etcd_watch {
 
 /* Callbacks of service_watch. */
 bool etcd_watch_deliver(struct service_watch *service_watch, const struct watch_batch *batch);
+void etcd_watch_revoked(struct service_watch *service_watch, enum status status);
 void etcd_watch_compacted(struct service_watch *service_watch, int64_t compacted_revision);
 
 /* Sends a WatchResponse without events. */

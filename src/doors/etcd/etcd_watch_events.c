@@ -96,3 +96,17 @@ void etcd_watch_compacted(struct service_watch *service_watch, int64_t compacted
     }
     etcd_watch_forget(watch);
 }
+
+void etcd_watch_revoked(struct service_watch *service_watch, enum status status) {
+    struct etcd_watch *watch = list_entry(service_watch, struct etcd_watch, watch);
+    struct etcd_watch_stream *stream = watch->stream;
+    if (!stream->finished) {
+        etcd_watch_send(stream, &(struct etcd_watch_response){
+                                    .header = etcd_header_now(stream->door),
+                                    .watch_id = watch->node.id,
+                                    .canceled = true,
+                                    .cancel_reason = etcd_error_of(status)->text,
+                                });
+    }
+    etcd_watch_forget(watch);
+}

@@ -1,0 +1,361 @@
+/* Rights as the state machine checks them: again, on every replica, whatever was true when a
+ * command was submitted. */
+#include "state_machine_fixture.h"
+
+#include "core/auth_command.h"
+#include "core/cluster_version.h"
+
+static const uint8_t token_key[AUTH_TOKEN_KEY_SIZE] = {1, 2, 3};
+
+static enum status change_auth(struct fixture *fixture, const struct caller *caller,
+                               struct auth_change change) {
+    struct command inner = {.type = COMMAND_AUTH, .auth = change};
+    struct command as = {.type = COMMAND_AS, .as = {.caller = *caller, .command = &inner}};
+    enum status status = fixture_apply(fixture, &as).status;
+    auth_validate(state_machine_auth(fixture->machine));
+    return status;
+}
+
+static void add_user(struct fixture *fixture, const char *name) {
+    assert_int_equal(change_auth(fixture, &caller_server,
+                                 (struct auth_change){.action = AUTH_USER_ADD,
+                                                      .user = bytes_from_text(name),
+                                                      .password_hash = bytes_from_text("$y$x")}),
+                     STATUS_OK);
+}
+
+static void grant_role(struct fixture *fixture, const char *name, const char *role) {
+    assert_int_equal(change_auth(fixture, &caller_server,
+                                 (struct auth_change){.action = AUTH_USER_GRANT_ROLE,
+                                                      .user = bytes_from_text(name),
+                                                      .role = bytes_from_text(role)}),
+                     STATUS_OK);
+}
+
+static void permit(struct fixture *fixture, enum auth_action action, const char *key,
+                   const char *end, enum right right) {
+    struct auth_change change = {
+        .action = action,
+        .role = bytes_from_text("r"),
+        .permission = {right, {KEY_SPACE_ETCD, bytes_from_text(key), bytes_from_text(end)}}};
+    assert_int_equal(change_auth(fixture, &caller_server, change), STATUS_OK);
+}
+
+/* Users "root" and "u"; "u" may read and write [a, b), and read [b, c). */
+static void fixture_enable(struct fixture *fixture) {
+    fixture_init(fixture);
+    struct command version = {.type = COMMAND_CLUSTER_VERSION,
+                              .cluster_version = {.version = CLUSTER_VERSION_RULES}};
+    assert_int_equal(fixture_apply(fixture, &version).status, STATUS_OK);
+    add_user(fixture, "root");
+    grant_role(fixture, "root", "root");
+    add_user(fixture, "u");
+    assert_int_equal(
+        change_auth(fixture, &caller_server,
+                    (struct auth_change){.action = AUTH_ROLE_ADD, .role = bytes_from_text("r")}),
+        STATUS_OK);
+    grant_role(fixture, "u", "r");
+    permit(fixture, AUTH_ROLE_GRANT_PERMISSION, "a", "b", RIGHT_READ_WRITE);
+    permit(fixture, AUTH_ROLE_GRANT_PERMISSION, "b", "c", RIGHT_READ);
+    assert_int_equal(
+        change_auth(fixture, &caller_server,
+                    (struct auth_change){.action = AUTH_ENABLE,
+                                         .token_key = bytes_of(token_key, sizeof token_key)}),
+        STATUS_OK);
+}
+
+static struct caller caller_of(struct fixture *fixture, const char *name) {
+    struct auth_user user;
+    assert_true(auth_find_user(state_machine_auth(fixture->machine), bytes_from_text(name), &user));
+    return (struct caller){.user_id = user.id, .auth_version = user.version};
+}
+
+static enum status apply_as(struct fixture *fixture, const struct caller *caller,
+                            const struct command *command) {
+    struct command as = {.type = COMMAND_AS, .as = {.caller = *caller, .command = command}};
+    return fixture_apply(fixture, &as).status;
+}
+
+static enum status put_as(struct fixture *fixture, const struct caller *caller, const char *key,
+                          int64_t lease_id) {
+    struct command command = {.type = COMMAND_PUT,
+                              .put = {.key = bytes_from_text(key), .lease_id = lease_id}};
+    return apply_as(fixture, caller, &command);
+}
+
+static void a_client_without_a_caller_is_refused(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    int64_t revision = key_store_revision(state_machine_keys(fixture.machine));
+    struct command bare[] = {
+        {.type = COMMAND_PUT, .put = {.key = bytes_from_text("a")}},
+        {.type = COMMAND_DELETE, .delete = {.key = bytes_from_text("a")}},
+        {.type = COMMAND_TXN},
+        {.type = COMMAND_COMPACT, .compact = {.revision = 1}},
+        {.type = COMMAND_LEASE_GRANT, .grant = {.id = 1, .ttl_ms = 1000, .owner = KEY_SPACE_ETCD}},
+        {.type = COMMAND_LEASE_REVOKE, .revoke = {.id = 1}},
+        {.type = COMMAND_LEASE_SET_TTL, .set_ttl = {.id = 1, .ttl_ms = 1000}},
+        {.type = COMMAND_ALARM, .alarm = {.activate = true, .alarm = ALARM_NO_SPACE}},
+        {.type = COMMAND_AUTH, .auth = {.action = AUTH_DISABLE}},
+    };
+    for (size_t i = 0; i < sizeof bare / sizeof bare[0]; i++) {
+        assert_int_equal(fixture_apply(&fixture, &bare[i]).status, STATUS_USER_EMPTY);
+        assert_int_equal(apply_as(&fixture, &caller_anonymous, &bare[i]), STATUS_USER_EMPTY);
+    }
+    assert_int_equal(key_store_revision(state_machine_keys(fixture.machine)), revision);
+    assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 0);
+    assert_true(auth_is_enabled(state_machine_auth(fixture.machine)));
+    fixture_clear(&fixture);
+}
+
+static void the_servers_own_work_goes_on(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct command grant = {.type = COMMAND_LEASE_GRANT,
+                            .grant = {.id = 1, .ttl_ms = 1000, .owner = KEY_SPACE_ETCD}};
+    assert_int_equal(apply_as(&fixture, &caller_server, &grant), STATUS_OK);
+    struct lease_facts facts;
+    assert_true(lease_table_find(state_machine_leases(fixture.machine), 1, &facts));
+    struct command expire = {
+        .type = COMMAND_LEASE_EXPIRE,
+        .expire = {.term = 1, .n = 1, .ids = &facts.id, .epochs = &facts.epoch}};
+    assert_int_equal(fixture_apply(&fixture, &expire).status, STATUS_OK);
+    assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 0);
+    struct command epoch = {.type = COMMAND_AUTH, .auth = {.action = AUTH_TOKEN_EPOCH}};
+    assert_int_equal(fixture_apply(&fixture, &epoch).status, STATUS_OK);
+    /* And is nobody else's, not even root's. */
+    struct caller root = caller_of(&fixture, "root");
+    assert_int_equal(apply_as(&fixture, &root, &expire), STATUS_PERMISSION_DENIED);
+    assert_int_equal(apply_as(&fixture, &root, &epoch), STATUS_PERMISSION_DENIED);
+    fixture_clear(&fixture);
+}
+
+static void keys_need_the_right_for_what_is_done_with_them(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct caller root = caller_of(&fixture, "root");
+    assert_int_equal(put_as(&fixture, &user, "a1", 0), STATUS_OK);
+    assert_int_equal(put_as(&fixture, &user, "b1", 0), STATUS_PERMISSION_DENIED);
+    assert_int_equal(put_as(&fixture, &root, "z", 0), STATUS_OK);
+    permit(&fixture, AUTH_ROLE_GRANT_PERMISSION, "w", "", RIGHT_WRITE);
+    struct command put = {.type = COMMAND_PUT, .put = {.key = bytes_from_text("w")}};
+    assert_int_equal(apply_as(&fixture, &user, &put), STATUS_OK);
+    put.put.want_previous = true; /* a way to read */
+    assert_int_equal(apply_as(&fixture, &user, &put), STATUS_PERMISSION_DENIED);
+    struct command delete = {
+        .type = COMMAND_DELETE,
+        .delete = {.key = bytes_from_text("a"), .range_end = bytes_from_text("b")}};
+    assert_int_equal(apply_as(&fixture, &user, &delete), STATUS_OK);
+    delete.delete.range_end = bytes_from_text("c");
+    assert_int_equal(apply_as(&fixture, &user, &delete), STATUS_PERMISSION_DENIED);
+    delete.delete = (struct delete_request){.key = bytes_from_text("w"), .want_previous = true};
+    assert_int_equal(apply_as(&fixture, &user, &delete), STATUS_PERMISSION_DENIED);
+    fixture_clear(&fixture);
+}
+
+static void a_transaction_needs_every_right_in_it(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct compare compare = {.key = bytes_from_text("a"), .target = COMPARE_VERSION};
+    struct operation allowed = {.type = OPERATION_PUT, .put = {.key = bytes_from_text("a")}};
+    struct operation read = {.type = OPERATION_RANGE, .range = {.key = bytes_from_text("z")}};
+    struct operation nested = {.type = OPERATION_TXN, .txn = {.n_success = 1, .success = &read}};
+    struct command txn = {
+        .type = COMMAND_TXN,
+        .txn = {.n_compares = 1, .compares = &compare, .n_success = 1, .success = &allowed}};
+    assert_int_equal(apply_as(&fixture, &user, &txn), STATUS_OK);
+    /* In the branch that is not taken, too. */
+    txn.txn.n_failure = 1;
+    txn.txn.failure = &read;
+    assert_int_equal(apply_as(&fixture, &user, &txn), STATUS_PERMISSION_DENIED);
+    txn.txn.failure = &nested;
+    assert_int_equal(apply_as(&fixture, &user, &txn), STATUS_PERMISSION_DENIED);
+    txn.txn.n_failure = 0;
+    compare.key = bytes_from_text("z");
+    assert_int_equal(apply_as(&fixture, &user, &txn), STATUS_PERMISSION_DENIED);
+    fixture_clear(&fixture);
+}
+
+static void a_lease_is_used_by_those_who_may_write_its_keys(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct caller root = caller_of(&fixture, "root");
+    struct command grant = {.type = COMMAND_LEASE_GRANT,
+                            .grant = {.id = 1, .ttl_ms = 1000, .owner = KEY_SPACE_ETCD}};
+    assert_int_equal(apply_as(&fixture, &user, &grant), STATUS_OK);
+    assert_int_equal(put_as(&fixture, &user, "a1", 1), STATUS_OK);
+    struct command revoke = {.type = COMMAND_LEASE_REVOKE, .revoke = {.id = 1}};
+    struct command set_ttl = {.type = COMMAND_LEASE_SET_TTL, .set_ttl = {.id = 1, .ttl_ms = 5}};
+    assert_int_equal(apply_as(&fixture, &user, &set_ttl), STATUS_OK);
+    assert_int_equal(put_as(&fixture, &root, "z", 1), STATUS_OK);
+    assert_int_equal(apply_as(&fixture, &user, &set_ttl), STATUS_PERMISSION_DENIED);
+    assert_int_equal(apply_as(&fixture, &user, &revoke), STATUS_PERMISSION_DENIED);
+    assert_int_equal(put_as(&fixture, &user, "a2", 1), STATUS_PERMISSION_DENIED);
+    const struct auth *auth = state_machine_auth(fixture.machine);
+    const struct lease_table *leases = state_machine_leases(fixture.machine);
+    assert_int_equal(auth_check_lease(auth, leases, &user, 1, RIGHT_WRITE),
+                     STATUS_PERMISSION_DENIED);
+    assert_int_equal(auth_check_lease(auth, leases, &user, 2, RIGHT_WRITE), STATUS_OK);
+    assert_int_equal(apply_as(&fixture, &root, &revoke), STATUS_OK);
+    fixture_clear(&fixture);
+}
+
+static void a_lease_of_very_many_keys_needs_the_whole_space(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct caller root = caller_of(&fixture, "root");
+    struct command grant = {.type = COMMAND_LEASE_GRANT,
+                            .grant = {.id = 1, .ttl_ms = 1000, .owner = KEY_SPACE_ETCD}};
+    assert_int_equal(apply_as(&fixture, &user, &grant), STATUS_OK);
+    struct command put = {.type = COMMAND_PUT};
+    struct command as = {.type = COMMAND_AS, .as = {.caller = root, .command = &put}};
+    for (int i = 0; i <= AUTH_LEASE_KEYS_MAX; i++) {
+        char key[16];
+        struct outcome outcome;
+        snprintf(key, sizeof key, "a%d", i);
+        put.put = (struct put_request){.key = bytes_from_text(key), .lease_id = 1};
+        state_machine_apply(fixture.machine, &as, &fixture.context, &fixture.arena, &outcome);
+        assert_int_equal(outcome.status, STATUS_OK);
+    }
+    struct command revoke = {.type = COMMAND_LEASE_REVOKE, .revoke = {.id = 1}};
+    assert_int_equal(apply_as(&fixture, &user, &revoke), STATUS_PERMISSION_DENIED);
+    struct auth_change all = {
+        .action = AUTH_ROLE_GRANT_PERMISSION,
+        .role = bytes_from_text("r"),
+        .permission = {RIGHT_WRITE, {KEY_SPACE_ETCD, bytes_of("", 0), bytes_of("", 1)}}};
+    assert_int_equal(change_auth(&fixture, &root, all), STATUS_OK);
+    assert_int_equal(apply_as(&fixture, &user, &revoke), STATUS_OK);
+    fixture_clear(&fixture);
+}
+
+/* The command was allowed when it was submitted, and lies in the log behind the change. */
+static void a_right_that_was_taken_away_does_not_slip_through(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    assert_int_equal(put_as(&fixture, &user, "a1", 0), STATUS_OK);
+    permit(&fixture, AUTH_ROLE_REVOKE_PERMISSION, "a", "b", RIGHT_READ);
+    assert_int_equal(put_as(&fixture, &user, "a1", 0), STATUS_PERMISSION_DENIED);
+    permit(&fixture, AUTH_ROLE_GRANT_PERMISSION, "a", "b", RIGHT_WRITE);
+    assert_int_equal(put_as(&fixture, &user, "a1", 0), STATUS_OK);
+    struct auth_change password = {.action = AUTH_USER_SET_PASSWORD,
+                                   .user = bytes_from_text("u"),
+                                   .password_hash = bytes_from_text("$y$y")};
+    assert_int_equal(change_auth(&fixture, &user, password), STATUS_PERMISSION_DENIED);
+    assert_int_equal(change_auth(&fixture, &caller_server, password), STATUS_OK);
+    assert_int_equal(put_as(&fixture, &user, "a1", 0), STATUS_AUTH_TOKEN_INVALID);
+    user = caller_of(&fixture, "u");
+    assert_int_equal(put_as(&fixture, &user, "a1", 0), STATUS_OK);
+    struct auth_change delete = {.action = AUTH_USER_DELETE, .user = bytes_from_text("u")};
+    assert_int_equal(change_auth(&fixture, &caller_server, delete), STATUS_OK);
+    assert_int_equal(put_as(&fixture, &user, "a1", 0), STATUS_AUTH_TOKEN_INVALID);
+    fixture_clear(&fixture);
+}
+
+static void only_root_manages(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct caller root = caller_of(&fixture, "root");
+    struct auth_change disable = {.action = AUTH_DISABLE};
+    struct command compact = {.type = COMMAND_COMPACT, .compact = {.revision = 1}};
+    struct command alarm = {.type = COMMAND_ALARM,
+                            .alarm = {.activate = true, .alarm = ALARM_NO_SPACE}};
+    assert_int_equal(change_auth(&fixture, &user, disable), STATUS_PERMISSION_DENIED);
+    assert_int_equal(apply_as(&fixture, &user, &alarm), STATUS_PERMISSION_DENIED);
+    assert_int_equal(apply_as(&fixture, &user, &compact), STATUS_PERMISSION_DENIED);
+    assert_int_equal(apply_as(&fixture, &root, &compact), STATUS_OK);
+    assert_int_equal(change_auth(&fixture, &root, disable), STATUS_OK);
+    /* What was submitted with a caller before is still a command. */
+    assert_int_equal(put_as(&fixture, &user, "z", 0), STATUS_OK);
+    assert_int_equal(put(&fixture, "z", "v", 0).status, STATUS_OK);
+    fixture_clear(&fixture);
+}
+
+static void it_is_in_snapshots(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct buffer first;
+    struct buffer second;
+    buffer_init(&first);
+    buffer_init(&second);
+    struct snapshot_view *view = snapshot_view_open(fixture.machine);
+    snapshot_view_write(view, &first);
+    snapshot_view_close(view);
+    struct fixture other;
+    fixture_init(&other);
+    assert_int_equal(state_machine_restore(other.machine, bytes_of(first.data, first.size)),
+                     STATUS_OK);
+    auth_validate(state_machine_auth(other.machine));
+    view = snapshot_view_open(other.machine);
+    snapshot_view_write(view, &second);
+    snapshot_view_close(view);
+    assert_int_equal(first.size, second.size);
+    assert_memory_equal(first.data, second.data, first.size);
+    assert_int_equal(put_as(&other, &user, "a1", 0), STATUS_OK);
+    assert_int_equal(put_as(&other, &user, "b1", 0), STATUS_PERMISSION_DENIED);
+    assert_int_equal(put(&other, "a1", "v", 0).status, STATUS_USER_EMPTY);
+    buffer_clear(&first);
+    buffer_clear(&second);
+    fixture_clear(&other);
+    fixture_clear(&fixture);
+}
+
+static void an_earlier_version_of_the_cluster_has_no_users(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_init(&fixture);
+    struct auth_change add = {.action = AUTH_USER_ADD, .user = bytes_from_text("u")};
+    assert_int_equal(change_auth(&fixture, &caller_server, add), STATUS_UNSUPPORTED);
+    assert_int_equal(auth_user_count(state_machine_auth(fixture.machine)), 0);
+    fixture_clear(&fixture);
+}
+
+static void a_command_in_a_command_goes_no_deeper(void **state) {
+    (void)state;
+    struct buffer buffer;
+    struct arena arena;
+    struct reader reader;
+    struct command decoded;
+    buffer_init(&buffer);
+    arena_init(&arena);
+    for (int i = 0; i < 1000; i++) {
+        buffer_put_u8(&buffer, COMMAND_AS);
+        caller_encode(&buffer, &caller_anonymous);
+    }
+    reader_init(&reader, bytes_of(buffer.data, buffer.size));
+    assert_int_equal(command_decode(&reader, &arena, &decoded), STATUS_MALFORMED);
+    arena_clear(&arena);
+    buffer_clear(&buffer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_client_without_a_caller_is_refused),
+        cmocka_unit_test(the_servers_own_work_goes_on),
+        cmocka_unit_test(keys_need_the_right_for_what_is_done_with_them),
+        cmocka_unit_test(a_transaction_needs_every_right_in_it),
+        cmocka_unit_test(a_lease_is_used_by_those_who_may_write_its_keys),
+        cmocka_unit_test(a_lease_of_very_many_keys_needs_the_whole_space),
+        cmocka_unit_test(a_right_that_was_taken_away_does_not_slip_through),
+        cmocka_unit_test(only_root_manages),
+        cmocka_unit_test(it_is_in_snapshots),
+        cmocka_unit_test(an_earlier_version_of_the_cluster_has_no_users),
+        cmocka_unit_test(a_command_in_a_command_goes_no_deeper),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
