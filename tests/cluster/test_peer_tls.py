@@ -126,13 +126,16 @@ def stranger_in_place_of(cluster, victim, flags, scheme="https"):
     return stranger
 
 
-def check_refused(cluster, flags, of_stranger, of_member, scheme="https"):
-    """A stranger takes the place of a member: both say why that does not work, and all else goes on."""
+def check_refused(cluster, flags, of_stranger, of_member, scheme="https", before=None):
+    """A stranger takes the place of a member: both say why that does not work, and all else goes on.
+    `before` is called when the member is gone and the stranger is not there yet."""
     leader = cluster.leader()
     victim = (leader + 1) % 3
     cluster.rpc(leader).put(b"/key", b"value")
     term = cluster.status(leader).raftTerm
     cluster.kill(victim)
+    if before is not None:
+        before([node for node in range(3) if node != victim])
     stranger = stranger_in_place_of(cluster, victim, flags, scheme)
     try:
         stranger.launch()
@@ -195,6 +198,22 @@ def test_a_member_with_tls_is_refused_where_nobody_else_has_it(authority):
             cluster, authority.flags("stranger"),
             "the peer hung up before TLS was agreed on; does it speak TLS?",
             "it speaks TLS, and this node does not",
+        )  # fmt: skip
+
+
+def test_a_certificate_that_is_revoked_while_members_run_is_refused(authority):
+    revoked = ["--peer-crl-file", authority.revoke()]
+    flags = authority.flags("stranger")
+    with Cluster(extra_flags=revoked, authority=authority) as cluster:
+
+        def revoke(members):
+            authority.revoke(flags[1])
+            for member in members:
+                wait_for_line(cluster[member], "certificates reloaded")
+
+        check_refused(
+            cluster, flags + revoked, "the peer says that our certificate was revoked",
+            "the peer's certificate was revoked", before=revoke,
         )  # fmt: skip
 
 
