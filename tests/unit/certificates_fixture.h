@@ -37,7 +37,7 @@ struct tls_terms {
     const char *common_name;
     const char *alternative_names;
     bool has_expired;
-    bool expires_soon; /* in a second or two */
+    int expires_in_seconds; /* 0: not soon */
     bool is_not_valid_yet;
 };
 
@@ -124,8 +124,8 @@ static inline void tls_files_make(struct tls_files *files, const char *name,
     if (terms->has_expired) {
         X509_gmtime_adj(X509_getm_notAfter(certificate), -60);
     }
-    if (terms->expires_soon) {
-        X509_gmtime_adj(X509_getm_notAfter(certificate), 1);
+    if (terms->expires_in_seconds > 0) {
+        X509_gmtime_adj(X509_getm_notAfter(certificate), terms->expires_in_seconds);
     }
     if (terms->is_not_valid_yet) {
         X509_gmtime_adj(X509_getm_notBefore(certificate), 3600);
