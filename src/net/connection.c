@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 enum {
-    FLUSH_SIZE = 128 * 1024, /* one write */
-    FLUSH_ROUNDS_MAX = 8,    /* writes of one connection in one turn */
-    UNREAD_GRACE_MS = 1000   /* to read what came during a stall before silence is judged */
+    FLUSH_SIZE = 128 * 1024,       /* one write */
+    FLUSH_ROUNDS_MAX = 8,          /* writes of one connection in one turn */
+    UNREAD_GRACE_MS = 1000,        /* to read what came during a stall before silence is judged */
+    HALF_CLOSED_INTERVAL_MS = 2000 /* between two looks at a client that has closed its side */
 };
 
 static struct connection *connection_of(struct transport *transport) {
@@ -115,6 +116,18 @@ static void sniff(struct connection *connection, struct bytes *bytes) {
     }
 }
 
+static bool wants_input(const struct connection *connection) {
+    const struct protocol *protocol = connection->protocol;
+    return protocol == NULL || protocol->wants_input == NULL ||
+           protocol->wants_input(connection->session);
+}
+
+static void stop_reading(struct connection *connection) {
+    transport_stop_reading(&connection->transport);
+    connection->is_reading = false;
+    end_catch_up(connection);
+}
+
 static void on_bytes(struct transport *transport, struct bytes bytes, size_t wire_size) {
     struct connection *connection = connection_of(transport);
     struct connection_pool *pool = connection->pool;
@@ -128,6 +141,11 @@ static void on_bytes(struct transport *transport, struct bytes bytes, size_t wir
         }
         if (connection->protocol != NULL && bytes.size > 0) {
             connection->protocol->on_bytes(connection->session, bytes);
+        }
+        if (connection->is_reading && !wants_input(connection)) {
+            /* At once: libuv may have more for us before this iteration ends. */
+            stop_reading(connection);
+            wake(&connection->host);
         }
         if (connection->protocol != NULL &&
             connection->protocol->state(connection->session) >= SESSION_ENDING) {
@@ -143,9 +161,15 @@ static void on_bytes(struct transport *transport, struct bytes bytes, size_t wir
 
 static void on_end(struct transport *transport) {
     struct connection *connection = connection_of(transport);
-    /* What was asked before may still be answered: `printf ... | nc` ends its side early. */
     connection->is_ended = true;
     end_catch_up(connection);
+    /* What was asked before may still be answered: `printf ... | nc` ends its side early. */
+    if (connection->protocol != NULL && connection->protocol->end_input != NULL) {
+        connection->protocol->end_input(connection->session);
+        transport_probe_peer(transport);
+        net_timers_arm(timers_of(connection), &connection->life_timer,
+                       uv_now(connection->pool->loop) + HALF_CLOSED_INTERVAL_MS);
+    }
     wake(&connection->host);
 }
 
@@ -163,13 +187,15 @@ static void update_reading(struct connection *connection) {
     if (connection->protocol != NULL) {
         queued += connection->protocol->queued_bytes(connection->session);
     }
+    if (connection->is_ended) {
+        return;
+    }
     bool is_full = transport_is_full(&connection->transport);
-    if (connection->is_reading && is_full && queued > limits->connection_queue_max) {
-        transport_stop_reading(&connection->transport);
-        connection->is_reading = false;
-        end_catch_up(connection);
-    } else if (!connection->is_reading &&
-               (!is_full || queued <= limits->connection_queue_max / 2)) {
+    bool is_stuck = is_full && queued > limits->connection_queue_max;
+    bool has_room = !is_full || queued <= limits->connection_queue_max / 2;
+    if (connection->is_reading && (is_stuck || !wants_input(connection))) {
+        stop_reading(connection);
+    } else if (!connection->is_reading && has_room && wants_input(connection)) {
         connection->is_reading = transport_start_reading(&connection->transport);
         if (!connection->is_reading) {
             connection_close_later(connection);
@@ -289,6 +315,11 @@ static bool serve(struct connection *connection) {
     return has_more;
 }
 
+static bool owes_answer(const struct connection *connection) {
+    return connection->protocol != NULL && connection->protocol->end_input != NULL &&
+           !connection->protocol->is_idle(connection->session);
+}
+
 void connection_flush(struct connection *connection) {
     if (connection->is_closing) {
         return;
@@ -297,8 +328,8 @@ void connection_flush(struct connection *connection) {
     if (!connection->must_close && connection->protocol != NULL) {
         has_more = serve(connection);
     }
-    if (connection->must_close ||
-        (connection->is_ended && !has_more && !transport_is_full(&connection->transport))) {
+    bool is_sent = !has_more && !transport_is_full(&connection->transport);
+    if (connection->must_close || (connection->is_ended && is_sent && !owes_answer(connection))) {
         close_now(connection);
         return;
     }
@@ -323,10 +354,31 @@ static uint64_t idle_limit_ms(const struct connection *connection) {
     return limit_ms != 0 ? limit_ms : connection->pool->shared->limits.keepalive_interval_ms;
 }
 
+/* A whole request waits for its answer: the peer is not expected to speak. */
+static bool is_serving(const struct connection *connection) {
+    const struct protocol *protocol = connection->protocol;
+    return protocol->is_serving != NULL ? protocol->is_serving(connection->session)
+                                        : !protocol->is_idle(connection->session);
+}
+
+/* A client that closed its side may wait for its answer or be gone. */
+static void watch_half_closed(struct connection *connection) {
+    if (transport_is_broken(&connection->transport)) {
+        connection_close_later(connection);
+        return;
+    }
+    net_timers_arm(timers_of(connection), &connection->life_timer,
+                   uv_now(connection->pool->loop) + HALF_CLOSED_INTERVAL_MS);
+}
+
 static void on_life_timer(struct net_timer *timer) {
     struct connection *connection = list_entry(timer, struct connection, life_timer);
     const struct net_limits *limits = &connection->pool->shared->limits;
     uint64_t now_ms = uv_now(connection->pool->loop);
+    if (connection->is_ended) {
+        watch_half_closed(connection);
+        return;
+    }
     if (connection->is_reading && transport_unread_bytes(&connection->transport) > 0) {
         /* We were slow, not the peer. */
         net_timers_arm(timers_of(connection), timer, now_ms + UNREAD_GRACE_MS);
@@ -352,13 +404,16 @@ static void on_life_timer(struct net_timer *timer) {
         connection_close_later(connection);
         return;
     } else if (now_ms >= due_ms) {
-        if (connection->protocol->ping == NULL) {
+        if (connection->protocol->ping != NULL) {
+            connection->is_pinged = true;
+            connection->protocol->ping(connection->session);
+            due_ms = now_ms + limits->keepalive_timeout_ms;
+        } else if (is_serving(connection)) {
+            due_ms = now_ms + interval_ms;
+        } else {
             connection_close_later(connection);
             return;
         }
-        connection->is_pinged = true;
-        connection->protocol->ping(connection->session);
-        due_ms = now_ms + limits->keepalive_timeout_ms;
     }
     net_timers_arm(timers_of(connection), timer, due_ms);
 }

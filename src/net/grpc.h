@@ -71,6 +71,10 @@ void *grpc_call_data(const struct grpc_call *call);
 /* What was given to net_server_add_methods(). */
 void *grpc_call_context(const struct grpc_call *call);
 
+/* As http_caller(). */
+struct caller;
+const struct caller *grpc_call_caller(const struct grpc_call *call);
+
 /* A request header by lower-case name ("hasleader", "token"); false: not there. Only ASCII
  * metadata up to GRPC_METADATA_SIZE_MAX in all is kept. Valid until the call is over. */
 bool grpc_call_metadata(const struct grpc_call *call, const char *name, struct bytes *out_value);

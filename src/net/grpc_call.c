@@ -1,177 +1,104 @@
 #include "net/grpc_call.h"
 
-#include "net/http2_session.h"
+#include "net/grpc_message.h"
+#include "net/http_fields.h"
+#include "net/net_shared.h"
 
 #include <assert.h>
-#include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     FREE_CALLS_MAX = 1024,
-    /* A call in the free list keeps buffers of at most this size for the next one. */
-    FREE_CAPACITY_MAX = 1024,
-    /* An open call with nothing queued keeps no more. */
-    IDLE_CAPACITY_MAX = 4096,
-    /* So many messages are told of before the first of them is handed out. */
+    /* Messages announced to on_coming() before the first of them is handed out. */
     COMING_MAX = 16,
-    /* One connection may queue this part of what is left below the soft limit of all. */
-    QUEUE_SHARES = 4
+    /* A call whose client has closed its side of the connection is given up after this time: the
+     * client is most likely gone. */
+    INPUT_ENDED_MS_MAX = 1000,
+    CODE_TEXT_SIZE = 4
 };
 
-static void on_deadline(struct net_timer *timer);
+_Static_assert(3 * GRPC_TEXT_SIZE_MAX + 1 + CODE_TEXT_SIZE <= HTTP_TRAILER_TEXT_MAX,
+               "the text of a status fits");
+
+static const struct http_handler call_handler;
+
+static struct grpc_call *call_of(struct http_exchange *exchange) {
+    return list_entry(exchange, struct grpc_call, exchange);
+}
+
+static struct net_shared *shared_of(const struct grpc_call *call) {
+    return call->exchange.session->shared;
+}
 
 /* --- life ---------------------------------------------------------------------------------- */
 
-struct grpc_call *grpc_call_take(struct http2_session *session, int32_t stream_id) {
+struct grpc_call *grpc_call_create(struct http_session *session, int32_t stream_id) {
     struct net_shared *shared = session->shared;
     struct grpc_call *call = NULL;
     struct list *node = list_pop_first(&shared->free_calls);
     if (node != NULL) {
-        call = list_entry(node, struct grpc_call, in_session);
+        call = list_entry(node, struct grpc_call, exchange.in_session);
         shared->n_free_calls--;
-        struct buffer out = call->out;
-        struct buffer metadata = call->metadata;
+        struct buffer out = call->exchange.out;
+        struct buffer fields = call->exchange.fields;
         struct grpc_framing framing = call->framing;
-        *call = (struct grpc_call){.out = out, .metadata = metadata, .framing = framing};
+        *call = (struct grpc_call){.exchange = {.out = out, .fields = fields}, .framing = framing};
     } else {
         call = calloc(1, sizeof *call);
         if (call == NULL) {
             abort();
         }
     }
-    call->session = session;
-    call->stream_id = stream_id;
-    list_init(&call->in_session);
-    list_init(&call->in_closing);
-    list_init(&call->in_blocked);
-    net_timer_init(&call->deadline, on_deadline);
-    shared->stats.calls++;
-    shared->stats.calls_total++;
+    http_exchange_init(&call->exchange, session, &call_handler, stream_id);
     return call;
 }
 
 static void free_call(struct grpc_call *call) {
-    buffer_clear(&call->out);
-    buffer_clear(&call->metadata);
+    http_exchange_clear(&call->exchange);
     grpc_framing_clear(&call->framing);
     free(call);
 }
 
-static void shrink(struct buffer *buffer, size_t capacity_max) {
-    if (buffer->capacity > capacity_max) {
-        buffer_clear(buffer);
-    }
-    buffer->size = 0;
-}
-
-static void give_back(struct grpc_call *call) {
-    struct net_shared *shared = call->session->shared;
-    assert(call->is_wire_closed);
-    assert(call->is_door_closed);
-    assert(list_is_empty(&call->in_closing));
-    list_remove(&call->in_session);
-    list_remove(&call->in_blocked);
-    net_timers_disarm(shared->timers, &call->deadline);
-    shared->partial_bytes -= call->counted_partial_bytes;
-    shared->stats.calls--;
+static void give_back(struct http_exchange *exchange) {
+    struct grpc_call *call = call_of(exchange);
+    struct net_shared *shared = shared_of(call);
+    http_exchange_leave(exchange);
     free(call->text);
     call->text = NULL;
     if (shared->n_free_calls >= FREE_CALLS_MAX) {
         free_call(call);
         return;
     }
-    shrink(&call->out, FREE_CAPACITY_MAX);
-    shrink(&call->metadata, FREE_CAPACITY_MAX);
     grpc_framing_reset(&call->framing);
-    list_append(&shared->free_calls, &call->in_session);
+    list_append(&shared->free_calls, &exchange->in_session);
     shared->n_free_calls++;
 }
 
 void grpc_call_drop_free(struct net_shared *shared) {
     struct list *node = NULL;
     while ((node = list_pop_first(&shared->free_calls)) != NULL) {
-        free_call(list_entry(node, struct grpc_call, in_session));
+        free_call(list_entry(node, struct grpc_call, exchange.in_session));
     }
     shared->n_free_calls = 0;
 }
 
-/* Its end is told, and its memory given back, when nobody is inside a callback any more. */
-static void close_later(struct grpc_call *call) {
-    if (list_is_empty(&call->in_closing)) {
-        list_append(&call->session->closing, &call->in_closing);
-    }
-    call->session->host->wake(call->session->host);
-}
-
-void grpc_call_on_wire_close(struct grpc_call *call) {
-    assert(!call->is_wire_closed);
-    struct net_shared *shared = call->session->shared;
-    call->is_wire_closed = true;
-    size_t unsent = call->out.size - call->out_sent;
-    call->session->queued_bytes -= unsent;
-    shared->stats.queued_bytes -= unsent;
-    call->out_sent = call->out.size;
-    assert(call->session->n_calls > 0);
-    call->session->n_calls--;
-    net_timers_disarm(shared->timers, &call->deadline);
-    close_later(call);
-}
-
-static void release_partial(struct grpc_call *call) {
-    call->session->shared->partial_bytes -= call->counted_partial_bytes;
-    call->counted_partial_bytes = 0;
+static void on_close(struct http_exchange *exchange) {
+    struct grpc_call *call = call_of(exchange);
+    http_exchange_count_partial(exchange, 0);
     grpc_framing_reset(&call->framing);
-}
-
-static void wake_writers(struct http2_session *session) {
-    const struct net_limits *limits = &session->shared->limits;
-    size_t queued_bytes = session->queued_bytes + session->host->unsent_bytes;
-    if (list_is_empty(&session->blocked) || queued_bytes > limits->connection_queue_max / 2) {
-        return;
-    }
-    struct list waiting;
-    list_init(&waiting);
-    list_append_all(&waiting, &session->blocked);
-    struct list *node = NULL;
-    while ((node = list_pop_first(&waiting)) != NULL) {
-        struct grpc_call *call = list_entry(node, struct grpc_call, in_blocked);
-        if (call->is_finished || call->is_wire_closed) {
-            continue;
-        }
-        if (grpc_call_queued_bytes(call) > limits->stream_queue_high / 2) {
-            list_append(&session->blocked, node);
-        } else {
-            call->method->on_writable(call);
-        }
+    if (call->is_opened && call->method->on_close != NULL) {
+        call->method->on_close(call);
     }
 }
 
-void grpc_call_settle(struct http2_session *session) {
-    struct list *node = NULL;
-    while ((node = list_pop_first(&session->closing)) != NULL) {
-        struct grpc_call *call = list_entry(node, struct grpc_call, in_closing);
-        if (!call->is_door_closed) {
-            call->is_door_closed = true;
-            list_remove(&call->in_blocked);
-            release_partial(call);
-            if (call->is_opened && call->method->on_close != NULL) {
-                call->method->on_close(call);
-            }
-        }
-        /* Its door may have ended it once more from inside on_close; that is already known. */
-        list_remove(&call->in_closing);
-        if (call->is_wire_closed) {
-            give_back(call);
-        }
-    }
-    if (!session->is_closed) {
-        wake_writers(session);
-    }
+static void on_writable(struct http_exchange *exchange) {
+    struct grpc_call *call = call_of(exchange);
+    call->method->on_writable(call);
 }
 
-/* --- what comes in ------------------------------------------------------------------------- */
+/* --- the request --------------------------------------------------------------------------- */
 
 void grpc_call_open(struct grpc_call *call) {
     assert(call->method != NULL);
@@ -186,7 +113,7 @@ static void refuse(struct grpc_call *call, enum grpc_framing_result result) {
     switch (result) {
     case GRPC_FRAMING_TOO_LARGE:
         snprintf(text, sizeof text, "grpc: received message larger than max (%u vs. %zu)",
-                 call->framing.announced_size, call->session->shared->limits.message_size_max);
+                 call->framing.announced_size, shared_of(call)->limits.message_size_max);
         grpc_call_finish(call, GRPC_RESOURCE_EXHAUSTED, text);
         return;
     case GRPC_FRAMING_COMPRESSED:
@@ -208,19 +135,14 @@ static void refuse(struct grpc_call *call, enum grpc_framing_result result) {
     }
 }
 
-/* What unfinished messages hold is bounded over all connections. */
 static void count_partial(struct grpc_call *call) {
-    struct net_shared *shared = call->session->shared;
-    size_t held = grpc_framing_held_bytes(&call->framing);
-    shared->partial_bytes = shared->partial_bytes - call->counted_partial_bytes + held;
-    call->counted_partial_bytes = held;
-    if (shared->partial_bytes > NET_PARTIAL_BYTES_MAX) {
+    if (!http_exchange_count_partial(&call->exchange, grpc_framing_held_bytes(&call->framing))) {
         grpc_call_finish(call, GRPC_RESOURCE_EXHAUSTED, "grpc: too many unfinished messages");
     }
 }
 
-/* Tells of the messages that lie whole in the bytes; returns of how many. */
-static size_t tell_coming(struct grpc_call *call, struct bytes bytes, bool is_near) {
+/* Announces the messages that are whole in the bytes; returns how many. */
+static size_t announce(struct grpc_call *call, struct bytes bytes, bool is_near) {
     size_t at = 0;
     size_t n = 0;
     struct bytes message;
@@ -233,14 +155,15 @@ static size_t tell_coming(struct grpc_call *call, struct bytes bytes, bool is_ne
     return n;
 }
 
-void grpc_call_on_bytes(struct grpc_call *call, struct bytes bytes) {
-    size_t message_size_max = call->session->shared->limits.message_size_max;
-    bool is_told = call->method != NULL && call->method->on_coming != NULL;
+static void on_bytes(struct http_exchange *exchange, struct bytes bytes) {
+    struct grpc_call *call = call_of(exchange);
+    size_t message_size_max = shared_of(call)->limits.message_size_max;
+    bool announces = call->method != NULL && call->method->on_coming != NULL;
     size_t n_coming = 0;
-    while (!call->is_finished && call->method != NULL) {
-        if (is_told && n_coming == 0 && grpc_framing_is_between_messages(&call->framing)) {
-            n_coming = tell_coming(call, bytes, false);
-            is_told = n_coming > 1 && tell_coming(call, bytes, true) > 0;
+    while (!exchange->is_finished && call->method != NULL) {
+        if (announces && n_coming == 0 && grpc_framing_is_between_messages(&call->framing)) {
+            n_coming = announce(call, bytes, false);
+            announces = n_coming > 1 && announce(call, bytes, true) > 0;
         }
         n_coming -= n_coming > 0;
         struct bytes message;
@@ -263,12 +186,9 @@ void grpc_call_on_bytes(struct grpc_call *call, struct bytes bytes) {
     }
 }
 
-void grpc_call_on_half_close(struct grpc_call *call) {
-    if (call->is_half_closed) {
-        return;
-    }
-    call->is_half_closed = true;
-    if (call->is_finished || call->method == NULL) {
+static void on_half_close(struct http_exchange *exchange) {
+    struct grpc_call *call = call_of(exchange);
+    if (exchange->is_finished || call->method == NULL) {
         return;
     }
     if (!grpc_framing_is_between_messages(&call->framing)) {
@@ -280,107 +200,142 @@ void grpc_call_on_half_close(struct grpc_call *call) {
     }
 }
 
-void grpc_call_set_timeout(struct grpc_call *call, uint64_t timeout_ms) {
-    struct net_timers *timers = call->session->shared->timers;
-    net_timers_arm(timers, &call->deadline, net_timers_now_ms(timers) + timeout_ms);
-}
-
-static void on_deadline(struct net_timer *timer) {
-    struct grpc_call *call = list_entry(timer, struct grpc_call, deadline);
-    if (call->is_finished || call->is_wire_closed) {
-        return;
-    }
-    if (grpc_call_queued_bytes(call) == 0) {
+static void on_deadline(struct http_exchange *exchange) {
+    struct grpc_call *call = call_of(exchange);
+    if (http_exchange_queued_bytes(exchange) == 0) {
         grpc_call_finish(call, GRPC_DEADLINE_EXCEEDED, "context deadline exceeded");
         return;
     }
     /* The client gave up at the same moment; trailers behind a queue it may never read would keep
      * the stream open. */
-    call->is_finished = true;
-    http2_session_reset(call->session, call, NGHTTP2_CANCEL);
-    close_later(call);
+    http_exchange_cut_off(exchange);
 }
 
-/* --- what doors use ------------------------------------------------------------------------ */
+static void on_drain(struct http_exchange *exchange) {
+    struct grpc_call *call = call_of(exchange);
+    if (call->method != NULL && call->method->kind != GRPC_UNARY) {
+        grpc_call_finish(call, GRPC_UNAVAILABLE, "server shutting down");
+    }
+}
+
+static void on_input_end(struct http_exchange *exchange) {
+    if (!exchange->is_half_closed) {
+        http_exchange_cut_off(exchange);
+        return;
+    }
+    struct net_timers *timers = exchange->session->shared->timers;
+    uint64_t due_ms = net_timers_now_ms(timers) + INPUT_ENDED_MS_MAX;
+    if (!net_timer_is_armed(&exchange->deadline) || exchange->deadline.wheel.due_ms > due_ms) {
+        net_timers_arm(timers, &exchange->deadline, due_ms);
+    }
+}
+
+/* --- the status ---------------------------------------------------------------------------- */
+
+static const struct http_field ok_field = HTTP_FIELD("grpc-status", "0");
+
+static size_t status_fields(const struct http_exchange *exchange, char *text,
+                            struct http_field *out) {
+    const struct grpc_call *call = (const struct grpc_call *)exchange;
+    size_t n = 0;
+    if (call->code == GRPC_OK) {
+        out[n++] = ok_field;
+    } else {
+        int size = snprintf(text, CODE_TEXT_SIZE, "%u", call->code);
+        out[n++] =
+            (struct http_field){.name = ok_field.name, .value = bytes_of(text, (size_t)size)};
+    }
+    if (call->text != NULL) {
+        char *message = text + CODE_TEXT_SIZE;
+        size_t size = grpc_message_encode(call->text, message, 3 * GRPC_TEXT_SIZE_MAX + 1);
+        out[n++] = (struct http_field){.name = {(const uint8_t *)"grpc-message", 12},
+                                       .value = bytes_of(message, size)};
+    }
+    return n;
+}
+
+static const struct http_handler call_handler = {
+    .on_bytes = on_bytes,
+    .on_half_close = on_half_close,
+    .on_writable = on_writable,
+    .on_close = on_close,
+    .on_deadline = on_deadline,
+    .on_drain = on_drain,
+    .on_input_end = on_input_end,
+    .give_back = give_back,
+    .trailers = status_fields,
+};
+
+static const struct http_field type_field = HTTP_FIELD("content-type", "application/grpc");
+
+/* The headers, before the first message. */
+static void start_response(struct grpc_call *call) {
+    const struct http_answer answer = {.status = 200,
+                                       .fields = &type_field,
+                                       .n_fields = 1,
+                                       .length = HTTP_LENGTH_UNKNOWN,
+                                       .has_body = true};
+    http_exchange_start(&call->exchange, &answer);
+}
+
+/* The whole answer when there was no message: the status is in the headers. */
+static void answer_status(struct grpc_call *call) {
+    char text[HTTP_TRAILER_TEXT_MAX];
+    struct http_field fields[HTTP_ANSWER_FIELDS_MAX] = {type_field};
+    size_t n = 1;
+    if (call->refuses_encoding) {
+        fields[n++] = HTTP_FIELD("grpc-accept-encoding", "identity");
+    }
+    n += status_fields(&call->exchange, text, fields + n);
+    const struct http_answer answer = {
+        .status = 200, .fields = fields, .n_fields = n, .length = HTTP_LENGTH_UNKNOWN};
+    http_exchange_start(&call->exchange, &answer);
+}
+
+/* --- for doors ----------------------------------------------------------------------------- */
 
 void grpc_call_set_data(struct grpc_call *call, void *data) {
-    call->data = data;
+    call->exchange.data = data;
 }
 
 void *grpc_call_data(const struct grpc_call *call) {
-    return call->data;
+    return call->exchange.data;
 }
 
 void *grpc_call_context(const struct grpc_call *call) {
-    return call->context;
+    return call->exchange.context;
+}
+
+const struct caller *grpc_call_caller(const struct grpc_call *call) {
+    return (const void *)call->exchange.caller;
 }
 
 bool grpc_call_metadata(const struct grpc_call *call, const char *name, struct bytes *out_value) {
-    size_t name_size = strlen(name);
-    size_t position = 0;
-    while (position < call->metadata.size) {
-        uint16_t sizes[2];
-        memcpy(sizes, call->metadata.data + position, sizeof sizes);
-        const uint8_t *at = call->metadata.data + position + sizeof sizes;
-        if (sizes[0] == name_size && memcmp(at, name, name_size) == 0) {
-            *out_value = bytes_of(at + sizes[0], sizes[1]);
-            return true;
-        }
-        position += sizeof sizes + sizes[0] + sizes[1];
-    }
-    return false;
-}
-
-/* Nothing can be sent any more, and whoever tries needs not know. */
-static bool is_over(const struct grpc_call *call) {
-    return call->is_finished || call->is_wire_closed || call->session->is_closed ||
-           call->session->state == SESSION_FAILED;
+    return http_fields_find(&call->exchange.fields, name, out_value);
 }
 
 uint8_t *grpc_call_reserve(struct grpc_call *call, size_t size) {
-    assert(size <= UINT32_MAX);
+    assert(size <= UINT32_MAX - GRPC_PREFIX_SIZE);
     call->reserved_size = size;
-    if (is_over(call)) {
-        struct buffer *discarded = &call->session->shared->discarded;
-        return buffer_reserve(discarded, size);
-    }
-    struct buffer *out = &call->out;
-    if (call->out_sent > 0 && call->out_sent >= out->size / 2) {
-        memmove(out->data, out->data + call->out_sent, out->size - call->out_sent);
-        out->size -= call->out_sent;
-        call->out_sent = 0;
-    }
-    return buffer_reserve(out, GRPC_PREFIX_SIZE + size) + GRPC_PREFIX_SIZE;
+    return http_exchange_reserve(&call->exchange, GRPC_PREFIX_SIZE + size) + GRPC_PREFIX_SIZE;
 }
 
 void grpc_call_commit(struct grpc_call *call, size_t size) {
     assert(size <= call->reserved_size);
     call->reserved_size = 0;
-    if (is_over(call)) {
+    struct http_exchange *exchange = &call->exchange;
+    if (http_exchange_is_over(exchange)) {
         return;
     }
-    struct http2_session *session = call->session;
-    size_t framed_size = GRPC_PREFIX_SIZE + size;
-    /* What was there before counts: one answer alone may be of any size, for nobody could be blamed
-     * for not having read it. */
-    bool is_too_much = session->queued_bytes + session->host->unsent_bytes >
-                       session->shared->limits.connection_queue_abort;
-    grpc_framing_write_prefix(call->out.data + call->out.size, (uint32_t)size);
-    call->out.size += framed_size;
-    session->queued_bytes += framed_size;
-    session->shared->stats.queued_bytes += framed_size;
-    if (!call->is_response_started) {
-        http2_session_start_response(session, call);
-    } else if (call->is_deferred) {
-        http2_session_resume(session, call);
+    grpc_framing_write_prefix(exchange->out.data + exchange->out.size, (uint32_t)size);
+    if (!exchange->is_response_started) {
+        start_response(call);
     }
-    if (is_too_much) {
-        http2_session_fail(session, "the peer does not read its answers");
-    }
+    http_exchange_commit(exchange, GRPC_PREFIX_SIZE + size);
 }
 
 void grpc_call_send(struct grpc_call *call, struct bytes message) {
-    if (is_over(call)) {
+    if (http_exchange_is_over(&call->exchange)) {
         return;
     }
     uint8_t *to = grpc_call_reserve(call, message.size);
@@ -391,74 +346,33 @@ void grpc_call_send(struct grpc_call *call, struct bytes message) {
 }
 
 bool grpc_call_is_writable(struct grpc_call *call) {
-    if (is_over(call)) {
-        return false;
-    }
-    struct http2_session *session = call->session;
-    const struct net_limits *limits = &session->shared->limits;
-    if (grpc_call_queued_bytes(call) <= limits->stream_queue_high &&
-        session->queued_bytes + session->host->unsent_bytes <= limits->connection_queue_max) {
-        return true;
-    }
-    if (call->method->on_writable != NULL && list_is_empty(&call->in_blocked)) {
-        list_append(&session->blocked, &call->in_blocked);
-    }
-    return false;
+    return http_exchange_is_writable(&call->exchange, call->method->on_writable != NULL);
 }
 
 bool grpc_call_has_room(const struct grpc_call *call) {
-    const struct http2_session *session = call->session;
-    const struct net_limits *limits = &session->shared->limits;
-    size_t total = session->shared->stats.queued_bytes;
-    /* The fuller it is, the less a single peer may pile up; who takes its answers has a queue that
-     * is nearly empty and goes on being served. */
-    size_t share = 0;
-    if (total < limits->queue_total_soft) {
-        share = (limits->queue_total_soft - total) / QUEUE_SHARES;
-    }
-    if (share < limits->hoard_size) {
-        share = limits->hoard_size;
-    }
-    if (share > limits->connection_queue_abort / 2) {
-        share = limits->connection_queue_abort / 2;
-    }
-    return session->queued_bytes + session->host->unsent_bytes <= share &&
-           total <= limits->queue_total_max;
+    return http_exchange_has_room(&call->exchange);
 }
 
 size_t grpc_call_queued_bytes(const struct grpc_call *call) {
-    return call->out.size - call->out_sent;
-}
-
-void grpc_call_drop_sent(struct grpc_call *call, size_t size) {
-    assert(size <= grpc_call_queued_bytes(call));
-    call->out_sent += size;
-    call->session->queued_bytes -= size;
-    call->session->host->answer_bytes += size;
-    call->session->shared->stats.queued_bytes -= size;
-    if (call->out_sent == call->out.size) {
-        call->out_sent = 0;
-        shrink(&call->out, IDLE_CAPACITY_MAX);
-    }
+    return http_exchange_queued_bytes(&call->exchange);
 }
 
 void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *text) {
-    if (is_over(call)) {
+    if (http_exchange_is_over(&call->exchange)) {
         return;
     }
-    call->is_finished = true;
     call->code = (uint8_t)code;
     if (text != NULL && text[0] != 0) {
-        call->text = strndup(text, GRPC_TEXT_SIZE_MAX);
+        size_t size = strlen(text);
+        size = size < GRPC_TEXT_SIZE_MAX ? size : GRPC_TEXT_SIZE_MAX;
+        call->text = calloc(1, size + 1);
         if (call->text == NULL) {
             abort();
         }
+        memcpy(call->text, text, size);
     }
-    net_timers_disarm(call->session->shared->timers, &call->deadline);
-    if (!call->is_response_started) {
-        http2_session_answer_status(call->session, call);
-    } else if (call->is_deferred) {
-        http2_session_resume(call->session, call);
+    if (!call->exchange.is_response_started) {
+        answer_status(call);
     }
-    close_later(call);
+    http_exchange_finish(&call->exchange);
 }

@@ -1,14 +1,16 @@
-/* What a call sends, as nghttp2 asks for it: headers, DATA frames packed from the queue, trailers.
- */
-#include "net/grpc_call.h"
-#include "net/grpc_message.h"
+/* The answers of HTTP/2, as nghttp2 asks for them: headers, DATA frames packed from the queue of an
+ * exchange, trailers. */
 #include "net/http2_session.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { FRAME_HEADER_SIZE = 9, CODE_TEXT_SIZE = 4, NUMBER_TEXT_SIZE = 24, HEADERS_MAX = 6 };
+enum {
+    FRAME_HEADER_SIZE = 9,
+    NUMBER_TEXT_SIZE = 24,
+    HEADERS_MAX = HTTP_ANSWER_FIELDS_MAX + 2 /* status and length */
+};
 
 #define STATIC_HEADER(header_name, header_value)                                                   \
     ((nghttp2_nv){.name = (uint8_t *)(header_name),                                                \
@@ -25,58 +27,51 @@ enum { FRAME_HEADER_SIZE = 9, CODE_TEXT_SIZE = 4, NUMBER_TEXT_SIZE = 24, HEADERS
                   .valuelen = (value_size),                                                        \
                   .flags = NGHTTP2_NV_FLAG_NO_COPY_NAME})
 
-/* The status of a call as headers; the texts are used by nghttp2_submit_* before it returns. */
-struct status_headers {
-    char code[CODE_TEXT_SIZE];
-    char text[3 * GRPC_TEXT_SIZE_MAX + 1];
-};
-
-static size_t add_status(const struct grpc_call *call, struct status_headers *storage,
-                         nghttp2_nv *headers) {
-    size_t n = 0;
-    if (call->code == GRPC_OK) {
-        headers[n++] = STATIC_HEADER("grpc-status", "0");
-    } else {
-        int size = snprintf(storage->code, sizeof storage->code, "%u", call->code);
-        headers[n++] = VALUE_HEADER("grpc-status", storage->code, (size_t)size);
-    }
-    if (call->text != NULL) {
-        size_t size = grpc_message_encode(call->text, storage->text, sizeof storage->text);
-        headers[n++] = VALUE_HEADER("grpc-message", storage->text, size);
-    }
-    return n;
+static void add_field(nghttp2_nv *out, const struct http_field *field) {
+    *out = (nghttp2_nv){
+        .name = (uint8_t *)(uintptr_t)field->name.data,
+        .value = (uint8_t *)(uintptr_t)field->value.data,
+        .namelen = field->name.size,
+        .valuelen = field->value.size,
+        .flags = field->is_constant ? NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE
+                                    : NGHTTP2_NV_FLAG_NONE,
+    };
 }
 
-static int submit_trailers(nghttp2_session *nghttp2, const struct grpc_call *call) {
-    struct status_headers storage;
-    nghttp2_nv headers[HEADERS_MAX];
-    size_t n = add_status(call, &storage, headers);
-    return nghttp2_submit_trailer(nghttp2, call->stream_id, headers, n);
+static int submit_trailers(nghttp2_session *nghttp2, const struct http_exchange *exchange) {
+    char text[HTTP_TRAILER_TEXT_MAX];
+    struct http_field fields[HTTP_ANSWER_FIELDS_MAX];
+    nghttp2_nv headers[HTTP_ANSWER_FIELDS_MAX];
+    size_t n = exchange->handler->trailers(exchange, text, fields);
+    for (size_t i = 0; i < n; i++) {
+        add_field(&headers[i], &fields[i]);
+    }
+    return nghttp2_submit_trailer(nghttp2, exchange->stream_id, headers, n);
 }
 
 /* How much of the queue goes into the next DATA frame. The bytes themselves are fetched by
- * http2_session_send_data(), so many small messages become one frame with one copy. */
+ * http2_response_send_data(), so many small messages become one frame with one copy. */
 static ssize_t read_body(nghttp2_session *nghttp2, int32_t stream_id, uint8_t *buffer,
                          size_t length, uint32_t *data_flags, nghttp2_data_source *source,
                          void *user_data) {
     (void)stream_id;
     (void)buffer;
     (void)user_data;
-    struct grpc_call *call = source->ptr;
-    size_t queued = grpc_call_queued_bytes(call);
-    if (queued == 0 && !call->is_finished) {
-        call->is_deferred = true;
+    struct http_exchange *exchange = source->ptr;
+    size_t queued = http_exchange_queued_bytes(exchange);
+    if (queued == 0 && !exchange->is_finished) {
+        exchange->is_deferred = true;
         return NGHTTP2_ERR_DEFERRED;
     }
     size_t size = queued < length ? queued : length;
     if (size > 0) {
         *data_flags |= NGHTTP2_DATA_FLAG_NO_COPY;
     }
-    if (call->is_finished && size == queued) {
+    if (exchange->is_finished && size == queued) {
         *data_flags |= NGHTTP2_DATA_FLAG_EOF;
-        if (!call->is_page) {
+        if (exchange->handler->trailers != NULL) {
             *data_flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-            if (submit_trailers(nghttp2, call) == NGHTTP2_ERR_NOMEM) {
+            if (submit_trailers(nghttp2, exchange) == NGHTTP2_ERR_NOMEM) {
                 return NGHTTP2_ERR_CALLBACK_FAILURE;
             }
         }
@@ -84,13 +79,13 @@ static ssize_t read_body(nghttp2_session *nghttp2, int32_t stream_id, uint8_t *b
     return (ssize_t)size;
 }
 
-int http2_session_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame,
-                            const uint8_t *frame_header, size_t length, nghttp2_data_source *source,
-                            void *user_data) {
+int http2_response_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame,
+                             const uint8_t *frame_header, size_t length,
+                             nghttp2_data_source *source, void *user_data) {
     (void)nghttp2;
     (void)frame;
     struct http2_session *session = user_data;
-    struct grpc_call *call = source->ptr;
+    struct http_exchange *exchange = source->ptr;
     struct buffer *sink = session->sink;
     assert(sink != NULL);
     if (sink->size >= session->sink_size_max) {
@@ -98,66 +93,44 @@ int http2_session_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame,
     }
     assert(frame->data.padlen == 0);
     buffer_append(sink, frame_header, FRAME_HEADER_SIZE);
-    buffer_append(sink, call->out.data + call->out_sent, length);
-    grpc_call_drop_sent(call, length);
+    buffer_append(sink, exchange->out.data + exchange->out_sent, length);
+    http_exchange_drop_sent(exchange, length);
     return 0;
 }
 
-static void submit_response(struct http2_session *session, struct grpc_call *call,
-                            const nghttp2_nv *headers, size_t n_headers, bool with_body) {
-    nghttp2_data_provider body = {.source.ptr = call, .read_callback = read_body};
-    call->is_response_started = true;
-    int result = nghttp2_submit_response(session->nghttp2, call->stream_id, headers, n_headers,
-                                         with_body ? &body : NULL);
-    if (result == NGHTTP2_ERR_NOMEM) {
-        http2_session_fail(session, "out of memory");
-    }
-    session->host->wake(session->host);
-}
-
-void http2_session_start_response(struct http2_session *session, struct grpc_call *call) {
-    static const nghttp2_nv headers[] = {
-        STATIC_HEADER(":status", "200"),
-        STATIC_HEADER("content-type", "application/grpc"),
-    };
-    submit_response(session, call, headers, sizeof headers / sizeof headers[0], true);
-}
-
-void http2_session_answer_status(struct http2_session *session, struct grpc_call *call) {
-    struct status_headers storage;
-    nghttp2_nv headers[HEADERS_MAX] = {
-        STATIC_HEADER(":status", "200"),
-        STATIC_HEADER("content-type", "application/grpc"),
-    };
-    size_t n = 2;
-    if (call->refuses_encoding) {
-        headers[n++] = STATIC_HEADER("grpc-accept-encoding", "identity");
-    }
-    n += add_status(call, &storage, headers + n);
-    submit_response(session, call, headers, n, false);
-}
-
-void http2_session_answer_page(struct http2_session *session, struct grpc_call *call,
-                               unsigned status, const char *content_type, bool with_body) {
-    assert(status >= 200);
-    assert(status <= 599);
-    size_t body_size = call->out.size;
-    call->is_page = true;
-    call->is_finished = true;
-    call->is_door_closed = true;
+void http2_response_start(struct http_exchange *exchange, const struct http_answer *answer) {
+    assert(answer->status >= 200);
+    assert(answer->status <= 599);
+    assert(answer->n_fields <= HTTP_ANSWER_FIELDS_MAX);
+    struct http2_session *session = http2_session_of(exchange);
     char status_text[NUMBER_TEXT_SIZE];
-    char size_text[NUMBER_TEXT_SIZE];
-    int status_size = snprintf(status_text, sizeof status_text, "%u", status);
-    int size_size = snprintf(size_text, sizeof size_text, "%zu", body_size);
-    const nghttp2_nv headers[] = {
-        VALUE_HEADER(":status", status_text, (size_t)status_size),
-        VALUE_HEADER("content-type", content_type, strlen(content_type)),
-        VALUE_HEADER("content-length", size_text, (size_t)size_size),
-    };
-    if (!with_body) {
-        call->out.size = 0;
+    char length_text[NUMBER_TEXT_SIZE];
+    nghttp2_nv headers[HEADERS_MAX];
+    size_t n = 0;
+    if (answer->status == 200) {
+        headers[n++] = STATIC_HEADER(":status", "200");
+    } else {
+        int size = snprintf(status_text, sizeof status_text, "%u", answer->status);
+        headers[n++] = VALUE_HEADER(":status", status_text, (size_t)size);
     }
-    session->queued_bytes += call->out.size;
-    session->shared->stats.queued_bytes += call->out.size;
-    submit_response(session, call, headers, sizeof headers / sizeof headers[0], call->out.size > 0);
+    for (size_t i = 0; i < answer->n_fields; i++) {
+        add_field(&headers[n++], &answer->fields[i]);
+    }
+    if (answer->length != HTTP_LENGTH_UNKNOWN) {
+        int size =
+            snprintf(length_text, sizeof length_text, "%llu", (unsigned long long)answer->length);
+        headers[n++] = VALUE_HEADER("content-length", length_text, (size_t)size);
+    }
+    nghttp2_data_provider body = {.source.ptr = exchange, .read_callback = read_body};
+    http2_session_check_submitted(
+        session, nghttp2_submit_response(session->nghttp2, exchange->stream_id, headers, n,
+                                         answer->has_body ? &body : NULL));
+}
+
+void http2_response_want_body(struct http_exchange *exchange) {
+    struct http2_session *session = http2_session_of(exchange);
+    const nghttp2_nv status = STATIC_HEADER(":status", "100");
+    http2_session_check_submitted(
+        session, nghttp2_submit_headers(session->nghttp2, NGHTTP2_FLAG_NONE, exchange->stream_id,
+                                        NULL, &status, 1, NULL));
 }

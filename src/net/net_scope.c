@@ -28,6 +28,14 @@ void net_scope_add_methods(struct net_scope *scope, const struct grpc_method *me
     }
 }
 
+void net_scope_add_routes(struct net_scope *scope, const struct http_route *routes, size_t n_routes,
+                          void *context) {
+    scope->has_http = true;
+    for (size_t i = 0; i < n_routes; i++) {
+        route_tree_add(&scope->routes->tree, &routes[i], context);
+    }
+}
+
 void net_scope_add_raw(struct net_scope *scope, const struct raw_protocol *protocol,
                        void *context) {
     assert(scope->n_raws < NET_SCOPE_RAW_MAX);

@@ -131,9 +131,15 @@ struct net_scope *net_server_add_scope(struct net_server *server) {
     return scope;
 }
 
-void net_server_add_page(struct net_server *server, const char *path, net_page page,
-                         void *context) {
-    route_table_add_page(&server->shared.routes, path, page, context);
+void net_server_add_routes(struct net_server *server, const struct http_route *routes,
+                           size_t n_routes, void *context) {
+    net_scope_add_routes(&server->main_scope, routes, n_routes, context);
+}
+
+void net_server_set_authenticator(struct net_server *server,
+                                  const struct net_authenticator *authenticator, void *context) {
+    server->shared.authenticator = authenticator;
+    server->shared.authenticator_context = context;
 }
 
 /* --- listening ----------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "net/grpc.h"
+#include "net/http.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,10 +54,41 @@ struct net_server *net_server_create(uv_loop_t *loop, const struct net_limits *l
 void net_server_add_methods(struct net_server *server, const struct grpc_method *methods,
                             size_t n_methods, void *context);
 
-/* A plain HTTP/1.1 GET (or HEAD) page, also served over HTTP/2 GET. The handler fills the body and
- * returns the HTTP status. */
-typedef unsigned (*net_page)(void *context, struct buffer *body, const char **out_content_type);
-void net_server_add_page(struct net_server *server, const char *path, net_page page, void *context);
+/* Routes are constant and outlive the server; `context` is for http_context(). */
+void net_server_add_routes(struct net_server *server, const struct http_route *routes,
+                           size_t n_routes, void *context);
+
+/*
+ * The authenticator: who is asking? It is asked once for every request and every gRPC call, except
+ * on public routes, before their door learns of them. net keeps its answer, a caller of at most
+ * NET_CALLER_SIZE_MAX bytes, without looking into it: http_caller(), grpc_call_caller(). Without an
+ * authenticator every caller is all zeros.
+ */
+enum { NET_CALLER_SIZE_MAX = 32 };
+
+enum net_authentication {
+    NET_AUTHENTICATED,
+    NET_REFUSED, /* 401, or as the route's on_refused says; gRPC: UNAUTHENTICATED */
+    NET_PENDING  /* http_authenticated() follows: a password is hashed off the loop */
+};
+
+struct net_authenticator {
+    /* `exchange` has its headers (http_header()), its route (http_route_of(), NULL for gRPC) and
+     * nothing else yet. `out_caller` has room for NET_CALLER_SIZE_MAX bytes, all zero. gRPC calls
+     * cannot wait: for these NET_PENDING refuses, and the door checks passwords by itself. */
+    enum net_authentication (*begin)(void *context, struct http_exchange *exchange,
+                                     void *out_caller);
+    /* The exchange is over while it was pending: http_authenticated() must not follow any more. */
+    void (*cancel)(void *context, struct http_exchange *exchange);
+};
+
+/* Constant, outlives the server. */
+void net_server_set_authenticator(struct net_server *server,
+                                  const struct net_authenticator *authenticator, void *context);
+
+/* The end of NET_PENDING; not from inside begin(). The body that came meanwhile was kept. */
+void http_authenticated(struct http_exchange *exchange, bool is_authenticated, const void *caller,
+                        size_t caller_size);
 
 /*
  * What is spoken on listeners. The main scope belongs to listeners that name no other; the
@@ -67,6 +99,8 @@ struct net_scope *net_server_main_scope(struct net_server *server);
 struct net_scope *net_server_add_scope(struct net_server *server);
 void net_scope_add_methods(struct net_scope *scope, const struct grpc_method *methods,
                            size_t n_methods, void *context);
+void net_scope_add_routes(struct net_scope *scope, const struct http_route *routes, size_t n_routes,
+                          void *context);
 /* Constant, outlives the server; `context` is for raw_connection_context(). See raw_protocol.h for
  * the order in which protocols are asked whether they know a connection's first bytes. */
 void net_scope_add_raw(struct net_scope *scope, const struct raw_protocol *protocol, void *context);

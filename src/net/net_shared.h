@@ -26,7 +26,9 @@ struct net_shared {
     struct route_table routes;
     struct net_timers *timers;
     struct http2_library *http2;
-    struct list free_calls; /* struct grpc_call by in_session */
+    const struct net_authenticator *authenticator; /* NULL: none */
+    void *authenticator_context;
+    struct list free_calls; /* struct grpc_call by exchange.in_session */
     size_t n_free_calls;
     struct http2_request *free_request; /* NULL: none */
     struct buffer discarded;            /* where a message for a call that is over is written */

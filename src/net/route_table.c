@@ -12,15 +12,12 @@ void route_table_init(struct route_table *table) {
 }
 
 void route_table_clear(struct route_table *table) {
-    for (size_t i = 0; i < table->n_pages; i++) {
-        free(table->pages[i].path);
-    }
-    free(table->pages);
+    route_tree_clear(&table->tree);
     free(table->slots);
     route_table_init(table);
 }
 
-/* Names differ at their end. The paths are ours, so nobody can choose colliding ones; a stranger's
+/* Names differ at their end. The paths are ours, so colliding ones cannot be chosen; an unknown
  * path costs one look at a table that is at most half full. */
 static size_t hash(struct bytes path) {
     uint64_t end = 0;
@@ -72,17 +69,6 @@ void route_table_add_method(struct route_table *table, const struct grpc_method 
     *slot = (struct method_route){.method = method, .path = path, .context = context};
 }
 
-void route_table_add_page(struct route_table *table, const char *path, net_page page,
-                          void *context) {
-    struct page_route *pages = realloc(table->pages, (table->n_pages + 1) * sizeof *pages);
-    char *copy = strdup(path);
-    if (pages == NULL || copy == NULL) {
-        abort();
-    }
-    table->pages = pages;
-    pages[table->n_pages++] = (struct page_route){.path = copy, .page = page, .context = context};
-}
-
 const struct method_route *route_table_find_method(const struct route_table *table,
                                                    struct bytes path) {
     if (table->n_slots == 0) {
@@ -90,19 +76,6 @@ const struct method_route *route_table_find_method(const struct route_table *tab
     }
     const struct method_route *slot = slot_of(table, path);
     return slot->method != NULL ? slot : NULL;
-}
-
-const struct page_route *route_table_find_page(const struct route_table *table, struct bytes path) {
-    const uint8_t *query = path.size > 0 ? memchr(path.data, '?', path.size) : NULL;
-    if (query != NULL) {
-        path.size = (size_t)(query - path.data);
-    }
-    for (size_t i = 0; i < table->n_pages; i++) {
-        if (bytes_equal(path, bytes_from_text(table->pages[i].path))) {
-            return &table->pages[i];
-        }
-    }
-    return NULL;
 }
 
 void route_table_explain(const struct route_table *table, struct bytes path, char *out_text,

@@ -1,12 +1,13 @@
 /*
- * What a path leads to: gRPC methods by hash, pages by name. Filled at start, constant afterwards.
+ * What a path leads to: gRPC methods by hash, routes by pattern. Filled at start, constant
+ * afterwards.
  */
 #ifndef LEASED_NET_ROUTE_TABLE_H
 #define LEASED_NET_ROUTE_TABLE_H
 
 #include "base/bytes.h"
 #include "net/grpc.h"
-#include "net/net_server.h"
+#include "net/route_tree.h"
 
 #include <stddef.h>
 
@@ -16,18 +17,11 @@ struct method_route {
     void *context;
 };
 
-struct page_route {
-    char *path;
-    net_page page;
-    void *context;
-};
-
 struct route_table {
     struct method_route *slots; /* open addressing, a power of two, at most half full */
     size_t n_slots;
     size_t n_methods;
-    struct page_route *pages;
-    size_t n_pages;
+    struct route_tree tree;
 };
 
 void route_table_init(struct route_table *table);
@@ -36,14 +30,10 @@ void route_table_clear(struct route_table *table);
 /* A path that is there already is replaced. */
 void route_table_add_method(struct route_table *table, const struct grpc_method *method,
                             void *context);
-void route_table_add_page(struct route_table *table, const char *path, net_page page,
-                          void *context);
 
 /* NULL: not there. */
 const struct method_route *route_table_find_method(const struct route_table *table,
                                                    struct bytes path);
-/* The path may carry a query, which is not looked at. */
-const struct page_route *route_table_find_page(const struct route_table *table, struct bytes path);
 
 /* Why a path leads to no method, as the text of an UNIMPLEMENTED status. */
 void route_table_explain(const struct route_table *table, struct bytes path, char *out_text,

@@ -16,8 +16,8 @@ enum sniff_result sniff_http2(struct bytes first) {
 }
 
 enum sniff_result sniff_http1(struct bytes first) {
-    static const char *const methods[] = {"GET ",     "HEAD ",  "POST ",    "PUT ",  "DELETE ",
-                                          "OPTIONS ", "PATCH ", "CONNECT ", "TRACE "};
+    static const char *const methods[] = {"GET ",     "HEAD ",  "POST ",    "PUT ",   "DELETE ",
+                                          "OPTIONS ", "PATCH ", "CONNECT ", "TRACE ", "LIST "};
     enum sniff_result best = SNIFF_NO;
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         enum sniff_result result = sniff_prefix(first, methods[i]);

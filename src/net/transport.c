@@ -13,7 +13,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { HANDSHAKES_RESUMED_MAX = 64 /* in one iteration; more would only wait again */ };
+enum {
+    HANDSHAKES_RESUMED_MAX = 64, /* in one iteration; more would only wait again */
+    PROBE_AFTER_SECONDS = 10
+};
 
 struct pending_write {
     uv_write_t request;
@@ -187,6 +190,18 @@ size_t transport_unread_bytes(const struct transport *transport) {
 bool transport_has_room(const struct transport *transport) {
     struct pollfd poll_fd = {.fd = descriptor_of(transport), .events = POLLOUT};
     return poll_fd.fd >= 0 && poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLOUT) != 0;
+}
+
+void transport_probe_peer(struct transport *transport) {
+    if (transport->socket.handle.type == UV_TCP) {
+        uv_tcp_keepalive(&transport->socket.tcp, 1, PROBE_AFTER_SECONDS);
+    }
+}
+
+bool transport_is_broken(const struct transport *transport) {
+    struct pollfd poll_fd = {.fd = descriptor_of(transport)};
+    return poll_fd.fd < 0 ||
+           (poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & (POLLHUP | POLLERR)) != 0);
 }
 
 void transport_peer_text(const struct transport *transport, char out_text[NET_ADDRESS_SIZE]) {

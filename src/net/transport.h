@@ -134,6 +134,12 @@ bool transport_has_room(const struct transport *transport);
 /* The names in the peer's certificate, verified; NULL: it showed none. Lives as long as the
  * transport. */
 const struct tls_identity *transport_identity(struct transport *transport);
+/* The peer sends no more: the kernel asks it from time to time whether it is still there. libuv
+ * does not look at a stream that has ended, so transport_is_broken() has to be asked. */
+void transport_probe_peer(struct transport *transport);
+/* True when the peer is known to be gone. */
+bool transport_is_broken(const struct transport *transport);
+
 /* The peer's address for logs: "127.0.0.1:52100", "[::1]:52100" or "unix". */
 void transport_peer_text(const struct transport *transport, char out_text[NET_ADDRESS_SIZE]);
 

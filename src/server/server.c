@@ -13,8 +13,8 @@
 #include "server/housekeeping.h"
 #include "server/notify.h"
 #include "server/open_doors.h"
-#include "server/pages.h"
 #include "server/peer_tls.h"
+#include "server/routes.h"
 #include "server/welcome.h"
 
 #include <assert.h>
@@ -386,9 +386,9 @@ static void open_doors(struct server *server) {
 
     server->sources = (struct metrics_sources){
         .service = server->service, .net = server->net, .doors = &server->doors};
-    pages_register(&server->sources, server->net);
+    routes_register(&server->sources, server->net);
     if (server->metrics_net != NULL) {
-        pages_register(&server->sources, server->metrics_net);
+        routes_register(&server->sources, server->metrics_net);
         listen_on(server, server->metrics_net, &options->listen_metrics_urls, NULL, "metrics");
     }
     listen_on(server, server->net, &options->listen_client_urls, NULL, "clients");

@@ -1,6 +1,6 @@
 /* An HTTP/1.1 session fed with anything; the first byte chooses how the rest is cut. */
 #include "base/log.h"
-#include "net/http1.h"
+#include "net/http1_session.h"
 #include "net/net_shared.h"
 #include "net/protocol.h"
 
@@ -10,13 +10,12 @@
 
 enum { PAGE_SIZE = 1000, ANSWER_SIZE_MAX = 1000 + 512 };
 
-static unsigned page(void *context, struct buffer *body, const char **out_content_type) {
-    (void)context;
-    (void)out_content_type;
-    memset(buffer_reserve(body, PAGE_SIZE), 'x', PAGE_SIZE);
-    body->size += PAGE_SIZE;
-    return 200;
+static void on_request(struct http_exchange *exchange) {
+    static const uint8_t page[PAGE_SIZE];
+    http_reply(exchange, 200, "text/plain", bytes_of(page, sizeof page));
 }
+
+static const struct http_route route = {.method = "GET", .pattern = "/p", .on_request = on_request};
 
 static void wake(struct protocol_host *host) {
     (void)host;
@@ -33,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     limits.header_size_max = 1000;
     struct net_shared shared;
     net_shared_init(&shared, &limits, 1);
-    route_table_add_page(&shared.routes, "/p", page, NULL);
+    route_tree_add(&shared.routes.tree, &route, NULL);
     struct protocol_host host = {.shared = &shared, .wake = wake};
     const struct protocol *protocol = &http1_protocol;
     void *session = protocol->open(&host);
@@ -52,11 +51,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if ((data[0] & 16) == 0) {
             out.size = 0;
             protocol->produce(session, 700, &out);
+            protocol->settle(session);
         }
     }
     protocol->drain(session);
     protocol->close(session);
     buffer_clear(&out);
+    assert(shared.partial_bytes == 0);
+    assert(shared.stats.queued_bytes == 0);
     net_shared_clear(&shared);
     return 0;
 }

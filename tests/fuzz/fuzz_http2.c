@@ -77,12 +77,11 @@ static const struct grpc_method methods[] = {
     {"/e/h", GRPC_BIDIRECTIONAL, on_open, hold, half_close, writable, on_close, NULL},
 };
 
-static unsigned page(void *context, struct buffer *body, const char **out_content_type) {
-    (void)context;
-    (void)out_content_type;
-    buffer_append(body, "page", 4);
-    return 200;
+static void on_request(struct http_exchange *exchange) {
+    http_reply(exchange, 200, "text/plain", bytes_of("page", 4));
 }
+
+static const struct http_route route = {.method = "GET", .pattern = "/p", .on_request = on_request};
 
 static void wake(struct protocol_host *host) {
     (void)host;
@@ -142,7 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         route_table_add_method(&shared.routes, &methods[i], NULL);
     }
-    route_table_add_page(&shared.routes, "/p", page, NULL);
+    route_tree_add(&shared.routes.tree, &route, NULL);
     held = NULL;
     n_opened = 0;
     n_closed = 0;

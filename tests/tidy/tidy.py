@@ -41,7 +41,6 @@ LIBRARY_USERS = [
     (re.compile(r"uv(\.h|/)"), {"raft", "replication", "peers", "net", "doors", "server", "client", "bench",
                                 "cli"}),
     (re.compile(r"nghttp2/"), {"net", "client"}),
-    (re.compile(r"(llhttp|http_parser)\.h"), {"net"}),
     (re.compile(r"openssl/"), {"tls", "net", "doors", "server"}),
     (re.compile(r"protobuf-c/"), {"doors", "client", "bench", "cli"}),
     (re.compile(r"jansson\.h"), {"doors", "server", "client", "bench", "cli"}),

@@ -171,6 +171,9 @@ struct answer {
     char grpc_message[512];
     char content_type[64];
     char accept_encoding[64];
+    char x_answer[64];
+    char allow[64];
+    bool got_continue;
     struct buffer body;
     bool is_closed;
     uint32_t error_code;
@@ -221,6 +224,7 @@ static inline int client_on_header(nghttp2_session *session, const nghttp2_frame
     struct bytes header = bytes_of(name, name_size);
     if (bytes_equal(header, bytes_from_text(":status"))) {
         answer->http_status = (unsigned)atoi((const char *)value);
+        answer->got_continue = answer->got_continue || answer->http_status == 100;
     } else if (bytes_equal(header, bytes_from_text("grpc-status"))) {
         answer->grpc_status = atoi((const char *)value);
     } else if (bytes_equal(header, bytes_from_text("grpc-message"))) {
@@ -229,6 +233,10 @@ static inline int client_on_header(nghttp2_session *session, const nghttp2_frame
         client_keep(answer->content_type, sizeof answer->content_type, value, value_size);
     } else if (bytes_equal(header, bytes_from_text("grpc-accept-encoding"))) {
         client_keep(answer->accept_encoding, sizeof answer->accept_encoding, value, value_size);
+    } else if (bytes_equal(header, bytes_from_text("x-answer"))) {
+        client_keep(answer->x_answer, sizeof answer->x_answer, value, value_size);
+    } else if (bytes_equal(header, bytes_from_text("allow"))) {
+        client_keep(answer->allow, sizeof answer->allow, value, value_size);
     }
     return 0;
 }

@@ -1,11 +1,10 @@
 /* Peers that are hostile, slow, silent or deaf: they are bounded, and the others are served. */
-#include "net_doors.h"
+#include "net_frames.h"
 
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 static const struct bytes hello = {(const uint8_t *)"hello", 5};
-static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 static void assert_served(struct fixture *fixture) {
     struct client client;
@@ -14,82 +13,6 @@ static void assert_served(struct fixture *fixture) {
     client_wait(&client, answer->is_closed);
     assert_int_equal(answer->grpc_status, GRPC_OK);
     client_close(&client);
-}
-
-static void frame_append(struct buffer *out, uint8_t type, uint8_t flags, uint32_t stream_id,
-                         struct bytes payload) {
-    const uint8_t header[9] = {(uint8_t)(payload.size >> 16),
-                               (uint8_t)(payload.size >> 8),
-                               (uint8_t)payload.size,
-                               type,
-                               flags,
-                               (uint8_t)(stream_id >> 24),
-                               (uint8_t)(stream_id >> 16),
-                               (uint8_t)(stream_id >> 8),
-                               (uint8_t)stream_id};
-    buffer_append(out, header, sizeof header);
-    buffer_append(out, payload.data, payload.size);
-}
-
-/* Headers of a call, with no table: literals only. */
-static void call_append(struct buffer *out, uint32_t stream_id, const char *path) {
-    const char *const headers[][2] = {{":method", "POST"},
-                                      {":scheme", "http"},
-                                      {":path", path},
-                                      {":authority", "x"},
-                                      {"content-type", "application/grpc"}};
-    struct buffer block;
-    buffer_init(&block);
-    for (size_t i = 0; i < 5; i++) {
-        buffer_put_u8(&block, 0);
-        buffer_put_u8(&block, (uint8_t)strlen(headers[i][0]));
-        buffer_append(&block, headers[i][0], strlen(headers[i][0]));
-        buffer_put_u8(&block, (uint8_t)strlen(headers[i][1]));
-        buffer_append(&block, headers[i][1], strlen(headers[i][1]));
-    }
-    frame_append(out, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, stream_id,
-                 bytes_of(block.data, block.size));
-    buffer_clear(&block);
-}
-
-static void preface_append(struct buffer *out) {
-    buffer_append(out, preface, strlen(preface));
-    frame_append(out, NGHTTP2_SETTINGS, 0, 0, bytes_of(NULL, 0));
-}
-
-/* Sends as the server reads; stops when the server closes. */
-static void raw_send_all(struct fixture *fixture, int fd, struct bytes bytes, struct buffer *got) {
-    uint64_t start_ms = clock_boottime_ms();
-    while (bytes.size > 0) {
-        assert_true(clock_boottime_ms() - start_ms < WAIT_MS_MAX);
-        ssize_t sent = send(fd, bytes.data, bytes.size, MSG_NOSIGNAL);
-        if (sent > 0) {
-            bytes.data += sent;
-            bytes.size -= (size_t)sent;
-        } else if (errno != EAGAIN) {
-            raw_read(fd, got);
-            return;
-        }
-        fixture_turn(fixture);
-        if (!raw_read(fd, got)) {
-            return;
-        }
-    }
-}
-
-/* The code of the GOAWAY frame in what the server sent; UINT32_MAX: none. */
-static uint32_t goaway_code(const struct buffer *got) {
-    size_t at = 0;
-    while (at + 9 <= got->size) {
-        const uint8_t *frame = got->data + at;
-        size_t size = (size_t)frame[0] << 16 | (size_t)frame[1] << 8 | frame[2];
-        if (frame[3] == NGHTTP2_GOAWAY && at + 9 + 8 <= got->size) {
-            return (uint32_t)frame[13] << 24 | (uint32_t)frame[14] << 16 |
-                   (uint32_t)frame[15] << 8 | frame[16];
-        }
-        at += 9 + size;
-    }
-    return UINT32_MAX;
 }
 
 static void garbage_is_closed_at_once(void **state) {
@@ -228,26 +151,6 @@ static void endless_continuation_is_closed(void **state) {
     buffer_clear(&got);
     close(fd);
     assert_served(fixture);
-    doors_stop(fixture);
-}
-
-static void too_large_headers_end_the_stream_only(void **state) {
-    struct fixture *fixture = doors_start(NULL);
-    struct client client;
-    client_open(&client, fixture);
-    char *value = malloc(20001);
-    assert_non_null(value);
-    memset(value, 'x', 20000);
-    value[20000] = 0;
-    nghttp2_nv header = NV("large", value);
-    struct answer *large = client_call(&client, "/test.Echo/Unary", hello, &header, false);
-    client_wait(&client, large->is_closed);
-    assert_int_not_equal(large->error_code, NGHTTP2_NO_ERROR);
-    struct answer *next = client_call(&client, "/test.Echo/Unary", hello, NULL, false);
-    client_wait(&client, next->is_closed);
-    assert_int_equal(next->grpc_status, GRPC_OK);
-    free(value);
-    client_close(&client);
     doors_stop(fixture);
 }
 
@@ -536,7 +439,6 @@ int main(void) {
         cmocka_unit_test(rapid_resets_are_calmed),
         cmocka_unit_test(frames_that_do_nothing_are_calmed),
         cmocka_unit_test(endless_continuation_is_closed),
-        cmocka_unit_test(too_large_headers_end_the_stream_only),
         cmocka_unit_test(stream_without_windows_holds_bounded_memory),
         cmocka_unit_test(deaf_peer_is_paused_then_closed),
         cmocka_unit_test(answers_nobody_reads_close_the_connection),

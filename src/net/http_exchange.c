@@ -1,0 +1,315 @@
+#include "net/http_exchange.h"
+
+#include "base/log.h"
+#include "net/net_scope.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    /* An exchange that is given back keeps buffers of at most this size for the next one. */
+    FREE_CAPACITY_MAX = 1024,
+    /* An open exchange with nothing queued keeps no more. */
+    IDLE_CAPACITY_MAX = 4096,
+    /* One connection may queue this part of what is left below the soft limit of all. */
+    QUEUE_SHARES = 4
+};
+
+/* --- sessions ------------------------------------------------------------------------------ */
+
+void http_session_init(struct http_session *session, const struct http_wire *wire,
+                       struct protocol_host *host) {
+    session->wire = wire;
+    session->host = host;
+    session->shared = host->shared;
+    session->routes = host->scope != NULL ? host->scope->routes : &host->shared->routes;
+    list_init(&session->exchanges);
+    list_init(&session->closing);
+    list_init(&session->blocked);
+}
+
+void http_session_fail(struct http_session *session, const char *reason) {
+    if (session->state == SESSION_FAILED) {
+        return;
+    }
+    session->state = SESSION_FAILED;
+    session->shared->stats.protocol_errors++;
+    log_warning("connection closed", LOG_TEXT("reason", reason),
+                LOG_NUMBER("queued_bytes", session->queued_bytes + session->host->unsent_bytes));
+    session->host->wake(session->host);
+}
+
+static void wake_writers(struct http_session *session) {
+    const struct net_limits *limits = &session->shared->limits;
+    size_t queued_bytes = session->queued_bytes + session->host->unsent_bytes;
+    if (list_is_empty(&session->blocked) || queued_bytes > limits->connection_queue_max / 2) {
+        return;
+    }
+    struct list waiting;
+    list_init(&waiting);
+    list_append_all(&waiting, &session->blocked);
+    struct list *node = NULL;
+    while ((node = list_pop_first(&waiting)) != NULL) {
+        struct http_exchange *exchange = list_entry(node, struct http_exchange, in_blocked);
+        if (exchange->is_finished || exchange->is_wire_closed) {
+            continue;
+        }
+        if (http_exchange_queued_bytes(exchange) > limits->stream_queue_high / 2) {
+            list_append(&session->blocked, node);
+        } else {
+            exchange->handler->on_writable(exchange);
+        }
+    }
+}
+
+void http_session_settle(struct http_session *session) {
+    struct list *node = NULL;
+    while ((node = list_pop_first(&session->closing)) != NULL) {
+        struct http_exchange *exchange = list_entry(node, struct http_exchange, in_closing);
+        if (!exchange->is_door_closed) {
+            exchange->is_door_closed = true;
+            list_remove(&exchange->in_blocked);
+            exchange->handler->on_close(exchange);
+        }
+        /* The door may have ended it once more from inside on_close, which changes nothing. */
+        list_remove(&exchange->in_closing);
+        if (exchange->is_wire_closed) {
+            exchange->handler->give_back(exchange);
+        }
+    }
+    if (!session->is_closed) {
+        wake_writers(session);
+    }
+}
+
+void http_session_close_exchanges(struct http_session *session) {
+    session->is_closed = true;
+    struct list *node = session->exchanges.next;
+    while (node != &session->exchanges) {
+        struct http_exchange *exchange = list_entry(node, struct http_exchange, in_session);
+        node = node->next;
+        if (!exchange->is_wire_closed) {
+            http_exchange_on_wire_close(exchange);
+        }
+    }
+    http_session_settle(session);
+    assert(list_is_empty(&session->exchanges));
+    assert(session->queued_bytes == 0);
+}
+
+void http_session_drain_exchanges(struct http_session *session) {
+    for (struct list *node = session->exchanges.next; node != &session->exchanges;
+         node = node->next) {
+        struct http_exchange *exchange = list_entry(node, struct http_exchange, in_session);
+        if (!exchange->is_finished && !exchange->is_wire_closed) {
+            exchange->handler->on_drain(exchange);
+        }
+    }
+}
+
+void http_session_end_input(struct http_session *session) {
+    for (struct list *node = session->exchanges.next; node != &session->exchanges;
+         node = node->next) {
+        struct http_exchange *exchange = list_entry(node, struct http_exchange, in_session);
+        if (!exchange->is_finished && !exchange->is_wire_closed) {
+            exchange->handler->on_input_end(exchange);
+        }
+    }
+}
+
+/* --- life ---------------------------------------------------------------------------------- */
+
+static void on_deadline(struct net_timer *timer) {
+    struct http_exchange *exchange = list_entry(timer, struct http_exchange, deadline);
+    if (!exchange->is_finished && !exchange->is_wire_closed) {
+        exchange->handler->on_deadline(exchange);
+    }
+}
+
+void http_exchange_init(struct http_exchange *exchange, struct http_session *session,
+                        const struct http_handler *handler, int32_t stream_id) {
+    exchange->session = session;
+    exchange->handler = handler;
+    exchange->stream_id = stream_id;
+    list_init(&exchange->in_closing);
+    list_init(&exchange->in_blocked);
+    net_timer_init(&exchange->deadline, on_deadline);
+    list_append(&session->exchanges, &exchange->in_session);
+    session->n_exchanges++;
+    session->shared->stats.calls++;
+    session->shared->stats.calls_total++;
+}
+
+static void shrink(struct buffer *buffer, size_t capacity_max) {
+    if (buffer->capacity > capacity_max) {
+        buffer_clear(buffer);
+    }
+    buffer->size = 0;
+}
+
+void http_exchange_leave(struct http_exchange *exchange) {
+    struct net_shared *shared = exchange->session->shared;
+    assert(exchange->is_wire_closed);
+    assert(exchange->is_door_closed);
+    assert(list_is_empty(&exchange->in_closing));
+    list_remove(&exchange->in_session);
+    list_remove(&exchange->in_blocked);
+    net_timers_disarm(shared->timers, &exchange->deadline);
+    shared->partial_bytes -= exchange->partial_bytes;
+    exchange->partial_bytes = 0;
+    shared->stats.calls--;
+    shrink(&exchange->out, FREE_CAPACITY_MAX);
+    shrink(&exchange->fields, FREE_CAPACITY_MAX);
+}
+
+void http_exchange_clear(struct http_exchange *exchange) {
+    buffer_clear(&exchange->out);
+    buffer_clear(&exchange->fields);
+}
+
+/* The door's on_close and the end of the memory wait until no callback is running. */
+void http_exchange_close_later(struct http_exchange *exchange) {
+    struct http_session *session = exchange->session;
+    if (list_is_empty(&exchange->in_closing)) {
+        list_append(&session->closing, &exchange->in_closing);
+    }
+    session->host->wake(session->host);
+}
+
+void http_exchange_on_wire_close(struct http_exchange *exchange) {
+    assert(!exchange->is_wire_closed);
+    struct http_session *session = exchange->session;
+    exchange->is_wire_closed = true;
+    size_t unsent = http_exchange_queued_bytes(exchange);
+    session->queued_bytes -= unsent;
+    session->shared->stats.queued_bytes -= unsent;
+    exchange->out_sent = exchange->out.size;
+    assert(session->n_exchanges > 0);
+    session->n_exchanges--;
+    net_timers_disarm(session->shared->timers, &exchange->deadline);
+    http_exchange_close_later(exchange);
+}
+
+/* --- the answer ---------------------------------------------------------------------------- */
+
+void http_exchange_start(struct http_exchange *exchange, const struct http_answer *answer) {
+    exchange->is_response_started = true;
+    exchange->session->wire->start(exchange, answer);
+}
+
+uint8_t *http_exchange_reserve(struct http_exchange *exchange, size_t size) {
+    if (http_exchange_is_over(exchange) || exchange->is_bodyless) {
+        return buffer_reserve(&exchange->session->shared->discarded, size);
+    }
+    struct buffer *out = &exchange->out;
+    if (exchange->out_sent > 0 && exchange->out_sent >= out->size / 2) {
+        memmove(out->data, out->data + exchange->out_sent, out->size - exchange->out_sent);
+        out->size -= exchange->out_sent;
+        exchange->out_sent = 0;
+    }
+    return buffer_reserve(out, size);
+}
+
+void http_exchange_commit(struct http_exchange *exchange, size_t size) {
+    if (http_exchange_is_over(exchange) || exchange->is_bodyless) {
+        return;
+    }
+    struct http_session *session = exchange->session;
+    /* What was there before counts: one answer alone may be of any size, for the peer has had no
+     * chance to read it. */
+    bool is_too_much = session->queued_bytes + session->host->unsent_bytes >
+                       session->shared->limits.connection_queue_abort;
+    exchange->out.size += size;
+    session->queued_bytes += size;
+    session->shared->stats.queued_bytes += size;
+    if (exchange->is_deferred) {
+        exchange->is_deferred = false;
+        session->wire->resume(exchange);
+    }
+    if (is_too_much) {
+        http_session_fail(session, "the peer does not read its answers");
+    }
+}
+
+void http_exchange_drop_sent(struct http_exchange *exchange, size_t size) {
+    assert(size <= http_exchange_queued_bytes(exchange));
+    struct http_session *session = exchange->session;
+    exchange->out_sent += size;
+    session->queued_bytes -= size;
+    session->host->answer_bytes += size;
+    session->shared->stats.queued_bytes -= size;
+    if (exchange->out_sent == exchange->out.size) {
+        exchange->out_sent = 0;
+        shrink(&exchange->out, IDLE_CAPACITY_MAX);
+    }
+}
+
+void http_exchange_finish(struct http_exchange *exchange) {
+    struct http_session *session = exchange->session;
+    exchange->is_finished = true;
+    net_timers_disarm(session->shared->timers, &exchange->deadline);
+    if (exchange->is_deferred) {
+        exchange->is_deferred = false;
+        session->wire->resume(exchange);
+    }
+    http_exchange_close_later(exchange);
+}
+
+void http_exchange_cut_off(struct http_exchange *exchange) {
+    struct http_session *session = exchange->session;
+    exchange->is_finished = true;
+    exchange->is_cut_off = true;
+    net_timers_disarm(session->shared->timers, &exchange->deadline);
+    session->wire->reset(exchange);
+    http_exchange_close_later(exchange);
+}
+
+bool http_exchange_is_writable(struct http_exchange *exchange, bool wants_wake) {
+    if (http_exchange_is_over(exchange)) {
+        return false;
+    }
+    struct http_session *session = exchange->session;
+    const struct net_limits *limits = &session->shared->limits;
+    if (http_exchange_queued_bytes(exchange) <= limits->stream_queue_high &&
+        session->queued_bytes + session->host->unsent_bytes <= limits->connection_queue_max) {
+        return true;
+    }
+    if (wants_wake && list_is_empty(&exchange->in_blocked)) {
+        list_append(&session->blocked, &exchange->in_blocked);
+    }
+    return false;
+}
+
+bool http_exchange_has_room(const struct http_exchange *exchange) {
+    const struct http_session *session = exchange->session;
+    const struct net_limits *limits = &session->shared->limits;
+    size_t total = session->shared->stats.queued_bytes;
+    /* The fuller it is, the less a single peer may pile up; a peer that takes its answers has a
+     * queue that is nearly empty and goes on being served. */
+    size_t share = 0;
+    if (total < limits->queue_total_soft) {
+        share = (limits->queue_total_soft - total) / QUEUE_SHARES;
+    }
+    if (share < limits->hoard_size) {
+        share = limits->hoard_size;
+    }
+    if (share > limits->connection_queue_abort / 2) {
+        share = limits->connection_queue_abort / 2;
+    }
+    return session->queued_bytes + session->host->unsent_bytes <= share &&
+           total <= limits->queue_total_max;
+}
+
+/* --- the request --------------------------------------------------------------------------- */
+
+void http_exchange_set_timeout(struct http_exchange *exchange, uint64_t timeout_ms) {
+    struct net_timers *timers = exchange->session->shared->timers;
+    net_timers_arm(timers, &exchange->deadline, net_timers_now_ms(timers) + timeout_ms);
+}
+
+bool http_exchange_count_partial(struct http_exchange *exchange, size_t held) {
+    struct net_shared *shared = exchange->session->shared;
+    shared->partial_bytes = shared->partial_bytes - exchange->partial_bytes + held;
+    exchange->partial_bytes = held;
+    return shared->partial_bytes <= NET_PARTIAL_BYTES_MAX;
+}
