@@ -142,6 +142,7 @@ enum status auth_check_command(const struct auth *auth, const struct lease_table
     case COMMAND_COMPACT:
         return check_compact(auth, caller);
     case COMMAND_LEASE_GRANT:
+    case COMMAND_RULE: /* what it reads and changes is looked at while it runs */
         return auth_check_user(auth, caller);
     case COMMAND_LEASE_REVOKE:
         return auth_check_lease(auth, leases, caller, command->revoke.id, RIGHT_WRITE);

@@ -330,6 +330,10 @@ void command_encode(struct buffer *buffer, const struct command *command) {
         buffer_put_u8(buffer, (uint8_t)command->member.action);
         member_facts_encode(buffer, command->member.facts);
         return;
+    case COMMAND_RULE:
+        buffer_put_varint(buffer, command->rule.number);
+        buffer_put_bytes(buffer, command->rule.request);
+        return;
     case COMMAND_CLUSTER_VERSION:
         buffer_put_varint(buffer, command->cluster_version.version);
         return;
@@ -364,6 +368,15 @@ static void decode_member(struct reader *reader, struct arena *arena, struct com
     }
     member_facts_decode(reader, facts);
     command->member.facts = facts;
+}
+
+static void decode_rule(struct reader *reader, struct command *command) {
+    uint64_t number = reader_get_varint(reader);
+    if (number > UINT32_MAX) {
+        reader->failed = true;
+    }
+    command->rule.number = (uint32_t)number;
+    command->rule.request = reader_get_bytes(reader);
 }
 
 static void decode_cluster_version(struct reader *reader, struct command *command) {
@@ -438,6 +451,9 @@ enum status command_decode(struct reader *reader, struct arena *arena,
         break;
     case COMMAND_MEMBER:
         decode_member(reader, arena, &command);
+        break;
+    case COMMAND_RULE:
+        decode_rule(reader, &command);
         break;
     case COMMAND_CLUSTER_VERSION:
         decode_cluster_version(reader, &command);

@@ -29,7 +29,8 @@ enum command_type {
     COMMAND_BARRIER = 11, /* the first entry of a term: checkpoints every lease */
     COMMAND_MEMBERS_BEGIN = 12,
     COMMAND_MEMBER = 13,
-    /* From CLUSTER_VERSION_RULES on; 14 is in use elsewhere. */
+    /* From CLUSTER_VERSION_RULES on. */
+    COMMAND_RULE = 14,
     COMMAND_AS = 15,   /* another command and its caller: while authentication is on */
     COMMAND_AUTH = 16, /* users, roles and permissions */
     COMMAND_CLUSTER_VERSION = 17
@@ -94,6 +95,10 @@ struct command {
             const struct member_facts *facts; /* of which the action takes what it needs */
         } member;
         struct {
+            uint32_t number; /* see rule.h */
+            struct bytes request;
+        } rule;
+        struct {
             uint32_t version;
         } cluster_version;
         struct {
@@ -119,6 +124,9 @@ struct outcome {
         struct {
             size_t n_ended; /* leases, of those that still existed */
         } expire;
+        struct {
+            struct bytes answer; /* with STATUS_OK only */
+        } rule;
     };
 };
 

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "core/cluster_version.h"
 #include "core/command.h"
+#include "core/rule.h"
 
 #include <stdlib.h>
 
@@ -207,14 +208,6 @@ static enum status check_txn(const struct txn_request *txn) {
     return status;
 }
 
-static enum status check_ttl(int64_t ttl_ms) {
-    if (ttl_ms < 1) {
-        return STATUS_INVALID;
-    }
-    return ttl_ms > LEASE_TTL_MS_MAX && ttl_ms != LEASE_TTL_FOREVER ? STATUS_LEASE_TTL_TOO_LARGE
-                                                                    : STATUS_OK;
-}
-
 static enum status check_members(const struct member_facts *members, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (!member_facts_are_good(&members[i])) {
@@ -233,9 +226,9 @@ enum status command_check(const struct command *command) {
     case COMMAND_TXN:
         return check_txn(&command->txn);
     case COMMAND_LEASE_GRANT:
-        return check_ttl(command->grant.ttl_ms);
+        return lease_ttl_check(command->grant.ttl_ms);
     case COMMAND_LEASE_SET_TTL:
-        return check_ttl(command->set_ttl.ttl_ms);
+        return lease_ttl_check(command->set_ttl.ttl_ms);
     case COMMAND_ALARM:
         return command->alarm.alarm > ALARM_CORRUPT ? STATUS_INVALID : STATUS_OK;
     case COMMAND_MEMBERS_BEGIN:
@@ -253,6 +246,12 @@ enum status command_check(const struct command *command) {
     case COMMAND_LEASE_CHECKPOINT:
     case COMMAND_BARRIER:
         return STATUS_OK;
+    case COMMAND_RULE:
+        if (command->rule.number == 0) {
+            return STATUS_INVALID;
+        }
+        return command->rule.request.size > RULE_REQUEST_SIZE_MAX ? STATUS_REQUEST_TOO_LARGE
+                                                                  : STATUS_OK;
     case COMMAND_CLUSTER_VERSION:
         return command->cluster_version.version > CLUSTER_VERSION_FIRST &&
                        command->cluster_version.version <= CLUSTER_VERSION_KNOWN

@@ -46,7 +46,7 @@ static uint32_t find(const struct lease_table *table, int64_t id) {
     return lease_index_find(&table->index, &table->pages, id);
 }
 
-static enum status check_ttl(int64_t ttl_ms) {
+enum status lease_ttl_check(int64_t ttl_ms) {
     if (ttl_ms < 1) {
         return STATUS_INVALID;
     }
@@ -60,7 +60,7 @@ static enum status check_facts(const struct lease_table *table, const struct lea
     if (facts->id == 0 || facts->checkpoint_ms < 0 || !key_space_is_valid(facts->owner)) {
         return STATUS_INVALID;
     }
-    enum status status = check_ttl(facts->ttl_ms);
+    enum status status = lease_ttl_check(facts->ttl_ms);
     if (status != STATUS_OK) {
         return status;
     }
@@ -138,7 +138,7 @@ enum status lease_table_end(struct lease_table *table, int64_t id, enum lease_en
 
 enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t ttl_ms,
                                 uint64_t now_ms) {
-    enum status status = check_ttl(ttl_ms);
+    enum status status = lease_ttl_check(ttl_ms);
     if (status != STATUS_OK) {
         return status;
     }
@@ -235,6 +235,10 @@ int64_t lease_table_first_child(const struct lease_table *table, int64_t id) {
     }
     uint32_t child = lease_family_first(&table->pages, handle);
     return child == LEASE_NONE ? 0 : lease_pages_fact(&table->pages, child)->id;
+}
+
+uint32_t lease_table_epoch(const struct lease_table *table) {
+    return table->epoch;
 }
 
 static int compare_ids(const void *a, const void *b) {

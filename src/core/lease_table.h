@@ -45,6 +45,9 @@ struct lease_facts {
     uint32_t epoch;
 };
 
+/* STATUS_INVALID, STATUS_LEASE_TTL_TOO_LARGE. */
+enum status lease_ttl_check(int64_t ttl_ms);
+
 struct lease_table;
 
 struct lease_table *lease_table_create(void);
@@ -100,6 +103,8 @@ size_t lease_table_key_count(const struct lease_table *table, int64_t id);
 /* The child of a lease with the smallest id, so that every replica ends them in the same order;
  * 0: none. */
 int64_t lease_table_first_child(const struct lease_table *table, int64_t id);
+/* The newest epoch given: replicated, and changed by every grant. */
+uint32_t lease_table_epoch(const struct lease_table *table);
 /* Copies the ids of all leases in ascending order. The caller frees it. */
 int64_t *lease_table_ids(const struct lease_table *table, size_t *out_n);
 

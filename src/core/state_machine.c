@@ -2,6 +2,7 @@
 
 #include "core/auth_command.h"
 #include "core/cluster_version.h"
+#include "core/rule_scope.h"
 #include "core/snapshot.h"
 #include "core/state_view.h"
 #include "core/txn.h"
@@ -17,6 +18,8 @@ struct state_view {
 struct state_machine {
     struct state_view view;
     uint32_t cluster_version;
+    struct rule_index *rules;
+    struct buffer answer; /* scratch of rules */
     struct key_store *keys;
     struct lease_table *leases;
     struct watch_hub *watches;
@@ -26,7 +29,7 @@ struct state_machine {
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX]; /* by member, then alarm */
 };
 
-struct state_machine *state_machine_create(void) {
+struct state_machine *state_machine_create(const struct state_machine_options *options) {
     struct state_machine *machine = calloc(1, sizeof *machine);
     if (machine == NULL) {
         abort();
@@ -38,6 +41,8 @@ struct state_machine *state_machine_create(void) {
     machine->watches = watch_hub_create(machine->keys);
     machine->members = member_table_create();
     machine->auth = auth_create();
+    machine->rules = rule_index_create(options != NULL ? options->rules : NULL);
+    buffer_init(&machine->answer);
     return machine;
 }
 
@@ -46,6 +51,8 @@ void state_machine_destroy(struct state_machine *machine) {
         return;
     }
     auth_destroy(machine->auth);
+    buffer_clear(&machine->answer);
+    rule_index_destroy(machine->rules);
     member_table_destroy(machine->members);
     watch_hub_destroy(machine->watches);
     lease_table_destroy(machine->leases);
@@ -108,6 +115,15 @@ uint32_t state_machine_cluster_version(const struct state_machine *machine) {
     return machine->cluster_version;
 }
 
+static bool is_full(const struct state_machine *machine) {
+    for (size_t i = 0; i < machine->n_alarms; i++) {
+        if (machine->alarms[i].alarm == ALARM_NO_SPACE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- Leases. --- */
 
 static bool lease_is_of(const struct state_machine *machine, int64_t id,
@@ -130,31 +146,18 @@ static enum status apply_grant(struct state_machine *machine, const struct comma
     return lease_table_grant(machine->leases, &facts, context->now_ms);
 }
 
-static enum status end_lease(struct state_machine *machine, int64_t id, enum lease_end reason,
-                             const struct apply_context *context, struct arena *arena) {
-    struct lease_facts facts;
-    if (!lease_table_find(machine->leases, id, &facts)) {
-        return STATUS_LEASE_NOT_FOUND;
-    }
-    /* Children go first, and theirs before them: down to one without children, end it, go on at
-     * its parent. A parent must exist when a child is granted, so there are no circles; and a
-     * family as deep as it likes needs no stack. */
-    for (int64_t at = id;;) {
-        int64_t child = lease_table_first_child(machine->leases, at);
-        if (child != 0) {
-            at = child;
-            continue;
-        }
-        bool found = lease_table_find(machine->leases, at, &facts);
-        assert(found);
-        txn_delete_keys_of_lease(machine->keys, machine->leases, at, arena);
-        lease_table_end(machine->leases, at, at == id ? reason : LEASE_END_PARENT,
-                        context->wall_ms);
-        if (at == id) {
-            return STATUS_OK;
-        }
-        at = facts.parent_id;
-    }
+static struct rule_scope scope_of(struct state_machine *machine,
+                                  const struct apply_context *context, struct arena *arena) {
+    return (struct rule_scope){.keys = machine->keys,
+                               .leases = machine->leases,
+                               .rules = machine->rules,
+                               .cluster_version = machine->cluster_version,
+                               .is_full = is_full(machine),
+                               .context = context,
+                               .auth = machine->auth,
+                               .caller = &caller_server,
+                               .arena = arena,
+                               .answer = &machine->answer};
 }
 
 /* True when the lease is the very one that a leader meant: it may have ended, been granted anew
@@ -162,6 +165,15 @@ static enum status end_lease(struct state_machine *machine, int64_t id, enum lea
 static bool lease_is_meant(const struct state_machine *machine, int64_t id, uint32_t epoch) {
     struct lease_facts facts;
     return lease_table_find(machine->leases, id, &facts) && facts.epoch == epoch;
+}
+
+static enum status apply_revoke(struct state_machine *machine, const struct command *command,
+                                const struct apply_context *context, struct arena *arena) {
+    if (!lease_is_of(machine, command->revoke.id, KEY_SPACE_ETCD)) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    struct rule_scope scope = scope_of(machine, context, arena);
+    return rule_scope_end_lease(&scope, command->revoke.id, LEASE_END_REVOKED);
 }
 
 static void apply_expire(struct state_machine *machine, const struct command *command,
@@ -172,9 +184,10 @@ static void apply_expire(struct state_machine *machine, const struct command *co
     if (command->expire.term != context->term) {
         return;
     }
+    struct rule_scope scope = scope_of(machine, context, arena);
     for (size_t i = 0; i < command->expire.n; i++) {
         if (lease_is_meant(machine, command->expire.ids[i], command->expire.epochs[i])) {
-            end_lease(machine, command->expire.ids[i], LEASE_END_EXPIRED, context, arena);
+            rule_scope_end_lease(&scope, command->expire.ids[i], LEASE_END_EXPIRED);
             outcome->expire.n_ended++;
         }
     }
@@ -251,14 +264,11 @@ static bool has_puts(const struct operation *operations, size_t n) {
 }
 
 /* While the space alarm stands, what could make the state larger is refused, whichever branch a
- * transaction would take; deleting, revoking and compacting go on, because they make room. */
+ * transaction would take; deleting, revoking and compacting go on, because they make room. A rule
+ * is refused when it turns out to put or grant something. */
 static bool is_refused_for_space(const struct state_machine *machine,
                                  const struct command *command) {
-    bool is_full = false;
-    for (size_t i = 0; i < machine->n_alarms; i++) {
-        is_full = is_full || machine->alarms[i].alarm == ALARM_NO_SPACE;
-    }
-    if (!is_full) {
+    if (!is_full(machine)) {
         return false;
     }
     switch (command->type) {
@@ -285,10 +295,31 @@ static enum status authorize(const struct state_machine *machine, const struct c
                                                                               : STATUS_OK;
 }
 
+static enum status apply_rule(struct state_machine *machine, const struct command *command,
+                              const struct caller *caller, const struct apply_context *context,
+                              struct arena *arena, struct bytes *out_answer) {
+    struct rule_scope scope = scope_of(machine, context, arena);
+    scope.caller = caller;
+    return rule_scope_run(&scope, command->rule.number, command->rule.request, out_answer);
+}
+
+bool state_machine_knows(const struct state_machine *machine, const struct command *command) {
+    switch (command->type) {
+    case COMMAND_RULE:
+        return rule_index_find(machine->rules, command->rule.number) != NULL;
+    case COMMAND_CLUSTER_VERSION:
+        return command->cluster_version.version <= CLUSTER_VERSION_KNOWN;
+    default:
+        return true;
+    }
+}
+
 void state_machine_apply(struct state_machine *machine, const struct command *command,
                          const struct apply_context *context, struct arena *arena,
                          struct outcome *out_outcome) {
     struct outcome outcome = {.status = authorize(machine, command)};
+    const struct caller *caller =
+        command->type == COMMAND_AS ? &command->as.caller : &caller_anonymous;
     command = command_inner(command);
     if (outcome.status == STATUS_OK && is_refused_for_space(machine, command)) {
         outcome.status = STATUS_NO_SPACE;
@@ -319,10 +350,7 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         outcome.status = apply_grant(machine, command, context, &outcome);
         break;
     case COMMAND_LEASE_REVOKE:
-        outcome.status =
-            lease_is_of(machine, command->revoke.id, KEY_SPACE_ETCD)
-                ? end_lease(machine, command->revoke.id, LEASE_END_REVOKED, context, arena)
-                : STATUS_LEASE_NOT_FOUND;
+        outcome.status = apply_revoke(machine, command, context, arena);
         break;
     case COMMAND_LEASE_EXPIRE:
         apply_expire(machine, command, context, arena, &outcome);
@@ -353,6 +381,9 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
     case COMMAND_MEMBER:
         outcome.status =
             member_table_change(machine->members, command->member.action, command->member.facts);
+        break;
+    case COMMAND_RULE:
+        outcome.status = apply_rule(machine, command, caller, context, arena, &outcome.rule.answer);
         break;
     case COMMAND_CLUSTER_VERSION:
         if (command->cluster_version.version > machine->cluster_version) {

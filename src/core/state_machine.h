@@ -9,26 +9,24 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/status.h"
+#include "core/apply_context.h"
 #include "core/auth.h"
 #include "core/command.h"
 #include "core/key_store.h"
 #include "core/lease_table.h"
 #include "core/member_table.h"
+#include "core/rule.h"
 #include "core/snapshot_sink.h"
 #include "core/watch_hub.h"
 
 struct state_machine;
 
-struct apply_context {
-    uint64_t term;   /* of the log entry */
-    uint64_t now_ms; /* local monotonic time */
-    /* The entry was written before this, though it may be applied much later; 0: before now. */
-    uint64_t written_ms;
-    uint64_t index;  /* of the entry */
-    int64_t wall_ms; /* of the proposer: information only */
+struct state_machine_options {
+    const struct rule_set *rules; /* NULL: none. The rules outlive the machine. */
 };
 
-struct state_machine *state_machine_create(void);
+/* Options may be NULL. */
+struct state_machine *state_machine_create(const struct state_machine_options *options);
 void state_machine_destroy(struct state_machine *machine);
 
 struct key_store *state_machine_keys(struct state_machine *machine);
@@ -42,7 +40,9 @@ const struct state_view *state_machine_view(const struct state_machine *machine)
 /* What may be used: see cluster_version.h. */
 uint32_t state_machine_cluster_version(const struct state_machine *machine);
 
-/* Applies one command. Outcome arrays lie in the arena. */
+/* False: the command is of a newer release than this one, which must not go on without it. */
+bool state_machine_knows(const struct state_machine *machine, const struct command *command);
+/* Applies one command that it knows. Outcome arrays lie in the arena. */
 void state_machine_apply(struct state_machine *machine, const struct command *command,
                          const struct apply_context *context, struct arena *arena,
                          struct outcome *out_outcome);

@@ -63,9 +63,20 @@ static void put_apply(const struct txn_target *target, const struct put_request 
     out_outcome->previous = request->want_previous ? previous : NULL;
 }
 
-static void delete_one(struct key_store *keys, struct lease_table *leases, struct record *record) {
-    lease_table_detach(leases, record);
-    key_store_delete(keys, record);
+void txn_write(struct key_store *keys, struct lease_table *leases, const struct record *record) {
+    struct record *previous;
+    struct record *written = key_store_put(keys, record_space(record), record_key(record),
+                                           record_value(record), record->lease_id, &previous);
+    if (previous != NULL) {
+        lease_table_detach(leases, previous);
+    }
+    enum status status = lease_table_attach(leases, written);
+    assert(status == STATUS_OK);
+}
+
+void txn_erase(struct key_store *keys, struct lease_table *leases, struct record *live) {
+    lease_table_detach(leases, live);
+    key_store_delete(keys, live);
 }
 
 static void delete_apply(const struct txn_target *target, const struct delete_request *request,
@@ -86,7 +97,7 @@ static void delete_apply(const struct txn_target *target, const struct delete_re
         out_outcome->n_previous = n;
     }
     for (size_t i = 0; i < n; i++) {
-        delete_one(target->keys, target->leases, records[i]);
+        txn_erase(target->keys, target->leases, records[i]);
     }
 }
 
@@ -111,36 +122,6 @@ void txn_delete(const struct txn_target *target, const struct delete_request *re
     key_store_begin(target->keys);
     delete_apply(target, request, arena, out_outcome);
     key_store_end(target->keys);
-}
-
-static int compare_records(const void *a, const void *b) {
-    return bytes_compare(record_stored_key(*(struct record *const *)a),
-                         record_stored_key(*(struct record *const *)b));
-}
-
-void txn_delete_keys_of_lease(struct key_store *keys, struct lease_table *leases, int64_t lease_id,
-                              struct arena *arena) {
-    struct record *record = lease_table_first_key(leases, lease_id);
-    if (record == NULL) {
-        return;
-    }
-    key_store_begin(keys);
-    if (record->lease_next == NULL) {
-        delete_one(keys, leases, record);
-    } else {
-        /* The list's order depends on what a replica has been through (a restored one lists keys
-         * in key order); key order is the same everywhere. */
-        size_t n = lease_table_key_count(leases, lease_id);
-        struct record **records = arena_alloc(arena, n * sizeof *records);
-        for (size_t i = 0; i < n; i++, record = record->lease_next) {
-            records[i] = record;
-        }
-        qsort(records, n, sizeof *records, compare_records);
-        for (size_t i = 0; i < n; i++) {
-            delete_one(keys, leases, records[i]);
-        }
-    }
-    key_store_end(keys);
 }
 
 /* --- Compares. --- */

@@ -42,8 +42,10 @@ enum status txn_read(const struct key_store *keys, struct key_space_id space,
                      const struct txn_request *request, struct arena *arena,
                      struct txn_outcome *out_outcome);
 
-/* Takes every key of a lease away, in whatever space, in key order, within one revision. */
-void txn_delete_keys_of_lease(struct key_store *keys, struct lease_table *leases, int64_t lease_id,
-                              struct arena *arena);
+/* Single changes within the revision that is open. A record that is written is copied: its key,
+ * value and lease, which must exist; its other numbers come of themselves. What is erased is
+ * live. */
+void txn_write(struct key_store *keys, struct lease_table *leases, const struct record *record);
+void txn_erase(struct key_store *keys, struct lease_table *leases, struct record *live);
 
 #endif

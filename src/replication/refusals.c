@@ -67,6 +67,7 @@ const char *refusals_name_of(const struct command *command) {
                                         [COMMAND_LEASE_SET_TTL] = "change of a lease",
                                         [COMMAND_ALARM] = "change of an alarm",
                                         [COMMAND_MEMBER] = "change of the members",
+                                        [COMMAND_RULE] = "rule",
                                         [COMMAND_AUTH] = "change of users or roles"};
     size_t type = (size_t)command_inner(command)->type;
     bool is_named = type < sizeof names / sizeof names[0] && names[type] != NULL;

@@ -151,7 +151,7 @@ static struct service *service_create(uv_loop_t *loop, const struct replication_
     if (service->options.election_ms == 0) {
         service->options.election_ms = ELECTION_MS_DEFAULT;
     }
-    service->machine = state_machine_create();
+    service->machine = state_machine_create(NULL);
     list_init(&service->snapshots.waiting);
     list_init(&service->revoked_watches);
     proposals_init(service);

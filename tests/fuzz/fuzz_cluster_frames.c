@@ -128,7 +128,7 @@ static void prepare(void) {
     int rv = uv_loop_init(&loop);
     assert(rv == 0);
     friend_open();
-    struct state_machine *machine = state_machine_create();
+    struct state_machine *machine = state_machine_create(NULL);
     struct snapshot_view *view = snapshot_view_open(machine);
     buffer_init(&empty_state);
     snapshot_view_write(view, &empty_state);

@@ -12,7 +12,7 @@ enum { COMMANDS_MAX = 64 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct state_machine *machine = state_machine_create();
+    struct state_machine *machine = state_machine_create(NULL);
     struct apply_context context = {.term = 1, .now_ms = 1000};
     struct arena arena;
     struct buffer again;

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const struct apply_context context = {.term = 1, .now_ms = 1};
 
 static struct state_machine *machine_create(void) {
-    struct state_machine *machine = state_machine_create();
+    struct state_machine *machine = state_machine_create(NULL);
     static const char *const keys[] = {"a", "b", "k"};
     struct arena arena;
     arena_init(&arena);

@@ -99,7 +99,7 @@ static void handle(struct stream *stream, struct bytes message) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct stream stream = {.machine = state_machine_create()};
+    struct stream stream = {.machine = state_machine_create(NULL)};
     struct watch_hub *hub = state_machine_watches(stream.machine);
     write_history(stream.machine);
     watch_hub_publish(hub);

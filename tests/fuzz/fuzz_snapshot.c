@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     buffer_init(&again);
     buffer_append(&snapshot, data, size > CHECKSUM_SIZE ? size - CHECKSUM_SIZE : 0);
     buffer_put_u32(&snapshot, crc32c(0, snapshot.data, snapshot.size));
-    struct state_machine *machine = state_machine_create();
+    struct state_machine *machine = state_machine_create(NULL);
     enum status status = state_machine_restore(machine, bytes_of(snapshot.data, snapshot.size));
     validate(machine);
     if (status == STATUS_OK) {

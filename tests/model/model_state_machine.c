@@ -653,7 +653,7 @@ static void step_snapshot(void) {
     CHECK(bytes_equal(bytes, bytes_of(second.data, second.size)));
     if (random_one_in(3)) {
         state_machine_destroy(model.second);
-        model.second = state_machine_create();
+        model.second = state_machine_create(NULL);
         CHECK(state_machine_restore(model.second, bytes) == STATUS_OK);
     } else if (random_one_in(3)) {
         CHECK(state_machine_restore(model.machine, bytes) == STATUS_OK);
@@ -802,8 +802,8 @@ static void make_keys(char texts[REF_KEYS_MAX][16]) {
 static void run_round(void) {
     static char texts[REF_KEYS_MAX][16];
     model = (struct model){.ref = {.revision = 1},
-                           .machine = state_machine_create(),
-                           .second = state_machine_create(),
+                           .machine = state_machine_create(NULL),
+                           .second = state_machine_create(NULL),
                            .context = {.term = 2}};
     arena_init(&model.requests);
     arena_init(&model.arena);

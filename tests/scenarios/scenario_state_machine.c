@@ -701,7 +701,7 @@ static void *story_begin(void) {
     if (story == NULL) {
         abort();
     }
-    story->machine = state_machine_create();
+    story->machine = state_machine_create(NULL);
     arena_init(&story->arena);
     buffer_init(&story->log);
     for (size_t i = 0; i < WATCHERS_MAX; i++) {

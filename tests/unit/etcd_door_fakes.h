@@ -179,7 +179,7 @@ static inline struct bytes fake_call_take(struct grpc_call *call) {
 /* --- The service. --- */
 
 static inline void fake_service_init(struct service *service) {
-    *service = (struct service){.machine = state_machine_create(), .now_ms = 1000, .leader_id = 9};
+    *service = (struct service){.machine = state_machine_create(NULL), .now_ms = 1000, .leader_id = 9};
     list_init(&service->requests);
     list_init(&service->reads);
     list_init(&service->renewals);

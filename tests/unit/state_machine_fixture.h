@@ -26,7 +26,7 @@ struct fixture {
 };
 
 static inline void fixture_init(struct fixture *fixture) {
-    *fixture = (struct fixture){.machine = state_machine_create(), .context = {.term = 1}};
+    *fixture = (struct fixture){.machine = state_machine_create(NULL), .context = {.term = 1}};
     arena_init(&fixture->arena);
     buffer_init(&fixture->log);
 }

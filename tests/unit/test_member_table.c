@@ -69,7 +69,7 @@ static void assert_survives_a_snapshot(void) {
     struct snapshot_view *view = snapshot_view_open(fixture.machine);
     snapshot_view_write(view, &first);
     snapshot_view_close(view);
-    struct state_machine *other = state_machine_create();
+    struct state_machine *other = state_machine_create(NULL);
     assert_int_equal(state_machine_restore(other, bytes_of(first.data, first.size)), STATUS_OK);
     view = snapshot_view_open(other);
     snapshot_view_write(view, &second);

@@ -35,7 +35,7 @@ static struct command a_grant(int64_t id) {
 
 static int set_up(void **state) {
     arena_init(&arena);
-    machine = state_machine_create();
+    machine = state_machine_create(NULL);
     assert_int_equal(apply(a_put()), STATUS_OK);
     assert_int_equal(apply(a_grant(7)), STATUS_OK);
     assert_int_equal(apply_alarm(true), STATUS_OK);

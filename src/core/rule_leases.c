@@ -1,0 +1,220 @@
+/* Leases as a run sees and changes them, and the rules that run when one ends. */
+#include "core/auth_command.h"
+#include "core/rule_hook_key.h"
+#include "core/rule_run.h"
+
+/* Ids that are chosen here lie above those that a proposer chooses (see proposals.c), and begin
+ * where the count of grants and changes is: the same on every replica. */
+static const uint64_t CHOSEN_ID_FIRST = UINT64_C(1) << 63 >> 2;
+
+/* --- Finding and changing. --- */
+
+static bool is_ours(const struct rule_run *run, struct key_space_id owner) {
+    for (size_t i = 0; i < RULE_SPACES_MAX; i++) {
+        if (key_space_equal(run->rule->spaces[i], owner)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A lease of any owner. */
+static bool find_any(const struct rule_run *run, int64_t id, struct lease_facts *out_facts) {
+    const struct rule_overlay_lease *changed = rule_overlay_lease(&run->overlay, id);
+    if (changed != NULL) {
+        *out_facts = changed->facts;
+        return true;
+    }
+    return lease_table_find(run->scope->leases, id, out_facts);
+}
+
+bool rule_lease_find(struct rule_run *run, int64_t id, struct lease_facts *out_facts) {
+    struct lease_facts facts;
+    if (id == 0 || !rule_run_spend_records(run, 1) || !find_any(run, id, &facts) ||
+        !is_ours(run, facts.owner) || rule_run_lease_is_gone(run, id)) {
+        return false;
+    }
+    *out_facts = facts;
+    return true;
+}
+
+/* Who changes a lease or attaches to it must be able to write what is attached. */
+static bool find_to_use(struct rule_run *run, int64_t id, struct lease_facts *out_facts) {
+    if (!rule_lease_find(run, id, out_facts)) {
+        return false;
+    }
+    enum status status = STATUS_OK;
+    if (rule_run_asks_rights(run)) {
+        status = auth_check_lease(run->scope->auth, run->scope->leases, run->scope->caller, id,
+                                  RIGHT_WRITE);
+    }
+    if (status != STATUS_OK) {
+        rule_run_refuse(run, status);
+    }
+    return status == STATUS_OK;
+}
+
+bool rule_run_may_use_lease(struct rule_run *run, int64_t id) {
+    struct lease_facts facts;
+    return find_to_use(run, id, &facts);
+}
+
+static int64_t choose_id(struct rule_run *run) {
+    uint64_t id = CHOSEN_ID_FIRST + lease_table_epoch(run->scope->leases) + 1;
+    struct lease_facts ignored;
+    while (find_any(run, (int64_t)id, &ignored) && rule_run_spend_records(run, 1)) {
+        id++;
+    }
+    return (int64_t)id;
+}
+
+enum status rule_lease_grant(struct rule_run *run, const struct rule_lease *lease,
+                             int64_t *out_id) {
+    struct lease_facts facts = {.id = lease->id,
+                                .ttl_ms = lease->ttl_ms,
+                                .parent_id = lease->parent_id,
+                                .class = lease->class,
+                                .owner = run->rule->spaces[0]};
+    struct lease_facts other;
+    enum status status = lease_ttl_check(facts.ttl_ms);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (facts.parent_id != 0 && !rule_lease_find(run, facts.parent_id, &other)) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    if (facts.id == 0) {
+        facts.id = choose_id(run);
+    } else if (find_any(run, facts.id, &other)) {
+        /* One that ended in this run has its id until the run is over. */
+        return STATUS_LEASE_EXISTS;
+    }
+    if (!rule_run_spend_change(run, 0)) {
+        return run->refused;
+    }
+    rule_overlay_grant(&run->overlay, &facts);
+    *out_id = facts.id;
+    return STATUS_OK;
+}
+
+enum status rule_lease_set_ttl(struct rule_run *run, int64_t id, int64_t ttl_ms) {
+    struct lease_facts facts;
+    enum status status = lease_ttl_check(ttl_ms);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!find_to_use(run, id, &facts)) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    if (!rule_run_spend_change(run, 0)) {
+        return run->refused;
+    }
+    rule_overlay_set_ttl(&run->overlay, &facts, ttl_ms);
+    return STATUS_OK;
+}
+
+enum status rule_lease_end(struct rule_run *run, int64_t id, enum lease_end reason) {
+    struct lease_facts facts;
+    if (reason != LEASE_END_REVOKED && reason != LEASE_END_EXPIRED) {
+        rule_run_refuse(run, STATUS_INVALID);
+        return STATUS_INVALID;
+    }
+    if (!find_to_use(run, id, &facts)) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    size_t n_hook_ends = run->scope->n_hook_ends + run->overlay.n_ended;
+    if (run->hook != NULL &&
+        (run->depth >= RULE_HOOK_DEPTH_MAX || n_hook_ends >= RULE_HOOK_ENDS_MAX)) {
+        rule_run_refuse(run, STATUS_REQUEST_TOO_LARGE);
+    }
+    if (!rule_run_spend_change(run, 0)) {
+        return run->refused;
+    }
+    rule_overlay_end(&run->overlay, &facts, reason);
+    return STATUS_OK;
+}
+
+/* --- Hooks. --- */
+
+static bool count_one(void *context, const struct record *record) {
+    size_t *n = context;
+    (void)record;
+    (*n)++;
+    return *n < RULE_HOOKS_OF_LEASE_MAX;
+}
+
+static size_t count_hooks(struct rule_run *run, int64_t lease_id) {
+    struct rule_hook_key from;
+    struct rule_hook_key to;
+    size_t n = 0;
+    rule_hook_key_init(&from, lease_id, 0, bytes_of(NULL, 0));
+    rule_hook_key_init(&to, (int64_t)((uint64_t)lease_id + 1), 0, bytes_of(NULL, 0));
+    /* After the last id comes the end of the space. */
+    struct bytes end = lease_id == -1 ? bytes_of("", 1) : to.bytes;
+    (void)rule_run_visit(run, KEY_SPACE_LEASE_HOOKS, from.bytes, end, count_one, &n);
+    return n;
+}
+
+enum status rule_on_lease_end(struct rule_run *run, int64_t lease_id, uint32_t rule_number,
+                              struct bytes request) {
+    struct lease_facts facts;
+    const struct rule *rule = rule_index_find(run->scope->rules, rule_number);
+    if (rule == NULL || rule->since_version > run->scope->cluster_version ||
+        request.size > RULE_HOOK_REQUEST_SIZE_MAX) {
+        return STATUS_INVALID;
+    }
+    if (!rule_lease_find(run, lease_id, &facts)) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    struct rule_hook_key key;
+    rule_hook_key_init(&key, lease_id, rule_number, request);
+    if (rule_run_find(run, KEY_SPACE_LEASE_HOOKS, key.bytes) != NULL) {
+        return STATUS_OK;
+    }
+    if (count_hooks(run, lease_id) >= RULE_HOOKS_OF_LEASE_MAX) {
+        return STATUS_TOO_MANY_REQUESTS;
+    }
+    return rule_run_put(run, KEY_SPACE_LEASE_HOOKS, key.bytes, bytes_of(NULL, 0), lease_id) == NULL
+               ? run->refused
+               : STATUS_OK;
+}
+
+bool rule_cancel_on_lease_end(struct rule_run *run, int64_t lease_id, uint32_t rule_number,
+                              struct bytes request) {
+    struct lease_facts facts;
+    if (request.size > RULE_HOOK_REQUEST_SIZE_MAX || !rule_lease_find(run, lease_id, &facts)) {
+        return false;
+    }
+    struct rule_hook_key key;
+    rule_hook_key_init(&key, lease_id, rule_number, request);
+    const struct record *record = rule_run_find(run, KEY_SPACE_LEASE_HOOKS, key.bytes);
+    if (record == NULL || !rule_run_spend_change(run, key.bytes.size)) {
+        return false;
+    }
+    rule_overlay_delete(&run->overlay, record);
+    return true;
+}
+
+bool rule_ended_lease(const struct rule_run *run, struct lease_facts *out_facts,
+                      enum lease_end *out_reason) {
+    if (run->hook == NULL) {
+        return false;
+    }
+    *out_facts = run->hook->facts;
+    *out_reason = run->hook->reason;
+    return true;
+}
+
+void rule_visit_ended_keys(struct rule_run *run,
+                           bool (*visit)(void *context, const struct record *record),
+                           void *context) {
+    if (run->hook == NULL) {
+        return;
+    }
+    bool go_on = true;
+    for (size_t i = 0; i < run->hook->n_keys && go_on; i++) {
+        if (is_ours(run, record_space(run->hook->keys[i]))) {
+            go_on = visit(context, run->hook->keys[i]);
+        }
+    }
+}

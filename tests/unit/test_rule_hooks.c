@@ -1,0 +1,211 @@
+/* Rules that run when a lease ends: in the same revision, whatever ends it. */
+#include "core/rule.h"
+
+#include "rule_fixture.h"
+
+#include <cmocka.h>
+
+/* A holder and two that wait, by leases 1, 2 and 3. */
+static void queue_up(struct fixture *fixture) {
+    rule_fixture_init(fixture);
+    assert_true(lock(fixture, "a", 1, 1000).is_held);
+    assert_false(lock(fixture, "a", 2, 1000).is_held);
+    assert_false(lock(fixture, "a", 3, 1000).is_held);
+}
+
+static void expect_handed_over(struct fixture *fixture, int64_t to, int64_t revision_before) {
+    assert_int_equal(holder_of(fixture, "a"), to);
+    assert_int_equal(revision(fixture), revision_before + 1);
+    const struct record *holder = find_trial(fixture, "holder/a");
+    /* A new acquisition has a new token. */
+    assert_int_equal(holder->create_revision, revision(fixture));
+    assert_int_equal(holder->version, 1);
+}
+
+static void an_expired_lease_hands_its_lock_over(void **state) {
+    struct fixture fixture;
+    queue_up(&fixture);
+    int64_t before = revision(&fixture);
+    const int64_t ids[] = {1};
+    assert_int_equal(expire(&fixture, 1, ids, 1).expire.n_ended, 1);
+    expect_handed_over(&fixture, 2, before);
+    fixture_clear(&fixture);
+}
+
+static void a_lease_that_a_rule_ends_hands_its_lock_over(void **state) {
+    struct fixture fixture;
+    queue_up(&fixture);
+    int64_t before = revision(&fixture);
+    assert_int_equal(end_by_rule(&fixture, 1), STATUS_OK);
+    expect_handed_over(&fixture, 2, before);
+    before = revision(&fixture);
+    assert_int_equal(end_by_rule(&fixture, 2), STATUS_OK);
+    expect_handed_over(&fixture, 3, before);
+    assert_int_equal(end_by_rule(&fixture, 3), STATUS_OK);
+    assert_int_equal(holder_of(&fixture, "a"), 0);
+    assert_int_equal(count_space(&fixture, KEY_SPACE_LEASE_HOOKS), 0);
+    fixture_clear(&fixture);
+}
+
+static void who_waits_no_more_is_passed_over(void **state) {
+    struct fixture fixture;
+    queue_up(&fixture);
+    const int64_t ids[] = {1, 2};
+    assert_int_equal(expire(&fixture, 1, ids, 2).expire.n_ended, 2);
+    assert_int_equal(holder_of(&fixture, "a"), 3);
+    fixture_clear(&fixture);
+}
+
+static void unlocking_hands_over_and_cancels_the_hook(void **state) {
+    struct fixture fixture;
+    queue_up(&fixture);
+    int64_t before = revision(&fixture);
+    assert_int_equal(unlock(&fixture, "a", 1), STATUS_OK);
+    expect_handed_over(&fixture, 2, before);
+    assert_int_equal(count_space(&fixture, KEY_SPACE_LEASE_HOOKS), 1);
+    assert_int_equal(unlock(&fixture, "a", 1), STATUS_KEY_NOT_FOUND);
+    fixture_clear(&fixture);
+}
+
+static void etcd_does_not_see_hooks(void **state) {
+    struct fixture fixture;
+    queue_up(&fixture);
+    assert_int_equal(count_space(&fixture, KEY_SPACE_ETCD), 0);
+    assert_int_equal(count_space(&fixture, KEY_SPACE_LEASE_HOOKS), 1);
+    fixture_clear(&fixture);
+}
+
+static void hooks_survive_a_snapshot(void **state) {
+    struct fixture a;
+    struct fixture b;
+    queue_up(&a);
+    rule_fixture_init(&b);
+    struct buffer snapshot;
+    snapshot_of(&a, &snapshot);
+    assert_int_equal(state_machine_restore(b.machine, bytes_of(snapshot.data, snapshot.size)),
+                     STATUS_OK);
+    buffer_clear(&snapshot);
+    int64_t before = revision(&b);
+    const int64_t ids[] = {1};
+    assert_int_equal(expire(&b, 1, ids, 1).expire.n_ended, 1);
+    expect_handed_over(&b, 2, before);
+    assert_int_equal(expire(&a, 1, ids, 1).expire.n_ended, 1);
+    struct buffer other;
+    snapshot_of(&a, &snapshot);
+    snapshot_of(&b, &other);
+    assert_int_equal(snapshot.size, other.size);
+    assert_memory_equal(snapshot.data, other.data, other.size);
+    buffer_clear(&snapshot);
+    buffer_clear(&other);
+    fixture_clear(&a);
+    fixture_clear(&b);
+}
+
+static bool note_event(void *data, const struct watch_batch *batch) {
+    size_t *n_batches = data;
+    for (size_t i = 1; i < batch->n_events; i++) {
+        assert_int_equal(batch->events[i]->mod_revision, batch->events[0]->mod_revision);
+    }
+    (*n_batches)++;
+    return true;
+}
+
+static void a_watch_sees_a_handover_as_one_revision(void **state) {
+    static const struct watcher_callbacks callbacks = {.deliver = note_event};
+    struct fixture fixture;
+    queue_up(&fixture);
+    struct watch_hub *hub = state_machine_watches(fixture.machine);
+    size_t n_batches = 0;
+    watch_hub_publish(hub);
+    watch_hub_add(hub, &(struct watcher_options){.space = TRIAL_SPACE,
+                                                 .key = bytes_from_text("holder/a"),
+                                                 .callbacks = &callbacks,
+                                                 .data = &n_batches});
+    const int64_t ids[] = {1};
+    expire(&fixture, 1, ids, 1);
+    watch_hub_publish(hub);
+    assert_int_equal(n_batches, 1);
+    fixture_clear(&fixture);
+}
+
+static void grant_of_trial(struct fixture *fixture, int64_t id, int64_t parent_id) {
+    struct lease_facts facts = {
+        .id = id, .ttl_ms = 1000, .parent_id = parent_id, .owner = TRIAL_SPACE};
+    assert_int_equal(lease_table_grant(state_machine_leases(fixture->machine), &facts, 0),
+                     STATUS_OK);
+}
+
+/* A waiter of the same family is about to end as well: it is not given the lock. */
+static void a_family_that_ends_hands_its_locks_to_others(void **state) {
+    for (unsigned by_rule = 0; by_rule < 2; by_rule++) {
+        struct fixture fixture;
+        rule_fixture_init(&fixture);
+        grant_of_trial(&fixture, 10, 0);
+        grant_of_trial(&fixture, 11, 10);
+        grant_of_trial(&fixture, 12, 10);
+        assert_true(lock(&fixture, "a", 11, 1000).is_held);
+        assert_false(lock(&fixture, "a", 12, 1000).is_held);
+        assert_false(lock(&fixture, "a", 3, 1000).is_held);
+        const int64_t ids[] = {10};
+        if (by_rule) {
+            int64_t before = revision(&fixture);
+            assert_int_equal(end_by_rule(&fixture, 10), STATUS_OK);
+            assert_int_equal(revision(&fixture), before + 1);
+        } else {
+            expire(&fixture, 1, ids, 1);
+        }
+        assert_int_equal(holder_of(&fixture, "a"), 3);
+        assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 1);
+        fixture_clear(&fixture);
+    }
+}
+
+static void a_hook_that_fails_does_not_keep_the_lease(void **state) {
+    struct fixture fixture;
+    rule_fixture_init(&fixture);
+    /* Each hook grants a lease with the same hook and ends it, until the depth is too great. */
+    assert_int_equal(run_bad(&fixture, TRIAL_ENDS_FOREVER, 0).status, STATUS_OK);
+    assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 0);
+    assert_int_equal(count_space(&fixture, KEY_SPACE_LEASE_HOOKS), 0);
+    /* The command's own, and of each hook but the last. */
+    assert_int_equal(count_space(&fixture, TRIAL_SPACE), RULE_HOOK_DEPTH_MAX);
+    fixture_clear(&fixture);
+}
+
+static void a_lease_has_so_many_hooks_and_no_more(void **state) {
+    struct fixture fixture;
+    rule_fixture_init(&fixture);
+    for (unsigned i = 0; i < RULE_HOOKS_OF_LEASE_MAX; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%u", i);
+        assert_true(lock(&fixture, name, 1, 1000).is_held);
+    }
+    struct buffer request;
+    buffer_init(&request);
+    trial_request_lock(&request, "another", 1, 1000);
+    assert_int_equal(run_rule(&fixture, TRIAL_LOCK, &request).status, STATUS_TOO_MANY_REQUESTS);
+    assert_int_equal(holder_of(&fixture, "another"), 0);
+    assert_int_equal(end_by_rule(&fixture, 1), STATUS_OK);
+    /* -1 is the last id there is. */
+    assert_true(lock(&fixture, "last", -1, 1000).is_held);
+    assert_false(lock(&fixture, "last", 2, 1000).is_held);
+    assert_int_equal(end_by_rule(&fixture, -1), STATUS_OK);
+    assert_int_equal(holder_of(&fixture, "last"), 2);
+    fixture_clear(&fixture);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_expired_lease_hands_its_lock_over),
+        cmocka_unit_test(a_lease_that_a_rule_ends_hands_its_lock_over),
+        cmocka_unit_test(who_waits_no_more_is_passed_over),
+        cmocka_unit_test(unlocking_hands_over_and_cancels_the_hook),
+        cmocka_unit_test(etcd_does_not_see_hooks),
+        cmocka_unit_test(hooks_survive_a_snapshot),
+        cmocka_unit_test(a_watch_sees_a_handover_as_one_revision),
+        cmocka_unit_test(a_family_that_ends_hands_its_locks_to_others),
+        cmocka_unit_test(a_hook_that_fails_does_not_keep_the_lease),
+        cmocka_unit_test(a_lease_has_so_many_hooks_and_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
