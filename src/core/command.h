@@ -130,6 +130,10 @@ struct outcome {
     };
 };
 
+/* The version of the cluster from which on a command may be used. A raise of the version itself may
+ * be used before. */
+uint32_t command_since_version(enum command_type type);
+
 /* Refuses what must never reach the log: empty keys, limits, duplicate puts in one txn
  * (STATUS_KEY_EMPTY, _KEY_DUPLICATE, _TOO_MANY_OPERATIONS, _REQUEST_TOO_LARGE, _VALUE_PROVIDED,
  * _LEASE_PROVIDED, _LEASE_TTL_TOO_LARGE, _INVALID, those of auth_change_check()). */

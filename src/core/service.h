@@ -159,6 +159,9 @@ enum status service_check_admin(struct service *service, const struct caller *ca
 
 /* The state, to be read in this iteration (after a service_read()). */
 const struct state_view *service_view(const struct service *service);
+/* Which commands may be used: see cluster_version.h. What needs a later version is refused with
+ * STATUS_UNSUPPORTED. */
+uint32_t service_cluster_version(struct service *service);
 /* Monotonic time. */
 uint64_t service_now_ms(struct service *service);
 

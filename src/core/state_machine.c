@@ -18,6 +18,7 @@ struct state_view {
 struct state_machine {
     struct state_view view;
     uint32_t cluster_version;
+    uint32_t cluster_version_known;
     struct rule_index *rules;
     struct buffer answer; /* scratch of rules */
     struct key_store *keys;
@@ -36,6 +37,9 @@ struct state_machine *state_machine_create(const struct state_machine_options *o
     }
     machine->view.machine = machine;
     machine->cluster_version = CLUSTER_VERSION_FIRST;
+    machine->cluster_version_known = options != NULL && options->cluster_version_known != 0
+                                         ? options->cluster_version_known
+                                         : CLUSTER_VERSION_KNOWN;
     machine->keys = key_store_create();
     machine->leases = lease_table_create();
     machine->watches = watch_hub_create(machine->keys);
@@ -304,14 +308,31 @@ static enum status apply_rule(struct state_machine *machine, const struct comman
 }
 
 bool state_machine_knows(const struct state_machine *machine, const struct command *command) {
+    if (command_since_version(command->type) > machine->cluster_version_known) {
+        return false;
+    }
+    command = command_inner(command);
     switch (command->type) {
     case COMMAND_RULE:
         return rule_index_find(machine->rules, command->rule.number) != NULL;
     case COMMAND_CLUSTER_VERSION:
-        return command->cluster_version.version <= CLUSTER_VERSION_KNOWN;
+        return command->cluster_version.version <= machine->cluster_version_known;
     default:
         return true;
     }
+}
+
+bool state_machine_allows(const struct state_machine *machine, const struct command *command) {
+    uint32_t since = command_since_version(command->type);
+    command = command_inner(command);
+    if (command->type == COMMAND_RULE) {
+        const struct rule *rule = rule_index_find(machine->rules, command->rule.number);
+        if (rule == NULL) {
+            return false;
+        }
+        since = rule->since_version > since ? rule->since_version : since;
+    }
+    return since <= machine->cluster_version;
 }
 
 void state_machine_apply(struct state_machine *machine, const struct command *command,
@@ -466,6 +487,9 @@ enum status state_machine_restore(struct state_machine *machine, struct bytes sn
                                        .members = member_table_create(),
                                        .auth = auth_create()};
     enum status status = snapshot_decode(snapshot, &restored);
+    if (status == STATUS_OK && restored.cluster_version > machine->cluster_version_known) {
+        status = STATUS_UNSUPPORTED;
+    }
     if (status != STATUS_OK) {
         auth_destroy(restored.auth);
         member_table_destroy(restored.members);

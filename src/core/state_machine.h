@@ -22,7 +22,8 @@
 struct state_machine;
 
 struct state_machine_options {
-    const struct rule_set *rules; /* NULL: none. The rules outlive the machine. */
+    const struct rule_set *rules;   /* NULL: none. The rules outlive the machine. */
+    uint32_t cluster_version_known; /* for tests: 0 is the newest */
 };
 
 /* Options may be NULL. */
@@ -42,6 +43,8 @@ uint32_t state_machine_cluster_version(const struct state_machine *machine);
 
 /* False: the command is of a newer release than this one, which must not go on without it. */
 bool state_machine_knows(const struct state_machine *machine, const struct command *command);
+/* False: not every member is sure to know the command, which must not be proposed yet. */
+bool state_machine_allows(const struct state_machine *machine, const struct command *command);
 /* Applies one command that it knows. Outcome arrays lie in the arena. */
 void state_machine_apply(struct state_machine *machine, const struct command *command,
                          const struct apply_context *context, struct arena *arena,

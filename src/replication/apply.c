@@ -6,11 +6,28 @@
 #include "replication/service_internal.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 enum {
     /* Records looked at in one iteration by work that can wait. */
     BACKGROUND_BUDGET = 2000
 };
+
+/* Going on without it would make this member differ from the others. */
+static void fail_unknown(struct service *service, const struct command *command) {
+    char reason[256];
+    if (command != NULL && command->type == COMMAND_CLUSTER_VERSION) {
+        snprintf(reason, sizeof reason,
+                 "the cluster was raised to version %u, and this release of leased knows versions "
+                 "up to %u: start a newer release on this member",
+                 command->cluster_version.version, versions_known(service));
+    } else {
+        snprintf(reason, sizeof reason,
+                 "an entry of the log passes its checksum but cannot be read: it was written by "
+                 "another version of leased. Start the release that the other members run");
+    }
+    service_fail(service, STATUS_UNSUPPORTED, reason);
+}
 
 static void apply_commands(struct service *service, const struct log_entry_header *header,
                            struct reader *reader, struct proposal *proposal) {
@@ -26,10 +43,8 @@ static void apply_commands(struct service *service, const struct log_entry_heade
         struct command command;
         struct outcome outcome;
         enum status status = command_decode(reader, &service->arena, &command);
-        if (status != STATUS_OK) {
-            service_fail(service, STATUS_UNSUPPORTED,
-                         "an entry of the log passes its checksum but cannot be read: it was "
-                         "written by another version");
+        if (status != STATUS_OK || !state_machine_knows(service->machine, &command)) {
+            fail_unknown(service, status == STATUS_OK ? &command : NULL);
             return;
         }
         if (command_inner(&command)->type == COMMAND_COMPACT) {

@@ -81,6 +81,7 @@ static void on_ping(struct service *service, uint64_t from_id, const struct peer
     /* Counted from now: writing may have taken a while. */
     voter_promise_make(&service->promise, &word, frame->ping.lease_ms, clock_boottime_ms());
     struct peer_frame pong = {.type = PEER_PONG, .pong = frame->ping};
+    pong.pong.lease_ms = versions_pong(service, frame->ping.lease_ms);
     (void)cluster_send(service, from_id, &pong);
 }
 
@@ -110,6 +111,7 @@ static void on_pong(struct service *service, uint64_t from_id, const struct peer
     if (frame->pong.sent_ms <= clock_boottime_ms()) {
         leader_lease_answered(&service->leader_lease, from_id, frame->pong.term,
                               frame->pong.sent_ms);
+        versions_heard(service, from_id, frame->pong.lease_ms);
     }
 }
 
@@ -236,6 +238,7 @@ static bool on_frame(void *data, uint64_t from_id, uint8_t type, struct bytes bo
 static void on_link_lost(void *data, uint64_t id) {
     struct service *service = data;
     raft_node_link_lost(service->node, id);
+    versions_forget(service, id);
     proposals_link_lost(service, id);
     member_changes_link_lost(service, id);
     forwarding_ask_again(service);
@@ -351,6 +354,7 @@ void cluster_poll(struct service *service) {
             send_pings(service, now_ms);
         }
     }
+    versions_poll(service, now_ms);
     raft_node_poll(service->node, now_ms);
     arm_raft_timer(service, now_ms);
     if (!cluster_is_alone(service)) {

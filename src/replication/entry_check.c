@@ -4,7 +4,8 @@
 #include "replication/log_entry.h"
 
 bool entry_check_commands(struct bytes commands, uint64_t n,
-                          bool (*is_allowed)(const struct command *command), struct arena *arena) {
+                          bool (*is_allowed)(void *context, const struct command *command),
+                          void *context, struct arena *arena) {
     struct reader reader;
     bool is_good = true;
     reader_init(&reader, commands);
@@ -13,7 +14,7 @@ bool entry_check_commands(struct bytes commands, uint64_t n,
         size_t start = reader.position;
         is_good = command_decode(&reader, arena, &command) == STATUS_OK &&
                   reader.position - start <= ENTRY_COMMAND_SIZE_MAX &&
-                  (is_allowed == NULL || is_allowed(&command)) &&
+                  (is_allowed == NULL || is_allowed(context, &command)) &&
                   command_check(&command) == STATUS_OK;
         arena_reset(arena);
     }
@@ -31,5 +32,5 @@ bool entry_check_item(const struct log_item *item, struct arena *arena) {
         return false;
     }
     struct bytes commands = bytes_of(reader.data + reader.position, reader_left(&reader));
-    return entry_check_commands(commands, header.n_commands, NULL, arena);
+    return entry_check_commands(commands, header.n_commands, NULL, NULL, arena);
 }

@@ -20,7 +20,8 @@ enum { ENTRY_COMMAND_SIZE_MAX = COMMAND_SIZE_MAX + 64 * 1024 };
 /* Exactly `n` commands, each readable, within the bounds of a request, allowed by command_check()
  * and by `is_allowed` (NULL: all are). The arena is reset. */
 bool entry_check_commands(struct bytes commands, uint64_t n,
-                          bool (*is_allowed)(const struct command *command), struct arena *arena);
+                          bool (*is_allowed)(void *context, const struct command *command),
+                          void *context, struct arena *arena);
 
 /* An entry as a leader sends it: readable to the last command, and in its place. The arena is
  * reset. */

@@ -67,6 +67,7 @@ static void begin(struct service *service, uint64_t term) {
     command.barrier.committed =
         service->leadership.elected_term == term ? service->leadership.elected_commit : 0;
     proposals_submit(service, &barrier->request, &command);
+    versions_lead(service);
 }
 
 static void note_election(struct service *service) {

@@ -164,8 +164,13 @@ static bool proposal_forward(struct service *service, struct proposal *proposal,
 }
 
 /* Nobody may expire or checkpoint through another node (safety rule 7), and who belongs to the
- * cluster is for the leader to look into; but a member may say who it is. */
-static bool may_be_forwarded(const struct command *command) {
+ * cluster is for the leader to look into; but a member may say who it is. What some member may not
+ * know is not proposed. */
+static bool may_be_forwarded(void *context, const struct command *command) {
+    struct service *service = context;
+    if (versions_allow(service, command) != STATUS_OK) {
+        return false;
+    }
     command = command_inner(command);
     switch (command->type) {
     case COMMAND_LEASE_EXPIRE:
@@ -193,7 +198,7 @@ void proposals_of_peer(struct service *service, uint64_t from_id, const struct p
                                       .n_commands = frame->propose.n_commands};
     if (!can_propose ||
         !entry_check_commands(frame->propose.commands, frame->propose.n_commands, may_be_forwarded,
-                              &service->arena) ||
+                              service, &service->arena) ||
         propose(service, header, frame->propose.commands) != STATUS_OK) {
         struct peer_frame refused = {.type = PEER_PROPOSE_REFUSED};
         refused.propose_refused.sequence = frame->propose.sequence;
@@ -417,16 +422,14 @@ static enum status check_submitted(struct service *service, const struct caller 
         return STATUS_STOPPED;
     }
     enum status status = command_check(command);
+    if (status == STATUS_OK) {
+        status = versions_allow(service, command);
+    }
     if (status != STATUS_OK) {
         return status;
     }
     if (service->proposals.pending_bytes > PROPOSALS_BYTES_MAX) {
         return STATUS_TOO_MANY_REQUESTS;
-    }
-    /* A member of an earlier release could not read it. */
-    if (command->type == COMMAND_AUTH &&
-        state_machine_cluster_version(service->machine) < CLUSTER_VERSION_RULES) {
-        return STATUS_UNSUPPORTED;
     }
     const struct auth *auth = state_machine_auth(service->machine);
     if (!auth_is_enabled(auth)) {

@@ -55,6 +55,12 @@ struct replication_options {
     /* A linearizable read always asks a majority, instead of trusting that clocks run at about the
      * same rate. */
     bool strict_reads;
+    /* What the doors of this release change, see core/rule.h; outlive the replication. NULL: no
+     * rules but core's own. */
+    const struct rule_set *rules;
+    /* For tests: act as a release that knows no newer version of the cluster than this. 0: the
+     * newest that core knows. */
+    uint32_t cluster_version_known;
     uint32_t heartbeat_ms;
     uint32_t election_ms;
     /* The log in memory is cut by a snapshot when it is larger than this (and than half of the

@@ -151,7 +151,9 @@ static struct service *service_create(uv_loop_t *loop, const struct replication_
     if (service->options.election_ms == 0) {
         service->options.election_ms = ELECTION_MS_DEFAULT;
     }
-    service->machine = state_machine_create(NULL);
+    service->machine = state_machine_create(&(struct state_machine_options){
+        .rules = service->options.rules,
+        .cluster_version_known = service->options.cluster_version_known});
     list_init(&service->snapshots.waiting);
     list_init(&service->revoked_watches);
     proposals_init(service);

@@ -143,6 +143,20 @@ struct members {
     struct data_dir_ids data_dir_ids; /* as they are stored */
 };
 
+/* What a member has said that it knows. */
+struct heard_version {
+    uint64_t id;
+    uint32_t version;
+    uint64_t heard_ms;
+};
+
+/* versions.c */
+struct versions {
+    size_t n;
+    struct heard_version heard[LINKS_MAX];
+    bool is_raising; /* it has been proposed */
+};
+
 /* force_new_cluster.c */
 struct force_new_cluster {
     struct service_request request;
@@ -236,6 +250,7 @@ struct service {
     struct promise_file promise_file;
     struct transfer transfer;
     struct members members;
+    struct versions versions;
     struct force_new_cluster force_new_cluster;
     struct list changes; /* member_changes.c */
     struct expiry expiry;
@@ -318,6 +333,21 @@ void members_count_voters(struct service *service);
 bool members_begin(struct service *service, struct arena *arena, struct command *out_command);
 bool members_is_learner(const struct service *service);
 void members_poll(struct service *service, uint64_t now_ms);
+
+/* versions.c */
+/* The newest version of the cluster that this member knows. */
+uint32_t versions_known(const struct service *service);
+/* What a pong says in the place of the ping's lease_ms. */
+uint32_t versions_pong(const struct service *service, uint32_t lease_ms);
+void versions_heard(struct service *service, uint64_t from_id, uint32_t lease_ms);
+/* The process there may be another one the next time. */
+void versions_forget(struct service *service, uint64_t id);
+/* A term begins. Alone, the version is raised with its first entry. */
+void versions_lead(struct service *service);
+/* Raises the version when all members know more. */
+void versions_poll(struct service *service, uint64_t now_ms);
+/* STATUS_UNSUPPORTED: some member may not know it. */
+enum status versions_allow(const struct service *service, const struct command *command);
 
 /* force_new_cluster.c */
 /* The flag was given and others still are in the table of members. */

@@ -111,7 +111,8 @@ bool snapshots_check_received(void *data, struct bytes payload) {
     if (service->options.peer_tls != NULL || service->options.peer_secret.size > 0) {
         return true;
     }
-    struct state_machine *scratch = state_machine_create(NULL);
+    struct state_machine *scratch = state_machine_create(&(struct state_machine_options){
+        .cluster_version_known = service->options.cluster_version_known});
     enum status status = state_machine_restore(scratch, payload);
     state_machine_destroy(scratch);
     return status == STATUS_OK;
