@@ -2,7 +2,6 @@
  * entries are on their way becomes the next. */
 #include "base/clock.h"
 #include "core/auth_command.h"
-#include "core/cluster_version.h"
 #include "replication/entry_check.h"
 #include "replication/log_entry.h"
 #include "replication/service_internal.h"
