@@ -1,5 +1,6 @@
 /*
- * A borrowed run of bytes. It owns nothing: whoever hands one over says how long it stays valid.
+ * A borrowed run of bytes. It owns nothing: the function that hands one over says how long it stays
+ * valid.
  */
 #ifndef LEASED_BASE_BYTES_H
 #define LEASED_BASE_BYTES_H

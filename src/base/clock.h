@@ -14,8 +14,8 @@ int64_t clock_wall_ms(void);
 /* What the calling thread has spent working. */
 uint64_t clock_thread_ms(void);
 
-/* How long ago `since_ms` was, 0 when it lies ahead: something noted in the course of a turn of the
- * loop is later than the time that the turn began with. */
+/* How long ago `since_ms` was, 0 when it is in the future: something noted in the course of an
+ * iteration of the loop is later than the time that the iteration began with. */
 static inline uint64_t clock_elapsed_ms(uint64_t now_ms, uint64_t since_ms) {
     return now_ms > since_ms ? now_ms - since_ms : 0;
 }

@@ -50,7 +50,7 @@ bool pb_reader_next(struct pb_reader *reader);
 uint64_t pb_reader_uint64(struct pb_reader *reader);
 int64_t pb_reader_int64(struct pb_reader *reader);
 bool pb_reader_bool(struct pb_reader *reader);
-/* An enum: what lies outside int32 is cut as protocol buffers do. */
+/* An enum: what is outside int32 is cut as protocol buffers do. */
 int32_t pb_reader_enum(struct pb_reader *reader);
 /* Bytes, text or a message, as a view. */
 struct bytes pb_reader_bytes(struct pb_reader *reader);

@@ -1,13 +1,13 @@
 /*
  * Eight levels of 256 slots, one level for each byte of a 64-bit time, so every deadline has a
- * place and there is no overflow list. A timer lies in the level of the highest byte in which its
+ * place and there is no overflow list. A timer is in the level of the highest byte in which its
  * deadline differs from the wheel's time, in the slot that this byte of its deadline names:
  *
  *     time       00 00 00 00 00 00 12 f0
  *     due         …                12 f7   level 0, slot f7
  *     due         …                13 05   level 1, slot 13: moves down when time is 13 00
  *
- * It follows that every occupied slot of a level lies after the time's own byte, and that all of a
+ * It follows that every occupied slot of a level is after the time's own byte, and that all of a
  * lower level is due before anything of a higher one. A bitmap of occupied slots a level then finds
  * the next event in a few instructions, however far away it is.
  *
@@ -272,7 +272,7 @@ static size_t validate_slot(const struct timing_wheel *wheel, uint32_t slot) {
         const struct timing_wheel_timer *timer = wheel->resolve(wheel->owner, handle);
         assert(timer->slot == slot);
         assert(timer->previous == previous);
-        /* An overdue timer lies in the slot of the moment. */
+        /* An overdue timer is in the slot of the moment. */
         if (time_ms > wheel->now_ms) {
             assert(timer->due_ms >= time_ms);
         }

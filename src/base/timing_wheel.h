@@ -3,7 +3,7 @@
  * owns no timers: they are embedded in what they belong to, by a 32-bit handle that the owner
  * resolves, so that an idle lease stays small. It reads no clock: `now_ms` is an argument, and
  * the resolution is one millisecond. Timers due in the same millisecond come out in no
- * particular order; who needs one (ids break ties) sorts the batch.
+ * particular order; a caller that needs one (ids break ties) sorts the batch.
  */
 #ifndef LEASED_BASE_TIMING_WHEEL_H
 #define LEASED_BASE_TIMING_WHEEL_H
@@ -55,7 +55,7 @@ void timing_wheel_disarm(struct timing_wheel *wheel, uint32_t handle);
 size_t timing_wheel_advance(struct timing_wheel *wheel, uint64_t now_ms, uint32_t *out_handles,
                             size_t capacity);
 
-/* A time not later than the next due timer: exact when that lies within the current 256 ms and no
+/* A time not later than the next due timer: exact when that is within the current 256 ms and no
  * timer was moved later from a time before it; otherwise it may be an earlier moment at which the
  * wheel wants to be advanced, to be asked again then. UINT64_MAX: none. */
 uint64_t timing_wheel_next_ms(const struct timing_wheel *wheel);

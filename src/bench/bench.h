@@ -110,7 +110,7 @@ struct bench {
     json_t *facts; /* for --json, all of them */
     struct bench_fact fact_lines[BENCH_FACTS_MAX];
     size_t n_fact_lines;
-    bool failed; /* the report tells of something that must not be: exit code 1 */
+    bool failed; /* the report shows a violation: exit code 1 */
 };
 
 noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -127,7 +127,7 @@ uint64_t bench_option_ns(struct bench *bench, const char *name, uint64_t fallbac
 noreturn void bench_usage(struct bench *bench, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* One connection, ready; the i-th goes to the endpoint whose turn it is. */
+/* One connection, ready; the i-th goes to the endpoints round robin. */
 struct lease_client *bench_connect(struct bench *bench, uv_loop_t *loop, size_t i);
 /* Fills bench->connections with this many, ready. */
 void bench_connect_all(struct bench *bench, size_t n_connections);

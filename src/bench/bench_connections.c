@@ -1,7 +1,7 @@
 /*
  * `lease bench connections`: opens connections that say the HTTP/2 preface and SETTINGS, answer the
- * server's SETTINGS, and then nothing more, and tells what one weighs. Plain sockets: a session for
- * each would measure us.
+ * server's SETTINGS, and then nothing more, and measures the memory of one. Plain sockets: a
+ * session for each would measure us.
  */
 #include "bench/bench.h"
 

@@ -67,7 +67,7 @@ struct bench_client *bench_driver_client(struct bench_driver *driver, size_t ind
     return &driver->clients[index];
 }
 
-/* Only while somebody is free: otherwise the next who is answered goes on by himself. */
+/* Only while a client is idle: otherwise the next one that is answered goes on by itself. */
 static void arm_timer(struct bench_driver *driver) {
     uint64_t due_ns = (uint64_t)driver->next_due_ns;
     const struct itimerspec when = {

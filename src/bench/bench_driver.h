@@ -25,7 +25,7 @@ struct bench_client {
     struct bench_client *next_idle;
 };
 
-/* Starts one operation of this client; bench_driver_done() tells of its end. */
+/* Starts one operation of this client; bench_driver_done() ends it. */
 typedef void bench_start(struct bench_client *client);
 
 /* Makes bench->n_clients clients, spread over the connections. */

@@ -1,5 +1,5 @@
 /*
- * `lease bench failover`: how long nobody's write is acknowledged after a node was killed. On each
+ * `lease bench failover`: how long no write is acknowledged after a node was killed. On each
  * endpoint a put is sent every few milliseconds, whether or not the earlier ones were answered, on
  * a new connection if the last was lost. So the gap is the cluster's, not that of a client's way to
  * find the next node, nor does a put that was lost with the leader keep others waiting. It ends
@@ -145,7 +145,7 @@ static size_t find_leader(struct failover *failover) {
         lease_client_status(failover->probes[i].client, on_status, &failover->probes[i]);
     }
     if (!bench_wait(failover->bench, all_asked, failover, 10 * BENCH_NS_PER_SECOND)) {
-        bench_die("not every endpoint told its status");
+        bench_die("not every endpoint answered with its status");
     }
     for (size_t i = 0; i < failover->n_probes; i++) {
         if (failover->probes[i].member_id == failover->probes[i].leader_id) {

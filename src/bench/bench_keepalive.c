@@ -1,7 +1,7 @@
 /*
  * `lease bench keepalive`: renews leases round robin. Clients are renewals in flight; they share
  * the streams, the streams share the connections. Client c renews the leases c, c + clients, … one
- * at a time, so that an answer's id tells which client it belongs to.
+ * at a time, so that an answer belongs to the client of its id.
  */
 #include "bench/bench_driver.h"
 #include "bench/bench_fill.h"
@@ -27,7 +27,7 @@ static void on_renewed(void *context, int64_t id, int64_t ttl_seconds) {
     }
     uint64_t index = (uint64_t)(id - keepalive->first_id);
     if (index >= keepalive->n_leases) {
-        bench_die("the server renewed lease %" PRIx64 ", which nobody asked for", (uint64_t)id);
+        bench_die("the server renewed lease %" PRIx64 ", which was not asked for", (uint64_t)id);
     }
     size_t client = (size_t)(index % keepalive->bench->n_clients);
     bench_driver_done(bench_driver_client(keepalive->driver, client));

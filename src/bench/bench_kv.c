@@ -1,7 +1,7 @@
 /*
  * `lease bench put`, `range` and `txn`: single keys, each client one call at a time. A range reads
- * a key that exists. A transaction swaps the value of a key that belongs to its client, if nobody
- * changed it since.
+ * a key that exists. A transaction swaps the value of a key that belongs to its client, if it has
+ * not changed since.
  */
 #include "bench/bench_driver.h"
 #include "bench/bench_fill.h"
@@ -75,7 +75,7 @@ static void on_txn(void *context, const struct lease_answer *answer) {
     struct kv *kv = client->context;
     bench_check(answer, "txn");
     if (!answer->txn->succeeded) {
-        bench_die("txn: somebody else wrote the key; is another benchmark running? (--prefix)");
+        bench_die("txn: another client wrote the key; is another benchmark running? (--prefix)");
     }
     kv->revisions[client->index] = answer->txn->header != NULL ? answer->txn->header->revision : 0;
     bench_driver_done(client);
@@ -199,7 +199,7 @@ const struct bench_workload bench_put = {
 
 const struct bench_workload bench_range = {
     .name = "range",
-    .help = "read single keys, linearizable unless told otherwise",
+    .help = "read single keys, linearizable unless --serializable is given",
     .takes = {"--clients", "--rate", "--duration", "--warm-up", "--keys", "--value-size",
               "--serializable"},
     .clients_default = 100,

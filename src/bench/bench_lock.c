@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct lock {
-    uint64_t released_ns; /* when its last holder sent the deletion; 0: nobody did */
+    uint64_t released_ns; /* when its last holder sent the deletion; 0: none did */
 };
 
 struct contender {

@@ -201,7 +201,7 @@ static void on_renewed(void *context, int64_t id, int64_t ttl_seconds) {
     }
     struct instance *instance = &mixed->instances[mixed->instance_of_id[slot]];
     if (!instance->is_renewing || instance->lease != id) {
-        bench_die("the server renewed lease %" PRIx64 ", which nobody asked for", (uint64_t)id);
+        bench_die("the server renewed lease %" PRIx64 ", which was not asked for", (uint64_t)id);
     }
     instance->is_renewing = false;
     finish(instance);

@@ -1,7 +1,7 @@
 /*
  * `lease bench watch`: each of --streams watches all keys; the clients write, each its own key. A
  * client goes on when its put was answered and every stream has delivered it, so what is under way
- * is bounded and nobody has to be caught up from history. Deliveries are timed from when the put
+ * is bounded and no stream has to be caught up from history. Deliveries are timed from when the put
  * was due.
  */
 #include "base/clock.h"
@@ -39,7 +39,7 @@ static void on_event(struct watch_run *run, struct bytes key, uint64_t now_ns) {
     uint64_t index;
     bool is_ours = bench_key_index(bench, key, &index) && index < bench->n_clients;
     if (!is_ours || run->writers[index].missing == 0) {
-        bench_die("watch: an event that nobody caused; is another benchmark running? (--prefix)");
+        bench_die("watch: an event of another client; is another benchmark running? (--prefix)");
     }
     struct writer *writer = &run->writers[index];
     bench_record(bench, run->deliveries, writer->client->due_ns, now_ns);

@@ -129,7 +129,8 @@ static void on_ready(void *context) {
 static void on_closed(void *context, const char *reason) {
     struct connecting *connecting = context;
     connecting->closed = true;
-    uv_stop(connecting->loop); /* a timer may have told, and then nothing else wakes the loop */
+    uv_stop(
+        connecting->loop); /* a timer may have closed it, and then nothing else wakes the loop */
     if (!connecting->ready) {
         fprintf(stderr, "lease: %s\n", reason);
     }

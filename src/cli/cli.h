@@ -1,6 +1,6 @@
 /*
- * The frame of `lease`: global options, the table of commands, connecting, and how failures are
- * told. A command is an entry of that table and a function.
+ * The frame of `lease`: global options, the table of commands, connecting, and the reporting of
+ * failures. A command is an entry of that table and a function.
  */
 #ifndef LEASED_CLI_CLI_H
 #define LEASED_CLI_CLI_H
@@ -46,7 +46,8 @@ extern const struct cli_command cli_command_bench;
 
 int cli_main(int argc, char **argv);
 
-/* Connects to the first endpoint that answers; false: each failure was told on standard error. */
+/* Connects to the first endpoint that answers; false: each failure was printed on standard error.
+ */
 bool cli_connect(struct cli *cli, struct lease_client **out_client);
 /* Closes the connection and lets the loop finish. Accepts NULL. */
 void cli_disconnect(struct cli *cli, struct lease_client *client);

@@ -142,7 +142,7 @@ const struct cli_command cli_command_grant = {
     .help = "grant a lease, and attach a key to it",
     .more =
         "TTL is a time: 10 (seconds), 10s, 5m, 1h30m; whole seconds. The lease starts when the\n"
-        "server answers, and ends unless somebody keeps it alive.\n",
+        "server answers, and ends unless it is renewed.\n",
     .options = options,
     .words_min = 1,
     .words_max = 1,

@@ -37,7 +37,7 @@ struct listing {
     size_t next;
     size_t answered;
     size_t in_flight;
-    bool failed; /* and told */
+    bool failed; /* and reported */
     struct asker askers[IN_FLIGHT_MAX];
 };
 
@@ -56,8 +56,8 @@ static void on_answer(void *context, const struct lease_answer *answer) {
     struct listing *listing = asker->listing;
     listing->in_flight--;
     if (listing->in_flight == 0) {
-        uv_stop(
-            &listing->cli->loop); /* a deadline may have told, and nothing else wakes the loop */
+        uv_stop(&listing->cli
+                     ->loop); /* a deadline may have ended it, and nothing else wakes the loop */
     }
     if (answer->code != GRPC_OK) {
         fail(listing, answer);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Without a quorum nobody can tell the number of leases, and a node takes seconds to say so. */
+/* Without a quorum the number of leases cannot be read, and a node takes seconds to say so. */
 enum { LEASES_TIMEOUT_MS = 1000, PROBLEM_SIZE = 512 };
 
 struct probe {

@@ -144,7 +144,7 @@ static void wait_a_moment(uv_timer_t *timer) {
     uv_close((uv_handle_t *)timer, NULL);
 }
 
-/* Why nobody answered: of those who said anything at all, if there are any. */
+/* Why no member answered; preferably the reason of one that answered at all. */
 static const char *why_not(const struct join_answer *answers, size_t n) {
     const char *reason = "they have not begun";
     for (size_t i = 0; i < n; i++) {

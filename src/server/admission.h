@@ -23,17 +23,17 @@ struct admission {
 };
 
 /* Asks until a member knows this node by its peer URLs, for a while. STATUS_MEMBER_NOT_ADDED
- * (nobody knows it), STATUS_DATA_DIR_REPLACED (its id has been in use), STATUS_INVALID (wrong
- * flags), STATUS_TIMED_OUT, with a reason a person can act on. Texts lie in the arena. Nothing else
+ * (no member knows it), STATUS_DATA_DIR_REPLACED (its id has been in use), STATUS_INVALID (wrong
+ * flags), STATUS_TIMED_OUT, with a reason a person can act on. Texts are in the arena. Nothing else
  * may be on the loop. */
 enum status admission_join(uv_loop_t *loop, const struct join_options *proof,
                            const struct options *options, struct arena *arena,
                            struct identity *out_identity, struct admission *out_admission,
                            char *out_error, size_t error_size);
 
-/* Asks whoever is there already, once. STATUS_DATA_DIR_REPLACED when this identity has been in use,
- * STATUS_MEMBER_REMOVED, STATUS_MEMBER_NOT_ADDED when an address in --initial-cluster belongs to a
- * cluster without this member. */
+/* Asks the members that run already, once. STATUS_DATA_DIR_REPLACED when this identity has been in
+ * use, STATUS_MEMBER_REMOVED, STATUS_MEMBER_NOT_ADDED when an address in --initial-cluster belongs
+ * to a cluster without this member. */
 enum status admission_check(uv_loop_t *loop, const struct join_options *proof,
                             const struct options *options, const struct identity *identity,
                             char *out_error, size_t error_size);

@@ -1,6 +1,7 @@
 /*
  * The data directory: made when missing, held by one process at a time, and the place of the
- * member's identity and of raft's files. Every failure is told in words a person can act on.
+ * member's identity and of raft's files. Every failure comes with a message that an operator can
+ * act on.
  */
 #ifndef LEASED_SERVER_DATA_DIR_H
 #define LEASED_SERVER_DATA_DIR_H

@@ -22,7 +22,7 @@ enum {
     DESCRIPTORS_SNAPSHOTS = 16,
     /* 16 members, two connections in each direction, and inbound ones not yet authenticated. */
     DESCRIPTORS_PEERS = 96,
-    /* Clients that are told that there is no room for them. */
+    /* Clients that are refused with a message. */
     DESCRIPTORS_REFUSALS = REFUSALS_MAX,
     DESCRIPTORS_RESERVE = DESCRIPTORS_PROCESS + DESCRIPTORS_LOG + DESCRIPTORS_SNAPSHOTS +
                           DESCRIPTORS_PEERS + DESCRIPTORS_REFUSALS,

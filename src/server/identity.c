@@ -13,7 +13,7 @@ static const char joined_line[] = "joined\n";
 
 static const uint64_t HASH_START = UINT64_C(0xcbf29ce484222325);
 
-/* FNV-1a, then a mix of all bits: ids need to differ, not to resist anybody. */
+/* FNV-1a, then a mix of all bits: ids need to differ, not to resist attacks. */
 static uint64_t hash_text(uint64_t hash, const char *text) {
     /* The closing zero is hashed too, so that "a","bc" and "ab","c" differ. */
     for (size_t i = 0; i <= strlen(text); i++) {

@@ -1,5 +1,5 @@
 /*
- * What the server tells of itself at /metrics: our own names, those of the process that every
+ * The answer of /metrics: our own names, those of the process that every
  * dashboard knows, and those of etcd's that people scrape.
  */
 #ifndef LEASED_SERVER_METRICS_H

@@ -43,7 +43,7 @@ const struct option option_table[] = {
     {USED("listen-client-urls", OPTION_GROUP_SERVING, OPTION_URLS, listen_client_urls,
           "http://127.0.0.1:2379", "Where clients are served; several with commas between them.")},
     {USED("advertise-client-urls", OPTION_GROUP_SERVING, OPTION_URLS, advertise_client_urls, "",
-          "The URLs that clients are told to use."),
+          "The client URLs that the member list shows."),
      .shown = "as listened on"},
     {USED("listen-metrics-urls", OPTION_GROUP_SERVING, OPTION_URLS, listen_metrics_urls, "",
           "Further places for /metrics, /health and /version alone."),
@@ -92,7 +92,7 @@ const struct option option_table[] = {
     {USED("listen-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS, listen_peer_urls,
           "http://127.0.0.1:2380", "Where other members reach this one.")},
     {USED("initial-advertise-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS,
-          initial_advertise_peer_urls, "", "The peer URL that other members are told to use."),
+          initial_advertise_peer_urls, "", "The peer URL that other members connect to."),
      .shown = "as listened on"},
     {USED("initial-cluster", OPTION_GROUP_MEMBER, OPTION_TEXT, initial_cluster, "",
           "The members at the first start, name=URL,name=URL; this one included."),
@@ -139,7 +139,8 @@ const struct option option_table[] = {
           "Calls that one connection may have open; 0: the built-in bound."),
      .max = UINT32_MAX},
     {USED("max-connections", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_connections, "0",
-          "Connections of clients; further ones are told so and closed. At most what the limit of "
+          "Connections of clients; further ones are refused with a message. At most what the limit "
+          "of "
           "open files leaves; 0: that, up to 65536. Not in etcd."),
      .max = 1000000},
     {USED("grpc-keepalive-interval", OPTION_GROUP_LIMITS, OPTION_DURATION,
@@ -198,7 +199,7 @@ const struct option option_table[] = {
 
     REFUSED("config-file", OPTION_TEXT, "",
             "configuration files are not read; give flags or environment variables"),
-    REFUSED("wal-dir", OPTION_TEXT, "", "the log lies in --data-dir; there is no second place"),
+    REFUSED("wal-dir", OPTION_TEXT, "", "the log is kept in --data-dir; it cannot be elsewhere"),
     REFUSED("discovery", OPTION_TEXT, "", no_discovery),
     REFUSED("discovery-srv", OPTION_TEXT, "", no_discovery),
     REFUSED("discovery-srv-name", OPTION_TEXT, "", no_discovery),

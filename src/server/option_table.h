@@ -1,6 +1,6 @@
 /*
  * The flags of the server itself, as data; option_set.h adds those of the doors. A flag of etcd's
- * that means nothing here is either accepted without effect, when leaving it out harms nobody, or
+ * that means nothing here is either accepted without effect, when ignoring it is harmless, or
  * refused with the reason.
  */
 #ifndef LEASED_SERVER_OPTION_TABLE_H

@@ -24,7 +24,7 @@ struct options_notice {
     const char *text;
 };
 
-/* What option_table.c describes, in its order. Texts lie in the arena. A URL list that was left
+/* What option_table.c describes, in its order. Texts are in the arena. A URL list that was left
  * out is empty until options_check() fills it in. */
 /* More than this many voters only make every write wait for more disks. */
 enum { OPTIONS_MEMBERS_MAX = 9 };

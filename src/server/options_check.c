@@ -138,18 +138,19 @@ static enum status check_listeners(const struct options *options, const struct u
         bool is_open = !url_is_loopback(&list->urls[i]) && !options->allow_insecure;
         if (is_open && is_for_peers && *options->peer_secret_file == '\0') {
             return fail(out_error,
-                        "--%s %s: anybody on the network could act as a member there; give the "
+                        "--%s %s: whoever reaches this address could act as a member; give the "
                         "members certificates (--peer-cert-file) or a shared secret "
                         "(--peer-secret-file), listen on 127.0.0.1, or accept that with "
                         "--allow-insecure",
                         flag, list->texts[i]);
         }
         if (is_open && !is_for_peers) {
-            return fail(out_error,
-                        "--%s %s: anybody on the network could read and write there, without TLS "
-                        "or a password; say %s and give --cert-file and --key-file, listen "
-                        "on 127.0.0.1, or accept that with --allow-insecure",
-                        flag, list->texts[i], is_of_door ? "tls://" : "https://");
+            return fail(
+                out_error,
+                "--%s %s: clients on other machines could read and write everything there, without "
+                "TLS or a password; say %s and give --cert-file and --key-file, listen "
+                "on 127.0.0.1, or accept that with --allow-insecure",
+                flag, list->texts[i], is_of_door ? "tls://" : "https://");
         }
     }
     return STATUS_OK;
@@ -245,7 +246,7 @@ static enum status check_initial_cluster(struct options *options, char *out_erro
 
 static enum status check_urls(struct options *options, char *out_error) {
     if (options->listen_client_urls.n == 0) {
-        return fail(out_error, "--listen-client-urls is empty: nobody could be served");
+        return fail(out_error, "--listen-client-urls is empty: give at least one URL");
     }
     if (options->listen_peer_urls.n != 1) {
         return fail(out_error, "--listen-peer-urls: give exactly one URL");

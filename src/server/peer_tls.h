@@ -1,6 +1,6 @@
 /*
  * TLS between members as the flags ask for it: with certificates of --peer-trusted-ca-file, which
- * prove who a member is, or with --peer-auto-tls, which only encrypts.
+ * prove the identity of a member, or with --peer-auto-tls, which only encrypts.
  */
 #ifndef LEASED_SERVER_PEER_TLS_H
 #define LEASED_SERVER_PEER_TLS_H

@@ -113,7 +113,8 @@ static void load_peer_secret(struct server *server) {
     }
 }
 
-/* The first start: a member of a new cluster makes its id, one that joins is told its own. */
+/* The first start: a member of a new cluster makes its id, one that joins gets it from the cluster.
+ */
 static enum status bootstrap_identity(struct server *server, const struct join_options *proof,
                                       char *out_error, size_t error_size) {
     const struct options *options = server->options;
@@ -131,7 +132,7 @@ static enum status bootstrap_identity(struct server *server, const struct join_o
     return admission_check(&server->loop, proof, options, &server->identity, out_error, error_size);
 }
 
-/* It needs data to go on with, and nobody else who goes on with the same cluster. */
+/* It needs data to go on with, and no other member may run with the same cluster. */
 static enum status check_force_new_cluster(struct server *server, const struct join_options *proof,
                                            enum status loaded, char *out_error, size_t error_size) {
     if (loaded == STATUS_KEY_NOT_FOUND || !data_dir_has_log(server->data_dir)) {
@@ -239,7 +240,7 @@ static void removed(void *data) {
 
 static void open_replication(struct server *server) {
     const struct options *options = server->options;
-    /* A member that joined is told by the others who belongs to the cluster. */
+    /* A member that joined gets the list of members from the others. */
     bool is_alone = options->force_new_cluster;
     bool is_joined = server->identity.is_joined && !is_alone;
     if (!is_joined) {
@@ -335,7 +336,8 @@ static void listen_on(struct server *server, struct net_server *net, const struc
         log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));
         bool is_verified = url_is_tls(url) && client_tls_is_verified(server->options);
         if (!url_is_loopback(url) && !is_verified) {
-            log_warning("anybody who reaches this address can read and write everything",
+            log_warning("this listener has neither TLS nor authentication: every client that "
+                        "reaches it can read and write everything",
                         LOG_TEXT("url", urls->texts[i]));
         }
     }
@@ -362,7 +364,7 @@ static void plan_connections(const struct server *server, struct net_limits *lim
 }
 
 /* Before replication, and before anything listens: of libuv's prepare handles the one started last
- * runs first, so what replication answers at the end of a turn is sent in the same turn. */
+ * runs first, so what replication answers at the end of an iteration is sent in the same one. */
 static void create_net(struct server *server) {
     struct net_limits limits = limits_of(server->options);
     plan_connections(server, &limits);

@@ -1,6 +1,6 @@
 /*
  * The server as a whole: opens the data directory, starts replication, opens the doors, listens,
- * runs until it is told to stop, and closes everything in the opposite order.
+ * runs until it is stopped, and closes everything in the opposite order.
  */
 #ifndef LEASED_SERVER_SERVER_H
 #define LEASED_SERVER_SERVER_H

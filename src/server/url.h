@@ -44,7 +44,7 @@ struct url_list {
  * reason in `out_error`. */
 enum status url_parse(const char *text, struct url *out_url, char *out_error, size_t error_size);
 
-/* Reads one or more URLs with commas between them; the texts lie in the arena. STATUS_INVALID. */
+/* Reads one or more URLs with commas between them; the texts are in the arena. STATUS_INVALID. */
 enum status url_list_parse(const char *text, struct arena *arena, struct url_list *out_list,
                            char *out_error, size_t error_size);
 
