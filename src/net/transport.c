@@ -37,10 +37,12 @@ void transport_shared_init(struct transport_shared *shared, struct net_shared *n
     buffer_init(&shared->plaintext);
     buffer_init(&shared->ciphertext);
     list_init(&shared->waiting);
+    list_init(&shared->handshakes);
 }
 
 void transport_shared_clear(struct transport_shared *shared) {
     assert(list_is_empty(&shared->waiting));
+    assert(shared->n_handshakes == 0);
     buffer_clear(&shared->plaintext);
     buffer_clear(&shared->ciphertext);
     free(shared->read_buffer);
@@ -258,6 +260,7 @@ static void on_closed(uv_handle_t *handle) {
 void transport_stream_close(struct transport *transport) {
     transport->is_closing = true;
     list_remove(&transport->in_waiting);
+    transport_tls_end_handshake(transport);
     uv_close(&transport->socket.handle, on_closed);
 }
 
@@ -267,6 +270,7 @@ bool transport_open(struct transport *transport, struct transport_shared *shared
     *transport = (struct transport){
         .kind = kind, .events = events, .shared = shared, .tls_context = tls_context};
     list_init(&transport->in_waiting);
+    list_init(&transport->in_handshakes);
     if (!kind->open(transport, socket)) {
         close(socket);
         transport_stream_close(transport);

@@ -67,8 +67,10 @@ struct transport_shared {
     uint8_t *read_buffer; /* bytes are used up before the next read */
     struct buffer plaintext;
     struct buffer ciphertext;
-    uint64_t handshake_ns; /* spent on handshakes in this iteration */
-    struct list waiting;   /* transports whose handshakes wait for the next iteration */
+    uint64_t handshake_ns;  /* spent on handshakes in this iteration */
+    struct list waiting;    /* transports whose handshakes wait for the next iteration */
+    struct list handshakes; /* transports in their handshake, the oldest first */
+    size_t n_handshakes;
     uint64_t failure_logged_ms;
     uint64_t n_failures_unlogged;
 };
@@ -87,6 +89,7 @@ struct transport {
     struct tls_stream *tls;          /* NULL: plain text, or nothing came yet */
     struct tls_identity *identity;   /* NULL: not asked for yet, or there is none */
     struct list in_waiting;
+    struct list in_handshakes;
     unsigned n_writes; /* of libuv, under way: the socket is full */
     bool is_reading;   /* wanted by the owner */
     bool is_closing;
@@ -111,10 +114,17 @@ void transport_close(struct transport *transport);
 bool transport_start_reading(struct transport *transport);
 void transport_stop_reading(struct transport *transport);
 
-/* Sends all of it or queues the rest. Not before bytes were received. */
+/* Sends all of it or queues the rest. Only while transport_is_open(). */
 static inline enum transport_result transport_write(struct transport *transport,
                                                     struct bytes bytes) {
     return transport->kind->write(transport, bytes);
+}
+
+/* True when bytes may be written: always in plain text, with TLS once it is agreed on. on_bytes
+ * follows each step towards that, with no bytes in it. */
+static inline bool transport_is_open(const struct transport *transport) {
+    return transport->tls_context == NULL ||
+           (transport->tls != NULL && tls_stream_state(transport->tls) != TLS_HANDSHAKE);
 }
 
 /* True while the socket takes no more. */

@@ -12,5 +12,7 @@ void transport_stream_close(struct transport *transport);
 
 /* True: the handshake must wait for the next iteration of the loop. */
 bool transport_tls_must_wait(const struct transport *transport);
+/* The handshake succeeded, failed, or is given up; harmless when there is none. */
+void transport_tls_end_handshake(struct transport *transport);
 
 #endif

@@ -12,7 +12,13 @@
  * much of each iteration, so that a flood of them delays others by no more. */
 static const uint64_t handshake_ns_max = UINT64_C(10) * 1000 * 1000;
 
-enum { FAILURE_LOG_INTERVAL_MS = 1000, TLS_RECORD_HANDSHAKE = 22 };
+enum {
+    FAILURE_LOG_INTERVAL_MS = 1000,
+    TLS_RECORD_HANDSHAKE = 22,
+    /* At a time; each holds some 40 KiB. A client that means it needs a round trip, so of too many
+     * the oldest are those that will never end. */
+    HANDSHAKES_MAX = 2048
+};
 
 #define PLAIN_TEXT_REASON "this port speaks TLS: use https://\n"
 
@@ -30,8 +36,7 @@ _Static_assert(sizeof PLAIN_TEXT_REASON - 1 + 8 == 0x2b,
                "GOAWAY's length: two numbers, the reason");
 
 bool transport_tls_must_wait(const struct transport *transport) {
-    bool is_open = transport->tls != NULL && tls_stream_state(transport->tls) != TLS_HANDSHAKE;
-    return !is_open && transport->shared->handshake_ns >= handshake_ns_max;
+    return !transport_is_open(transport) && transport->shared->handshake_ns >= handshake_ns_max;
 }
 
 /* --- the output of the filter -------------------------------------------------------------- */
@@ -90,11 +95,31 @@ static bool refuse_plain_text(struct transport *transport, struct bytes wire) {
 
 /* --- reading ------------------------------------------------------------------------------- */
 
+static void give_up_oldest(struct transport_shared *shared) {
+    struct transport *oldest = list_entry(shared->handshakes.next, struct transport, in_handshakes);
+    note_failure(oldest, "too many handshakes at once, and this one is the oldest");
+    transport_tls_end_handshake(oldest);
+    oldest->events->on_failed(oldest);
+}
+
+void transport_tls_end_handshake(struct transport *transport) {
+    if (!list_is_empty(&transport->in_handshakes)) {
+        list_remove(&transport->in_handshakes);
+        transport->shared->n_handshakes--;
+    }
+}
+
 /* False: the other side speaks plain text and was answered. */
 static bool begin(struct transport *transport, struct bytes wire) {
+    struct transport_shared *shared = transport->shared;
     if (wire.data[0] != TLS_RECORD_HANDSHAKE && refuse_plain_text(transport, wire)) {
         return false;
     }
+    if (shared->n_handshakes == HANDSHAKES_MAX) {
+        give_up_oldest(shared);
+    }
+    list_append(&shared->handshakes, &transport->in_handshakes);
+    shared->n_handshakes++;
     transport->tls = tls_stream_accept(transport->tls_context);
     assert(transport->tls != NULL);
     return true;
@@ -110,6 +135,9 @@ static enum transport_result feed(struct transport *transport, struct bytes wire
     enum transport_result result = send_output(transport);
     if (!was_open) {
         shared->handshake_ns += uv_hrtime() - start_ns;
+        if (state != TLS_HANDSHAKE) {
+            transport_tls_end_handshake(transport);
+        }
         if (state == TLS_FAILED) {
             note_failure(transport, tls_stream_error(transport->tls));
         } else if (state != TLS_HANDSHAKE) {
@@ -142,7 +170,7 @@ static void tls_ended(struct transport *transport) {
 }
 
 const struct tls_identity *transport_identity(struct transport *transport) {
-    bool is_proven = transport->tls != NULL && tls_stream_state(transport->tls) != TLS_HANDSHAKE &&
+    bool is_proven = transport->tls != NULL && transport_is_open(transport) &&
                      tls_stream_state(transport->tls) != TLS_FAILED;
     if (transport->identity == NULL && is_proven) {
         struct tls_identity identity;
@@ -160,6 +188,10 @@ const struct tls_identity *transport_identity(struct transport *transport) {
 /* --- writing ------------------------------------------------------------------------------- */
 
 static enum transport_result tls_write(struct transport *transport, struct bytes bytes) {
+    assert(transport_is_open(transport));
+    if (tls_stream_state(transport->tls) == TLS_FAILED) {
+        return TRANSPORT_FAILED;
+    }
     lend_output(transport);
     tls_stream_write(transport->tls, bytes);
     enum transport_result result = send_output(transport);
