@@ -49,10 +49,11 @@ static enum status check_demands(const struct options *options, char *out_error)
  * meant. */
 static void notice_plain_text(struct options *options) {
     for (size_t i = 0; i < options->listen_client_urls.n; i++) {
-        if (!url_is_tls(&options->listen_client_urls.urls[i])) {
+        const struct url *url = &options->listen_client_urls.urls[i];
+        if (!url_is_tls(url) && !url_is_unix(url)) {
             options_notice(options, LOG_WARNING,
                            "%s is served in plain text and without client certificates, although "
-                           "there is a certificate; say https:// or unixs:// in "
+                           "there is a certificate; say https:// in "
                            "--listen-client-urls",
                            options->listen_client_urls.texts[i]);
         }
