@@ -7,6 +7,7 @@
 #define LEASED_DOORS_DOOR_H
 
 #include "base/buffer.h"
+#include "core/rule.h"
 #include "core/service.h"
 #include "net/net_server.h"
 
@@ -91,6 +92,10 @@ struct door {
     const struct door_flag *flags;
     size_t n_flags;
     const struct door_request *requests; /* ends with an entry without a name */
+    /* What it changes beyond plain commands, see core/rule.h. Every build has the rules of all its
+     * doors, whichever are served: each replica must be able to apply what another one proposes. */
+    const struct rule *const *rules;
+    size_t n_rules;
 
     /* Gives what the functions below are called with. Called once, at start, so it aborts when
      * memory is out. NULL: the door needs no more than its environment, and is called with that. */

@@ -4,6 +4,22 @@ static const struct door *door_at(const struct open_doors *doors, size_t i) {
     return doors->options->doors->doors[i];
 }
 
+const struct rule_set *open_doors_rules(const struct door_list *doors, struct arena *arena) {
+    size_t n = 0;
+    for (size_t i = 0; i < doors->n_doors; i++) {
+        n += doors->doors[i]->n_rules;
+    }
+    struct rule_set *set = arena_alloc(arena, sizeof *set);
+    const struct rule **rules = arena_calloc(arena, n, sizeof(struct rule *));
+    *set = (struct rule_set){.rules = rules, .n = n};
+    for (size_t i = 0; i < doors->n_doors; i++) {
+        for (size_t j = 0; j < doors->doors[i]->n_rules; j++) {
+            *rules++ = doors->doors[i]->rules[j];
+        }
+    }
+    return set;
+}
+
 void open_doors_open(struct open_doors *doors, const struct options *options,
                      const struct door_environment *environment) {
     *doors = (struct open_doors){.options = options};

@@ -8,6 +8,10 @@
 #include "doors/door.h"
 #include "server/options.h"
 
+/* The rules of all doors of a list, whichever are served: replicas must agree on them. In the
+ * arena. */
+const struct rule_set *open_doors_rules(const struct door_list *doors, struct arena *arena);
+
 struct open_doors {
     const struct options *options;
     /* In the order of the options' list. */

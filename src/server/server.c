@@ -249,6 +249,7 @@ static void open_replication(struct server *server) {
     char error[SERVER_ERROR_SIZE] = "";
     const struct replication_options replication = {
         .data_dir = data_dir_raft_path(server->data_dir),
+        .rules = open_doors_rules(options->doors, &server->arena),
         .name = server->identity.name,
         .cluster_id = server->identity.cluster_id,
         .member_id = server->identity.member_id,

@@ -36,6 +36,7 @@ class Server:
         self.extra_flags = list(extra_flags)
         self.env = dict(env or {})
         self.process = None
+        self.binary = None  # another program than that of its kind
         self.home = tempfile.mkdtemp(prefix=f"{kind}-test-")
         self.data_dir = os.path.join(self.home, "data")
         self.log_path = os.path.join(self.home, f"{kind}-{next(_names)}.log")
@@ -108,7 +109,7 @@ class Server:
         """Starts the process and waits for nothing."""
         assert self.process is None or not self.process.is_running()
         self.process = Process(
-            [*self.command_prefix, binary_of(self.kind)] + [str(flag) for flag in self.flags()],
+            [*self.command_prefix, self.binary or binary_of(self.kind)] + [str(flag) for flag in self.flags()],
             self.log_path,
             env={**clean_environment(), **self.env},
             cwd=self.home,

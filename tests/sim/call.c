@@ -1,6 +1,7 @@
 #include "call.h"
 
 #include "checks.h"
+#include "clients.h"
 #include "node.h"
 #include "world.h"
 
@@ -73,6 +74,12 @@ static void applied(struct service_request *request, const struct outcome *outco
         call->lease_id = outcome->grant.id;
         call->ttl_ms = outcome->grant.ttl_ms;
     }
+    if (outcome->status == STATUS_OK && call->type == CALL_RULE) {
+        struct bytes answer = outcome->rule.answer;
+        call->rule_answer_size =
+            answer.size < sizeof call->rule_answer ? answer.size : sizeof call->rule_answer;
+        memcpy(call->rule_answer, answer.data, call->rule_answer_size);
+    }
     call->succeeded =
         call->type != CALL_LOCK || (outcome->status == STATUS_OK && outcome->txn.succeeded);
     /* An outcome of the state machine is certain; what failed to commit may yet. */
@@ -112,6 +119,11 @@ static void submit(struct call *call) {
         command.type = COMMAND_COMPACT;
         command.compact.revision = call->revision;
         break;
+    case CALL_RULE:
+        command.type = COMMAND_RULE;
+        command.rule.number = call->rule_number;
+        command.rule.request = bytes_of(call->rule_request.data, call->rule_request.size);
+        break;
     case CALL_UNLOCK:
         compare.number = call->revision;
         command.type = COMMAND_TXN;
@@ -127,6 +139,7 @@ static void submit(struct call *call) {
     }
     call->request.done = applied;
     service_submit(call->node->service, &caller_anonymous, &call->request, &command);
+    buffer_clear(&call->rule_request);
 }
 
 static void look_up(struct call *call) {
@@ -175,7 +188,8 @@ static void snapshot_made(struct service_snapshot *snapshot, enum status status,
                           struct buffer *bytes) {
     struct call *call = list_entry(snapshot, struct call, snapshot);
     if (status == STATUS_OK) {
-        struct state_machine *machine = state_machine_create(NULL);
+        struct state_machine *machine =
+            state_machine_create(&(struct state_machine_options){.rules = &tickets_rules});
         enum status restored = state_machine_restore(machine, bytes_of(bytes->data, bytes->size));
         if (restored != STATUS_OK) {
             check_failed("snapshot", "%s gave a client a snapshot that cannot be restored: %s",

@@ -25,8 +25,11 @@ enum call_type {
     CALL_CHANGE_MEMBERS,
     CALL_SNAPSHOT, /* the whole state */
     CALL_COMPACT,
+    CALL_RULE, /* core/rule.h */
     CALL_TYPES
 };
+
+enum { CALL_RULE_ANSWER_SIZE_MAX = 64 }; /* more is cut off */
 
 struct call {
     /* What is asked. */
@@ -39,6 +42,8 @@ struct call {
     enum member_action action;
     struct member_facts facts; /* texts outlive the call */
     size_t padding;            /* CALL_PUT: so many bytes behind the value */
+    uint32_t rule_number;
+    struct buffer rule_request;
     uint64_t patience_us;
     void (*answered)(struct call *call);
     void *data;
@@ -49,6 +54,8 @@ struct call {
     bool succeeded;
     int64_t revision; /* CALL_UNLOCK, CALL_COMPACT: the one asked about */
     uint64_t found;   /* the value, 0: no such key */
+    uint8_t rule_answer[CALL_RULE_ANSWER_SIZE_MAX];
+    size_t rule_answer_size;
     /* On its way. */
     struct node *node;
     uint64_t arrived_us;

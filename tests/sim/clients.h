@@ -2,10 +2,12 @@
  * The simulated clients. Lockers take locks, hold them by leases that they renew, and judge by
  * their own drifting clocks whether they still hold them; registers are written and read, and their
  * history must be linearizable; watchers follow every key and must miss nothing; upkeep makes
- * backups and compacts.
+ * backups and compacts; tickets run the rule of the sample door (tests/doors).
  */
 #ifndef LEASED_SIM_CLIENTS_H
 #define LEASED_SIM_CLIENTS_H
+
+#include "core/rule.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,6 +47,11 @@ void upkeep_start(const struct upkeep_options *options);
 void upkeep_stop(void);
 /* Up to there the history may be gone. */
 int64_t upkeep_compacted_revision(void);
+
+void tickets_start(size_t n_clients);
+void tickets_stop(void);
+/* The rules that every node knows. */
+extern const struct rule_set tickets_rules;
 
 /* A client's choice. */
 struct node;

@@ -1,6 +1,7 @@
 #include "node.h"
 
 #include "checks.h"
+#include "clients.h"
 #include "lane_sim.h"
 #include "loop_sim.h"
 #include "replication/replication.h"
@@ -417,6 +418,7 @@ static void open_process(struct node *node) {
                                           .data_dir_id = node->data_dir_id,
                                           .peer_listen_host = "sim",
                                           .peer_listen_port = (uint16_t)(node->index + 1),
+                                          .rules = &tickets_rules,
                                           .strict_reads = the_options.strict_reads,
                                           .heartbeat_ms = node->heartbeat_ms,
                                           .election_ms = node->election_ms,

@@ -149,6 +149,7 @@ static void start_clients(enum plan plan) {
                                     .compacts = random_chance(400),
                                     .has_ballast = random_chance(120)};
     upkeep_start(&upkeep);
+    tickets_start(random_below(4));
 }
 
 /* Everything ends by itself, in time. */
@@ -156,6 +157,7 @@ static void wind_down(void) {
     lockers_stop();
     registers_stop();
     upkeep_stop();
+    tickets_stop();
     checks_healed();
     uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
     while (world_now_us() < end_us) {
@@ -205,9 +207,10 @@ void run(const struct run_options *options) {
     must_be_settled();
     must_serve_again();
     wind_down();
-    trace("%llu grants, %llu renewals, %llu puts, %llu gets",
+    trace("%llu grants, %llu renewals, %llu puts, %llu gets, %llu tickets",
           (unsigned long long)calls_succeeded(CALL_GRANT),
           (unsigned long long)calls_succeeded(CALL_RENEW),
           (unsigned long long)calls_succeeded(CALL_PUT),
-          (unsigned long long)calls_succeeded(CALL_GET));
+          (unsigned long long)calls_succeeded(CALL_GET),
+          (unsigned long long)calls_succeeded(CALL_RULE));
 }

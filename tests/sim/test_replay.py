@@ -33,6 +33,13 @@ def test_the_trace_does_not_depend_on_being_printed():
     assert quiet[0] in verbose
 
 
+def test_the_rule_of_the_sample_door_is_carried_out():
+    lines = run("--seeds", "1-8", "--verbose").stdout.splitlines()
+    tickets = [int(line.split()[-2]) for line in lines if line.endswith(" tickets")]
+    assert len(tickets) == 8
+    assert sum(tickets) > 100
+
+
 def test_nothing_real_is_called():
     """What is not simulated would come from the real libraries, and write into our stand-ins."""
     listing = subprocess.run(["nm", "--format=posix", str(SIM)],
