@@ -109,11 +109,14 @@ static int zero(struct log_store *store, uint64_t step) {
     struct log_spare *spare = &store->spare;
     const struct raft_files_calls *calls = store->files.calls;
     uint64_t left = spare->segment.size - spare->progress;
-    spare->progress += left < step ? left : step;
-    int error = calls->allocate(store->files.data, spare->file, spare->progress);
+    uint64_t size = left < step ? left : step;
+    int error = calls->allocate(store->files.data, spare->file, spare->progress + size);
     if (error == 0) {
-        error = calls->sync(store->files.data, spare->file);
+        /* Not a sync: the one of the header is enough, and each would commit the file system's
+         * journal, behind which the log's own syncs wait. */
+        error = calls->write_back(store->files.data, spare->file, spare->progress, size);
     }
+    spare->progress += size;
     if (error != 0) {
         /* The room is not held by a file that is of no use; the error is told in any case. */
         char name[LOG_SEGMENT_NAME_SIZE];

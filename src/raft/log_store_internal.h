@@ -16,11 +16,11 @@
 enum {
     LOG_SEGMENT_SIZE_DEFAULT = 8 * 1024 * 1024,
     LOG_SEGMENT_SIZE_MIN = 512,
-    /* Zeros written and synced in one step: no append's sync waits behind more. */
+    /* Zeros given to the device in one step: no append's sync waits behind more. */
     LOG_SPARE_STEP_SIZE = 256 * 1024,
-    /* Trimmed files kept for use; more are removed. As many as the longest log has (256 MiB): making
-     * and removing files costs the disk more than writing to them, and no more room is taken than the
-     * log took before it was trimmed. */
+    /* Trimmed files kept for use; more are removed. As many as the longest log has (256 MiB):
+     * making and removing files costs the disk more than writing to them, and no more room is taken
+     * than the log took before it was trimmed. */
     LOG_FREE_MAX = 32,
 };
 

@@ -140,6 +140,18 @@ static int real_sync(void *data, int file) {
     return result == 0 ? 0 : errno;
 }
 
+static int real_write_back(void *data, int file, uint64_t offset, uint64_t size) {
+    (void)data;
+    unsigned flags =
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    int result;
+    do {
+        result = sync_file_range(file, (off_t)offset, (off_t)size, flags);
+    } while (result != 0 && errno == EINTR);
+    /* An error of the device is told once: the next sync would not tell it again. */
+    return result == 0 || errno == ENOSYS ? 0 : errno;
+}
+
 /* posix_fallocate() finds out that the disk is full before anything is written; but the blocks it
  * takes are marked as unwritten, and each first write would change metadata that fdatasync() must
  * then wait for. So the zeros are written. */
@@ -229,6 +241,7 @@ static const struct raft_files_calls real_calls = {
     .read = real_read,
     .write = real_write,
     .sync = real_sync,
+    .write_back = real_write_back,
     .allocate = real_allocate,
     .rename = real_rename,
     .unlink = real_unlink,

@@ -15,9 +15,9 @@
 #include <sys/uio.h>
 
 enum raft_files_mode {
-    RAFT_FILES_READ,   /* must exist, is not written */
-    RAFT_FILES_WRITE,  /* must exist, is read and written */
-    RAFT_FILES_CREATE  /* must not exist */
+    RAFT_FILES_READ,  /* must exist, is not written */
+    RAFT_FILES_WRITE, /* must exist, is read and written */
+    RAFT_FILES_CREATE /* must not exist */
 };
 
 struct raft_files_calls {
@@ -30,6 +30,10 @@ struct raft_files_calls {
     int (*write)(void *data, int file, uint64_t offset, const struct iovec *parts, int n_parts);
     /* The bytes and the size of the file are on disk (fdatasync). */
     int (*sync)(void *data, int file);
+    /* Waits until the device has been given these bytes. Promises nothing: it keeps work from
+     * gathering for the next sync, of this file or another, and takes no commit of the file
+     * system's journal, which a sync of a file that grows does. */
+    int (*write_back)(void *data, int file, uint64_t offset, uint64_t size);
     /* Zeros that take room on disk, from 0 to `size`: later writes there cannot run out of space
      * and change no metadata of the file system. */
     int (*allocate)(void *data, int file, uint64_t size);

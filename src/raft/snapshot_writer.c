@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Synced in between: a sync of the log waits behind what the disk was given before it, and that must
- * never be much. A snapshot takes twice as long for it, and nobody waits for one. */
-enum { SYNC_INTERVAL = 256 * 1024 };
+/* Written back in between: a sync of the log waits behind what the disk was given before it, and
+ * that must never be much. A snapshot takes longer for it, and nobody waits for one. */
+enum { WRITE_BACK_SIZE = 256 * 1024 };
 
 struct snapshot_writer {
     struct raft_files files;
@@ -20,7 +20,7 @@ struct snapshot_writer {
     int error; /* the first one: nothing is written after it */
     char name[SNAPSHOT_NAME_SIZE];
     struct snapshot_meta meta; /* its size grows with what is appended */
-    uint64_t synced;           /* bytes of the payload */
+    uint64_t written_back;     /* bytes of the payload */
     struct buffer chunk;       /* the newest bytes, less than a chunk */
     uint32_t *sums;
     size_t n_sums;
@@ -102,11 +102,14 @@ static int write_chunk(struct snapshot_writer *writer, struct bytes bytes) {
         return error;
     }
     add_sum(writer, crc32c(0, bytes.data, bytes.size));
-    if (offset + bytes.size - writer->synced < SYNC_INTERVAL) {
+    uint64_t from = writer->written_back;
+    uint64_t size = offset + bytes.size - from;
+    if (size < WRITE_BACK_SIZE) {
         return 0;
     }
-    writer->synced = offset + bytes.size;
-    return writer->files.calls->sync(writer->files.data, writer->file);
+    writer->written_back += size;
+    return writer->files.calls->write_back(writer->files.data, writer->file,
+                                           SNAPSHOT_HEADER_SIZE + from, size);
 }
 
 static int append(struct snapshot_writer *writer, struct bytes bytes) {

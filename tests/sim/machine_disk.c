@@ -41,8 +41,9 @@ void machine_disk_set_slow(struct machine_disk *disk) {
 }
 
 void machine_disk_break(struct machine_disk *disk, bool is_full) {
-    static const enum disk_sim_call kinds[] = {DISK_SIM_WRITE, DISK_SIM_SYNC, DISK_SIM_ALLOCATE,
-                                               DISK_SIM_RENAME, DISK_SIM_ANY_CALL};
+    static const enum disk_sim_call kinds[] = {DISK_SIM_WRITE,      DISK_SIM_SYNC,
+                                               DISK_SIM_WRITE_BACK, DISK_SIM_ALLOCATE,
+                                               DISK_SIM_RENAME,     DISK_SIM_ANY_CALL};
     disk->is_full = is_full;
     disk->is_failing = !is_full;
     if (is_full) {
@@ -139,6 +140,11 @@ static int sim_sync(void *data, int file) {
     return ended(data, true, files.calls->sync(files.data, file));
 }
 
+static int sim_write_back(void *data, int file, uint64_t offset, uint64_t size) {
+    struct raft_files files = files_of(data);
+    return ended(data, true, files.calls->write_back(files.data, file, offset, size));
+}
+
 static int sim_allocate(void *data, int file, uint64_t size) {
     struct raft_files files = files_of(data);
     return ended(data, false, files.calls->allocate(files.data, file, size));
@@ -171,6 +177,7 @@ static const struct raft_files_calls sim_calls = {.open = sim_open,
                                                   .read = sim_read,
                                                   .write = sim_write,
                                                   .sync = sim_sync,
+                                                  .write_back = sim_write_back,
                                                   .allocate = sim_allocate,
                                                   .rename = sim_rename,
                                                   .unlink = sim_unlink,

@@ -60,12 +60,19 @@ struct disk_sim *disk_sim_clone(const struct disk_sim *disk, uint64_t seed) {
 /* --- counting, failing, stopping --- */
 
 static const char *const call_texts[] = {
-    [DISK_SIM_OPEN] = "open",         [DISK_SIM_CLOSE] = "close",
-    [DISK_SIM_SIZE] = "size",         [DISK_SIM_READ] = "read",
-    [DISK_SIM_WRITE] = "write",       [DISK_SIM_SYNC] = "sync",
-    [DISK_SIM_ALLOCATE] = "allocate", [DISK_SIM_RENAME] = "rename",
-    [DISK_SIM_UNLINK] = "unlink",     [DISK_SIM_SYNC_DIRECTORY] = "sync_directory",
-    [DISK_SIM_LIST] = "list",         [DISK_SIM_ANY_CALL] = "any",
+    [DISK_SIM_OPEN] = "open",
+    [DISK_SIM_CLOSE] = "close",
+    [DISK_SIM_SIZE] = "size",
+    [DISK_SIM_READ] = "read",
+    [DISK_SIM_WRITE] = "write",
+    [DISK_SIM_SYNC] = "sync",
+    [DISK_SIM_WRITE_BACK] = "write back",
+    [DISK_SIM_ALLOCATE] = "allocate",
+    [DISK_SIM_RENAME] = "rename",
+    [DISK_SIM_UNLINK] = "unlink",
+    [DISK_SIM_SYNC_DIRECTORY] = "sync_directory",
+    [DISK_SIM_LIST] = "list",
+    [DISK_SIM_ANY_CALL] = "any",
 };
 
 const char *disk_sim_call_text(enum disk_sim_call kind) {

@@ -32,6 +32,7 @@ enum disk_sim_call {
     DISK_SIM_READ,
     DISK_SIM_WRITE,
     DISK_SIM_SYNC,
+    DISK_SIM_WRITE_BACK,
     DISK_SIM_ALLOCATE,
     DISK_SIM_RENAME,
     DISK_SIM_UNLINK,

@@ -219,6 +219,21 @@ static int do_sync(struct disk_sim *disk, int file) {
     return outcome.error;
 }
 
+/* Nothing of it is safe; but what fails here is clean for the kernel, as after a sync that fails.
+ */
+static int do_write_back(struct disk_sim *disk, int file) {
+    struct outcome outcome = count_call(disk, DISK_SIM_WRITE_BACK);
+    note_fault(disk, outcome, DISK_SIM_WRITE_BACK, "%s", handle_name(disk, file));
+    struct disk_handle *handle = find_handle(disk, file);
+    if (handle == NULL) {
+        return outcome.error != 0 ? outcome.error : EBADF;
+    }
+    if (!happens(disk, outcome) && !disk->is_stopped) {
+        disk_node_fail_sync(handle->node);
+    }
+    return outcome.error;
+}
+
 static int do_allocate(struct disk_sim *disk, int file, uint64_t size) {
     struct outcome outcome = count_call(disk, DISK_SIM_ALLOCATE);
     note_fault(disk, outcome, DISK_SIM_ALLOCATE, "%s to %llu", handle_name(disk, file),
@@ -350,6 +365,16 @@ static int call_sync(void *data, int file) {
     return error;
 }
 
+static int call_write_back(void *data, int file, uint64_t offset, uint64_t size) {
+    struct disk_sim *disk = data;
+    (void)offset;
+    (void)size;
+    pthread_mutex_lock(&disk->mutex);
+    int error = do_write_back(disk, file);
+    pthread_mutex_unlock(&disk->mutex);
+    return error;
+}
+
 static int call_allocate(void *data, int file, uint64_t size) {
     struct disk_sim *disk = data;
     pthread_mutex_lock(&disk->mutex);
@@ -413,6 +438,7 @@ static const struct raft_files_calls calls = {
     .read = call_read,
     .write = call_write,
     .sync = call_sync,
+    .write_back = call_write_back,
     .allocate = call_allocate,
     .rename = call_rename,
     .unlink = call_unlink,

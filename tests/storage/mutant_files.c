@@ -37,7 +37,6 @@ static int call_open(void *data, const char *name, enum raft_files_mode mode, in
     for (int i = 0; error == 0 && i < N_HANDLES; i++) {
         if (mutant->handles[i].name[0] == '\0') {
             mutant->handles[i].file = *out_file;
-            mutant->handles[i].was_allocated = false;
             mutant->handles[i].was_header = false;
             snprintf(mutant->handles[i].name, sizeof mutant->handles[i].name, "%s", name);
             break;
@@ -73,7 +72,6 @@ static int call_write(void *data, int file, uint64_t offset, const struct iovec 
     assert(handle >= 0);
     mutant->n_writes++;
     mutant->is_batch_whole = false;
-    mutant->handles[handle].was_allocated = false;
     mutant->handles[handle].was_header =
         n_parts == 1 && offset == 0 && parts[0].iov_len == LOG_SEGMENT_HEADER_SIZE;
     for (int i = 0; i < n_parts; i++) {
@@ -91,9 +89,6 @@ static enum sync_site file_site(const struct mutant_files *mutant, int handle) {
         return strstr(name, ".new") != NULL  ? SITE_VOTE_NEW
                : strcmp(name, "meta.1") == 0 ? SITE_VOTE_FIRST
                                              : SITE_VOTE_SECOND;
-    }
-    if (mutant->handles[handle].was_allocated) {
-        return SITE_ZEROS;
     }
     if (mutant->handles[handle].was_header) {
         return SITE_HEADER;
@@ -133,9 +128,13 @@ static int call_sync(void *data, int file) {
     return mutant->under.calls->sync(mutant->under.data, file);
 }
 
+static int call_write_back(void *data, int file, uint64_t offset, uint64_t size) {
+    struct mutant_files *mutant = data;
+    return mutant->under.calls->write_back(mutant->under.data, file, offset, size);
+}
+
 static int call_allocate(void *data, int file, uint64_t size) {
     struct mutant_files *mutant = data;
-    mutant->handles[find_handle(mutant, file)].was_allocated = true;
     return mutant->under.calls->allocate(mutant->under.data, file, size);
 }
 
@@ -175,6 +174,7 @@ static const struct raft_files_calls calls = {
     .read = call_read,
     .write = call_write,
     .sync = call_sync,
+    .write_back = call_write_back,
     .allocate = call_allocate,
     .rename = call_rename,
     .unlink = call_unlink,

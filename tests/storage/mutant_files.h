@@ -22,8 +22,7 @@
     X(VOTE_FIRST, "votes: the first slot")                                                         \
     X(VOTE_SECOND, "votes: the second slot")                                                       \
     X(VOTE_NEW, "votes: a new slot, before its name")                                              \
-    X(VOTE_NAME, "votes: the names of both slots")                                                 \
-    X(ZEROS, "log: the zeros of a new file (only so that they do not gather)")
+    X(VOTE_NAME, "votes: the names of both slots")
 
 enum sync_site {
 #define SYNC_SITE_ENUM(name, text) SITE_##name,
@@ -47,7 +46,6 @@ struct mutant_files {
     struct {
         int file;
         char name[32];
-        bool was_allocated;
         bool was_header;
     } handles[16];
 };

@@ -1,6 +1,7 @@
 #include "raft/log_store.h"
 
 #include "base/crc32.h"
+#include "disk_sim.h"
 #include "raft_files_fixture.h"
 
 #include <endian.h>
@@ -471,6 +472,28 @@ static void a_spare_is_prepared_and_found_again(void **state) {
     assert_int_equal(list_segments(fixture, names, 16), 1);
 }
 
+/* A sync of a file that grows commits the file system's journal, and the log's own syncs wait
+ * behind it. */
+static void a_segment_is_made_with_one_sync_and_little_is_written_at_once(void **state) {
+    enum { STEP_SIZE = 256 * 1024, SIZE = 8 * 1024 * 1024 };
+    struct disk_sim *disk = disk_sim_create(1);
+    struct raft_files files = disk_sim_files(disk);
+    struct log_store_options options = {.segment_size = SIZE, .term = 100};
+    struct log_store *store;
+    assert_int_equal(log_store_open(&files, &options, &store, error_text, sizeof error_text),
+                     STATUS_OK);
+    disk_sim_reset_counts(disk);
+    for (bool is_over = false; !is_over;) {
+        assert_int_equal(log_store_prepare(store, &is_over), 0);
+    }
+    assert_true(log_store_is_prepared(store));
+    assert_int_equal(disk_sim_count(disk, DISK_SIM_SYNC), 1);
+    assert_int_equal(disk_sim_count(disk, DISK_SIM_WRITE_BACK), SIZE / STEP_SIZE);
+    assert_int_equal(disk_sim_count(disk, DISK_SIM_ALLOCATE), SIZE / STEP_SIZE);
+    log_store_close(store);
+    disk_sim_destroy(disk);
+}
+
 #define log_test(name) cmocka_unit_test_setup_teardown(name, files_setup, files_teardown)
 
 int main(void) {
@@ -494,6 +517,7 @@ int main(void) {
         log_test(a_newer_version_is_refused),
         log_test(segments_are_prepared_by_another_thread),
         log_test(a_spare_is_prepared_and_found_again),
+        cmocka_unit_test(a_segment_is_made_with_one_sync_and_little_is_written_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

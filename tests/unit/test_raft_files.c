@@ -99,6 +99,7 @@ static void allocated_zeros_take_room(void **state) {
     assert_int_equal(fstat(file, &status), 0);
     assert_int_equal(status.st_size, SIZE);
     assert_true(status.st_blocks * 512 >= SIZE);
+    assert_int_equal(fixture->files.calls->write_back(fixture->files.data, file, 0, SIZE), 0);
     assert_int_equal(fixture->files.calls->sync(fixture->files.data, file), 0);
     fixture->files.calls->close(fixture->files.data, file);
 }

@@ -227,6 +227,15 @@ static void an_error_while_appending_fails_the_commit(void **state) {
 
 #define STORE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* See the log's own test: syncs of a file that grows hold the log's syncs up. */
+static void a_large_snapshot_is_synced_once(void **state) {
+    enum { STEP_SIZE = 256 * 1024, SIZE = 4 * 1024 * 1024 };
+    disk_sim_reset_counts(disk);
+    write_snapshot(10, SIZE);
+    assert_int_equal(disk_sim_count(disk, DISK_SIM_SYNC), 1);
+    assert_int_equal(disk_sim_count(disk, DISK_SIM_WRITE_BACK), SIZE / STEP_SIZE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         STORE_TEST(an_empty_directory_has_no_snapshot),
@@ -243,6 +252,7 @@ int main(void) {
         STORE_TEST(a_snapshot_under_a_wrong_name_is_refused),
         STORE_TEST(an_empty_file_under_its_own_name_is_refused),
         STORE_TEST(an_error_while_appending_fails_the_commit),
+        STORE_TEST(a_large_snapshot_is_synced_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
