@@ -6,31 +6,39 @@ static enum status check_key(const struct auth *auth, const struct caller *calle
     return auth_check_range(auth, caller, right, &range);
 }
 
+/* No key is empty, so that this is all of them, however its owner was given the right. */
 static enum status check_whole_space(const struct auth *auth, const struct caller *caller,
                                      enum right right, struct key_space_id space) {
-    static const uint8_t open_end[1] = {0};
-    return check_key(auth, caller, right, space, bytes_of(NULL, 0), bytes_of(open_end, 1));
+    static const uint8_t zero[1] = {0};
+    return check_key(auth, caller, right, space, bytes_of(zero, 1), bytes_of(zero, 1));
 }
+
+/* --- Leases. --- */
 
 /* Keys that core keeps for itself: nobody has a right to them, and nobody needs one. */
 static bool is_internal(struct key_space_id space) {
     return key_space_equal(space, KEY_SPACE_LEASE_HOOKS) || key_space_equal(space, KEY_SPACE_AUTH);
 }
 
-enum status auth_check_lease(const struct auth *auth, const struct lease_table *leases,
-                             const struct caller *caller, int64_t lease_id, enum right right) {
-    enum status status = auth_check_admin(auth, caller);
-    if (status != STATUS_PERMISSION_DENIED) {
-        return status;
+/* False when there are too many. Whether there are does not depend on the order in which a replica
+ * lists them. */
+static bool count_keys(const struct lease_table *leases, const int64_t *ids, size_t n,
+                       struct auth_lease_checks *checks) {
+    for (size_t i = 0; i < n; i++) {
+        for (const struct record *record = lease_table_first_key(leases, ids[i]); record != NULL;
+             record = record->lease_next) {
+            if (checks->n_keys == AUTH_LEASE_KEYS_MAX) {
+                return false;
+            }
+            checks->n_keys++;
+        }
     }
-    struct lease_facts facts;
-    if (!lease_table_find(leases, lease_id, &facts)) {
-        return STATUS_OK;
-    }
-    if (lease_table_key_count(leases, lease_id) > AUTH_LEASE_KEYS_MAX) {
-        return check_whole_space(auth, caller, right, facts.owner);
-    }
-    status = STATUS_OK;
+    return true;
+}
+
+static enum status check_keys(const struct auth *auth, const struct lease_table *leases,
+                              const struct caller *caller, int64_t lease_id, enum right right) {
+    enum status status = STATUS_OK;
     for (const struct record *record = lease_table_first_key(leases, lease_id);
          record != NULL && status == STATUS_OK; record = record->lease_next) {
         if (!is_internal(record_space(record))) {
@@ -41,14 +49,82 @@ enum status auth_check_lease(const struct auth *auth, const struct lease_table *
     return status;
 }
 
-static enum status check_put(const struct auth *auth, const struct lease_table *leases,
-                             const struct caller *caller, const struct put_request *put) {
+static enum status check_leases(const struct auth *auth, const struct lease_table *leases,
+                                const struct caller *caller, enum right right, const int64_t *ids,
+                                size_t n, struct auth_lease_checks *checks) {
+    struct lease_facts facts;
+    /* The first may not exist, or be alone and not have been looked for. */
+    if (!lease_table_find(leases, ids[0], &facts)) {
+        return STATUS_OK;
+    }
+    if (n > LEASE_FAMILY_MAX || !count_keys(leases, ids, n, checks)) {
+        return check_whole_space(auth, caller, right, facts.owner);
+    }
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        status = check_keys(auth, leases, caller, ids[i], right);
+    }
+    return status;
+}
+
+enum status auth_check_lease(const struct auth *auth, const struct lease_table *leases,
+                             const struct caller *caller, int64_t lease_id, enum right right) {
+    struct auth_lease_checks checks = {0};
+    enum status status = auth_check_admin(auth, caller);
+    return status == STATUS_PERMISSION_DENIED
+               ? check_leases(auth, leases, caller, right, &lease_id, 1, &checks)
+               : status;
+}
+
+enum status auth_check_lease_use(const struct auth *auth, const struct lease_table *leases,
+                                 const struct caller *caller, int64_t lease_id,
+                                 struct auth_lease_checks *checks) {
+    for (size_t i = 0; i < checks->n_allowed; i++) {
+        if (checks->allowed[i] == lease_id) {
+            return STATUS_OK;
+        }
+    }
+    enum status status = auth_check_admin(auth, caller);
+    if (status == STATUS_PERMISSION_DENIED) {
+        status = check_leases(auth, leases, caller, RIGHT_WRITE, &lease_id, 1, checks);
+    }
+    if (status == STATUS_OK && checks->n_allowed < AUTH_LEASES_REMEMBERED) {
+        checks->allowed[checks->n_allowed++] = lease_id;
+    }
+    return status;
+}
+
+enum status auth_check_lease_end(const struct auth *auth, const struct lease_table *leases,
+                                 const struct caller *caller, int64_t lease_id,
+                                 struct auth_lease_checks *checks) {
+    int64_t ids[LEASE_FAMILY_MAX];
+    enum status status = auth_check_admin(auth, caller);
+    if (status != STATUS_PERMISSION_DENIED) {
+        return status;
+    }
+    ids[0] = lease_id;
+    size_t n = lease_table_family(leases, lease_id, ids);
+    return n == 0 ? STATUS_OK : check_leases(auth, leases, caller, RIGHT_WRITE, ids, n, checks);
+}
+
+/* --- Commands. --- */
+
+/* What is asked of one command. */
+struct asked {
+    const struct auth *auth;
+    const struct lease_table *leases;
+    const struct caller *caller;
+    struct auth_lease_checks checks;
+};
+
+static enum status check_put(struct asked *asked, const struct put_request *put) {
     enum right right = put->want_previous ? RIGHT_READ_WRITE : RIGHT_WRITE;
     enum status status =
-        check_key(auth, caller, right, KEY_SPACE_ETCD, put->key, bytes_of(NULL, 0));
-    /* Who attaches a key to a lease must be able to end it. */
+        check_key(asked->auth, asked->caller, right, KEY_SPACE_ETCD, put->key, bytes_of(NULL, 0));
+    /* Who attaches a key to a lease must be able to renew it. */
     return status == STATUS_OK && put->lease_id != 0
-               ? auth_check_lease(auth, leases, caller, put->lease_id, RIGHT_WRITE)
+               ? auth_check_lease_use(asked->auth, asked->leases, asked->caller, put->lease_id,
+                                      &asked->checks)
                : status;
 }
 
@@ -58,28 +134,29 @@ static enum status check_delete(const struct auth *auth, const struct caller *ca
                      KEY_SPACE_ETCD, delete->key, delete->range_end);
 }
 
-static enum status check_txn(const struct auth *auth, const struct lease_table *leases,
-                             const struct caller *caller, const struct txn_request *txn);
+static enum status check_txn(struct asked *asked, const struct txn_request *txn);
 
-static enum status check_operations(const struct auth *auth, const struct lease_table *leases,
-                                    const struct caller *caller, const struct operation *operations,
+static enum status check_read(const struct asked *asked, struct bytes key, struct bytes range_end) {
+    return check_key(asked->auth, asked->caller, RIGHT_READ, KEY_SPACE_ETCD, key, range_end);
+}
+
+static enum status check_operations(struct asked *asked, const struct operation *operations,
                                     size_t n) {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         const struct operation *operation = &operations[i];
         switch (operation->type) {
         case OPERATION_RANGE:
-            status = check_key(auth, caller, RIGHT_READ, KEY_SPACE_ETCD, operation->range.key,
-                               operation->range.range_end);
+            status = check_read(asked, operation->range.key, operation->range.range_end);
             break;
         case OPERATION_PUT:
-            status = check_put(auth, leases, caller, &operation->put);
+            status = check_put(asked, &operation->put);
             break;
         case OPERATION_DELETE:
-            status = check_delete(auth, caller, &operation->delete);
+            status = check_delete(asked->auth, asked->caller, &operation->delete);
             break;
         case OPERATION_TXN:
-            status = check_txn(auth, leases, caller, &operation->txn);
+            status = check_txn(asked, &operation->txn);
             break;
         }
     }
@@ -87,19 +164,29 @@ static enum status check_operations(const struct auth *auth, const struct lease_
 }
 
 /* Both branches, whichever is taken: which one it is tells something about the keys compared. */
-static enum status check_txn(const struct auth *auth, const struct lease_table *leases,
-                             const struct caller *caller, const struct txn_request *txn) {
-    enum status status = auth_check_user(auth, caller);
+static enum status check_txn(struct asked *asked, const struct txn_request *txn) {
+    enum status status = auth_check_user(asked->auth, asked->caller);
     for (size_t i = 0; i < txn->n_compares && status == STATUS_OK; i++) {
-        status = check_key(auth, caller, RIGHT_READ, KEY_SPACE_ETCD, txn->compares[i].key,
-                           txn->compares[i].range_end);
+        status = check_read(asked, txn->compares[i].key, txn->compares[i].range_end);
     }
     if (status == STATUS_OK) {
-        status = check_operations(auth, leases, caller, txn->success, txn->n_success);
+        status = check_operations(asked, txn->success, txn->n_success);
     }
-    return status == STATUS_OK
-               ? check_operations(auth, leases, caller, txn->failure, txn->n_failure)
+    return status == STATUS_OK ? check_operations(asked, txn->failure, txn->n_failure) : status;
+}
+
+/* What is granted under a lease counts when that is ended. */
+static enum status check_grant(struct asked *asked, const struct lease_facts *grant) {
+    enum status status = auth_check_user(asked->auth, asked->caller);
+    return status == STATUS_OK && grant->parent_id != 0
+               ? auth_check_lease_use(asked->auth, asked->leases, asked->caller, grant->parent_id,
+                                      &asked->checks)
                : status;
+}
+
+static enum status check_lease_end(struct asked *asked, int64_t lease_id) {
+    return auth_check_lease_end(asked->auth, asked->leases, asked->caller, lease_id,
+                                &asked->checks);
 }
 
 /* etcd lets everybody compact, and with it take everybody's history. */
@@ -132,22 +219,24 @@ enum status auth_check_command(const struct auth *auth, const struct lease_table
     if (auth_is_server_command(command)) {
         return STATUS_PERMISSION_DENIED;
     }
+    struct asked asked = {.auth = auth, .leases = leases, .caller = caller};
     switch (command->type) {
     case COMMAND_PUT:
-        return check_put(auth, leases, caller, &command->put);
+        return check_put(&asked, &command->put);
     case COMMAND_DELETE:
         return check_delete(auth, caller, &command->delete);
     case COMMAND_TXN:
-        return check_txn(auth, leases, caller, &command->txn);
+        return check_txn(&asked, &command->txn);
     case COMMAND_COMPACT:
         return check_compact(auth, caller);
     case COMMAND_LEASE_GRANT:
+        return check_grant(&asked, &command->grant);
     case COMMAND_RULE: /* what it reads and changes is looked at while it runs */
         return auth_check_user(auth, caller);
     case COMMAND_LEASE_REVOKE:
-        return auth_check_lease(auth, leases, caller, command->revoke.id, RIGHT_WRITE);
+        return check_lease_end(&asked, command->revoke.id);
     case COMMAND_LEASE_SET_TTL:
-        return auth_check_lease(auth, leases, caller, command->set_ttl.id, RIGHT_WRITE);
+        return check_lease_end(&asked, command->set_ttl.id);
     case COMMAND_ALARM:
     case COMMAND_MEMBER:
     case COMMAND_AUTH:

@@ -90,6 +90,29 @@ uint32_t lease_family_first(const struct lease_pages *pages, uint32_t parent) {
     return kin == NULL ? LEASE_NONE : kin->first_child;
 }
 
+size_t lease_family_list(const struct lease_pages *pages, uint32_t handle, uint32_t *out_handles,
+                         size_t capacity) {
+    size_t n = 1;
+    assert(capacity > 0);
+    out_handles[0] = handle;
+    /* What was written is looked into in turn: the children of each, and of all but the first what
+     * is below and beside it in the heap that it is in. */
+    for (size_t i = 0; i < n && n <= capacity; i++) {
+        const struct lease_kin *kin = lease_pages_kin(pages, out_handles[i]);
+        if (kin == NULL) {
+            continue;
+        }
+        const uint32_t next[] = {kin->first_child, i > 0 ? kin->heap_first : LEASE_NONE,
+                                 i > 0 ? kin->heap_next : LEASE_NONE};
+        for (size_t j = 0; j < sizeof next / sizeof next[0]; j++) {
+            if (next[j] != LEASE_NONE && n++ < capacity) {
+                out_handles[n - 1] = next[j];
+            }
+        }
+    }
+    return n;
+}
+
 /* The parent named in the facts of a lease; LEASE_NONE: it has none, or it does not exist. */
 static uint32_t parent_of(const struct lease_pages *pages, const struct lease_index *index,
                           uint32_t handle, bool *out_has_one) {

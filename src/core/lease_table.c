@@ -237,6 +237,20 @@ int64_t lease_table_first_child(const struct lease_table *table, int64_t id) {
     return child == LEASE_NONE ? 0 : lease_pages_fact(&table->pages, child)->id;
 }
 
+size_t lease_table_family(const struct lease_table *table, int64_t id,
+                          int64_t out_ids[LEASE_FAMILY_MAX]) {
+    uint32_t handles[LEASE_FAMILY_MAX];
+    uint32_t handle = find(table, id);
+    if (handle == LEASE_NONE) {
+        return 0;
+    }
+    size_t n = lease_family_list(&table->pages, handle, handles, LEASE_FAMILY_MAX);
+    for (size_t i = 0; i < n && n <= LEASE_FAMILY_MAX; i++) {
+        out_ids[i] = lease_pages_fact(&table->pages, handles[i])->id;
+    }
+    return n;
+}
+
 uint32_t lease_table_epoch(const struct lease_table *table) {
     return table->epoch;
 }

@@ -103,6 +103,12 @@ size_t lease_table_key_count(const struct lease_table *table, int64_t id);
 /* The child of a lease with the smallest id, so that every replica ends them in the same order;
  * 0: none. */
 int64_t lease_table_first_child(const struct lease_table *table, int64_t id);
+/* The ids of a lease and of all that descend from it, in an order that is not the same on every
+ * replica. Returns how many there are, 0 when there is no such lease; more than LEASE_FAMILY_MAX:
+ * it stopped looking, and the ids are good for nothing. */
+enum { LEASE_FAMILY_MAX = 1024 };
+size_t lease_table_family(const struct lease_table *table, int64_t id,
+                          int64_t out_ids[LEASE_FAMILY_MAX]);
 /* The newest epoch given: replicated, and changed by every grant. */
 uint32_t lease_table_epoch(const struct lease_table *table);
 /* Copies the ids of all leases in ascending order. The caller frees it. */

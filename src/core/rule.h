@@ -6,8 +6,9 @@
  * the same run has made so far.
  *
  * While authentication is on, what a rule reads and changes for a client needs the client's own
- * rights to those keys; without them the run is refused with STATUS_PERMISSION_DENIED. A door need
- * not ask.
+ * rights to those keys, and a lease that it changes, attaches to, grants another under or hooks a
+ * rule to the right to write the keys of that lease; without them the run is refused with
+ * STATUS_PERMISSION_DENIED. A door need not ask.
  *
  * Work is counted: a run that exceeds one of the bounds below, or reaches outside its spaces, is
  * refused whatever it returns, with the same status on every replica.

@@ -38,15 +38,19 @@ bool rule_lease_find(struct rule_run *run, int64_t id, struct lease_facts *out_f
     return true;
 }
 
-/* Who changes a lease or attaches to it must be able to write what is attached. */
-static bool find_to_use(struct rule_run *run, int64_t id, struct lease_facts *out_facts) {
+/* Who uses a lease must be able to write what is attached to it, and who ends it or changes its
+ * time, also what is attached to those that descend from it. */
+static bool find_to(struct rule_run *run, int64_t id, struct lease_facts *out_facts,
+                    enum status (*check)(const struct auth *auth, const struct lease_table *leases,
+                                         const struct caller *caller, int64_t lease_id,
+                                         struct auth_lease_checks *checks)) {
+    const struct rule_scope *scope = run->scope;
     if (!rule_lease_find(run, id, out_facts)) {
         return false;
     }
     enum status status = STATUS_OK;
     if (rule_run_asks_rights(run)) {
-        status = auth_check_lease(run->scope->auth, run->scope->leases, run->scope->caller, id,
-                                  RIGHT_WRITE);
+        status = check(scope->auth, scope->leases, scope->caller, id, &run->lease_checks);
     }
     if (status != STATUS_OK) {
         rule_run_refuse(run, status);
@@ -56,7 +60,7 @@ static bool find_to_use(struct rule_run *run, int64_t id, struct lease_facts *ou
 
 bool rule_run_may_use_lease(struct rule_run *run, int64_t id) {
     struct lease_facts facts;
-    return find_to_use(run, id, &facts);
+    return find_to(run, id, &facts, auth_check_lease_use);
 }
 
 static int64_t choose_id(struct rule_run *run) {
@@ -80,7 +84,7 @@ enum status rule_lease_grant(struct rule_run *run, const struct rule_lease *leas
     if (status != STATUS_OK) {
         return status;
     }
-    if (facts.parent_id != 0 && !rule_lease_find(run, facts.parent_id, &other)) {
+    if (facts.parent_id != 0 && !rule_run_may_use_lease(run, facts.parent_id)) {
         return STATUS_LEASE_NOT_FOUND;
     }
     if (facts.id == 0) {
@@ -103,7 +107,7 @@ enum status rule_lease_set_ttl(struct rule_run *run, int64_t id, int64_t ttl_ms)
     if (status != STATUS_OK) {
         return status;
     }
-    if (!find_to_use(run, id, &facts)) {
+    if (!find_to(run, id, &facts, auth_check_lease_end)) {
         return STATUS_LEASE_NOT_FOUND;
     }
     if (!rule_run_spend_change(run, 0)) {
@@ -119,7 +123,7 @@ enum status rule_lease_end(struct rule_run *run, int64_t id, enum lease_end reas
         rule_run_refuse(run, STATUS_INVALID);
         return STATUS_INVALID;
     }
-    if (!find_to_use(run, id, &facts)) {
+    if (!find_to(run, id, &facts, auth_check_lease_end)) {
         return STATUS_LEASE_NOT_FOUND;
     }
     size_t n_hook_ends = run->scope->n_hook_ends + run->overlay.n_ended;
@@ -157,13 +161,13 @@ static size_t count_hooks(struct rule_run *run, int64_t lease_id) {
 
 enum status rule_on_lease_end(struct rule_run *run, int64_t lease_id, uint32_t rule_number,
                               struct bytes request) {
-    struct lease_facts facts;
     const struct rule *rule = rule_index_find(run->scope->rules, rule_number);
     if (rule == NULL || rule->since_version > run->scope->cluster_version ||
         request.size > RULE_HOOK_REQUEST_SIZE_MAX) {
         return STATUS_INVALID;
     }
-    if (!rule_lease_find(run, lease_id, &facts)) {
+    /* It runs with the rights of the server, and a lease has only so many. */
+    if (!rule_run_may_use_lease(run, lease_id)) {
         return STATUS_LEASE_NOT_FOUND;
     }
     struct rule_hook_key key;
@@ -181,8 +185,7 @@ enum status rule_on_lease_end(struct rule_run *run, int64_t lease_id, uint32_t r
 
 bool rule_cancel_on_lease_end(struct rule_run *run, int64_t lease_id, uint32_t rule_number,
                               struct bytes request) {
-    struct lease_facts facts;
-    if (request.size > RULE_HOOK_REQUEST_SIZE_MAX || !rule_lease_find(run, lease_id, &facts)) {
+    if (request.size > RULE_HOOK_REQUEST_SIZE_MAX || !rule_run_may_use_lease(run, lease_id)) {
         return false;
     }
     struct rule_hook_key key;

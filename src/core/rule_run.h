@@ -2,6 +2,7 @@
 #ifndef LEASED_CORE_RULE_RUN_H
 #define LEASED_CORE_RULE_RUN_H
 
+#include "core/auth_command.h"
 #include "core/rule_overlay.h"
 #include "core/rule_scope.h"
 
@@ -17,6 +18,7 @@ struct rule_run {
     size_t changes_left;
     size_t bytes_left;
     bool is_visiting;
+    struct auth_lease_checks lease_checks;
 };
 
 /* With the bounds of a command, or of a hook when there is one. */

@@ -238,6 +238,112 @@ static void a_lease_of_very_many_keys_needs_the_whole_space(void **state) {
     fixture_clear(&fixture);
 }
 
+static enum status grant_as(struct fixture *fixture, const struct caller *caller, int64_t id,
+                            int64_t parent_id) {
+    struct command command = {.type = COMMAND_LEASE_GRANT,
+                              .grant = {.id = id, .ttl_ms = 1000, .parent_id = parent_id}};
+    return apply_as(fixture, caller, &command);
+}
+
+/* The end of a lease is the end of all that descend from it. */
+static void a_lease_is_ended_by_those_who_may_write_the_keys_of_its_family(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct caller root = caller_of(&fixture, "root");
+    struct command revoke = {.type = COMMAND_LEASE_REVOKE, .revoke = {.id = 1}};
+    struct command set_ttl = {.type = COMMAND_LEASE_SET_TTL, .set_ttl = {.id = 1, .ttl_ms = 5}};
+    const struct auth *auth = state_machine_auth(fixture.machine);
+    const struct lease_table *leases = state_machine_leases(fixture.machine);
+    assert_int_equal(grant_as(&fixture, &root, 1, 0), STATUS_OK);
+    for (int64_t id = 2; id < 20; id++) {
+        assert_int_equal(grant_as(&fixture, &user, id, id < 12 ? 1 : id - 10), STATUS_OK);
+    }
+    assert_int_equal(put_as(&fixture, &user, "a1", 17), STATUS_OK);
+    assert_int_equal(apply_as(&fixture, &user, &set_ttl), STATUS_OK);
+    for (int64_t id = 2; id < 20; id++) {
+        assert_int_equal(put_as(&fixture, &root, "z", id), STATUS_OK);
+        assert_int_equal(apply_as(&fixture, &user, &revoke), STATUS_PERMISSION_DENIED);
+        assert_int_equal(apply_as(&fixture, &user, &set_ttl), STATUS_PERMISSION_DENIED);
+        /* To renew it or to attach to it harms nobody. */
+        assert_int_equal(auth_check_lease(auth, leases, &user, 1, RIGHT_WRITE), STATUS_OK);
+        assert_int_equal(put_as(&fixture, &user, "a2", 1), STATUS_OK);
+        /* A child whose keys others may not write would keep them from ending the parent. */
+        assert_int_equal(grant_as(&fixture, &user, 99, id), STATUS_PERMISSION_DENIED);
+    }
+    assert_int_equal(put_as(&fixture, &root, "z", 0), STATUS_OK);
+    assert_int_equal(apply_as(&fixture, &user, &revoke), STATUS_OK);
+    assert_int_equal(lease_table_count(leases), 0);
+    fixture_clear(&fixture);
+}
+
+static void a_very_large_family_needs_the_whole_space(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct caller root = caller_of(&fixture, "root");
+    struct command revoke = {.type = COMMAND_LEASE_REVOKE, .revoke = {.id = 1}};
+    for (int64_t id = 1; id <= LEASE_FAMILY_MAX; id++) {
+        assert_int_equal(grant_as(&fixture, &user, id, id / 2), STATUS_OK);
+    }
+    const struct auth *auth = state_machine_auth(fixture.machine);
+    const struct lease_table *leases = state_machine_leases(fixture.machine);
+    struct auth_lease_checks checks = {0};
+    assert_int_equal(auth_check_lease_end(auth, leases, &user, 1, &checks), STATUS_OK);
+    assert_int_equal(grant_as(&fixture, &user, LEASE_FAMILY_MAX + 1, 1), STATUS_OK);
+    assert_int_equal(apply_as(&fixture, &user, &revoke), STATUS_PERMISSION_DENIED);
+    assert_int_equal(apply_as(&fixture, &root, &revoke), STATUS_OK);
+    fixture_clear(&fixture);
+}
+
+/* Each put that names a lease has its keys looked at. */
+static void a_transaction_has_a_bounded_number_of_keys_looked_at(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    const int64_t ids[] = {1, 2};
+    enum { KEYS = AUTH_LEASE_KEYS_MAX / 2 + 1, PUTS = COMMAND_TXN_OPERATIONS_MAX };
+    struct command put = {.type = COMMAND_PUT};
+    struct command as = {.type = COMMAND_AS, .as = {.caller = user, .command = &put}};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(grant_as(&fixture, &user, ids[i], 0), STATUS_OK);
+        for (int j = 0; j < KEYS; j++) {
+            char key[16];
+            struct outcome outcome;
+            snprintf(key, sizeof key, "a%zu.%d", i, j);
+            put.put = (struct put_request){.key = bytes_from_text(key), .lease_id = ids[i]};
+            as.as.caller = caller_server;
+            state_machine_apply(fixture.machine, &as, &fixture.context, &fixture.arena, &outcome);
+            assert_int_equal(outcome.status, STATUS_OK);
+        }
+    }
+    static char keys[PUTS][8];
+    struct operation operations[PUTS];
+    for (int i = 0; i < PUTS; i++) {
+        snprintf(keys[i], sizeof keys[i], "a%d", i);
+        operations[i] = (struct operation){.type = OPERATION_PUT,
+                                           .put = {.key = bytes_from_text(keys[i]), .lease_id = 1}};
+    }
+    struct command txn = {.type = COMMAND_TXN, .txn = {.n_success = PUTS, .success = operations}};
+    /* One lease however often, but not two. */
+    assert_int_equal(apply_as(&fixture, &user, &txn), STATUS_OK);
+    operations[PUTS - 1].put.lease_id = 2;
+    assert_int_equal(apply_as(&fixture, &user, &txn), STATUS_PERMISSION_DENIED);
+    /* As etcdctl grants everything. */
+    struct auth_change all = {
+        .action = AUTH_ROLE_GRANT_PERMISSION,
+        .role = bytes_from_text("r"),
+        .permission = {RIGHT_READ_WRITE, {KEY_SPACE_ETCD, bytes_of("", 1), bytes_of("", 1)}}};
+    assert_int_equal(change_auth(&fixture, &caller_server, all), STATUS_OK);
+    assert_int_equal(apply_as(&fixture, &user, &txn), STATUS_OK);
+    struct command compact = {.type = COMMAND_COMPACT, .compact = {.revision = 1}};
+    assert_int_equal(apply_as(&fixture, &user, &compact), STATUS_OK);
+    fixture_clear(&fixture);
+}
+
 /* The command was allowed when it was submitted, and lies in the log behind the change. */
 static void a_right_that_was_taken_away_does_not_slip_through(void **state) {
     (void)state;
@@ -351,6 +457,9 @@ int main(void) {
         cmocka_unit_test(a_transaction_needs_every_right_in_it),
         cmocka_unit_test(a_lease_is_used_by_those_who_may_write_its_keys),
         cmocka_unit_test(a_lease_of_very_many_keys_needs_the_whole_space),
+        cmocka_unit_test(a_lease_is_ended_by_those_who_may_write_the_keys_of_its_family),
+        cmocka_unit_test(a_very_large_family_needs_the_whole_space),
+        cmocka_unit_test(a_transaction_has_a_bounded_number_of_keys_looked_at),
         cmocka_unit_test(a_right_that_was_taken_away_does_not_slip_through),
         cmocka_unit_test(only_root_manages),
         cmocka_unit_test(it_is_in_snapshots),
