@@ -36,20 +36,19 @@ static bool span_contains(const struct span *span, const struct record *record) 
                         : bytes_compare(key, span->to.bytes) < 0;
 }
 
-static struct record *span_find_one(const struct key_store *store, const struct span *span) {
-    struct record *head = key_tree_find(store->tree.root, span->from.bytes);
+static struct record *span_find_one(const struct key_tree_node *root, const struct span *span) {
+    struct record *head = key_tree_find(root, span->from.bytes);
     return head == NULL || record_is_tombstone(head) ? NULL : head;
 }
 
-static size_t span_count_live(const struct key_store *store, const struct span *span) {
+static size_t span_count_live(const struct key_tree_node *root, const struct span *span) {
     if (span->is_one) {
-        return span_find_one(store, span) != NULL;
+        return span_find_one(root, span) != NULL;
     }
     if (span->is_empty) {
         return 0;
     }
-    return key_tree_live_below(store->tree.root, span->to.bytes) -
-           key_tree_live_below(store->tree.root, span->from.bytes);
+    return key_tree_live_below(root, span->to.bytes) - key_tree_live_below(root, span->from.bytes);
 }
 
 /* Records that grow in arena memory. */
@@ -60,7 +59,11 @@ struct gathered {
     size_t capacity;
 };
 
-enum { GATHERED_CAPACITY_MIN = 16 };
+enum {
+    GATHERED_CAPACITY_MIN = 16,
+    /* A store of fewer keys has no range worth counting before it is read. */
+    KEY_STORE_SMALL = 64
+};
 
 static void gathered_init(struct gathered *gathered, struct arena *arena, size_t capacity) {
     gathered->arena = arena;
@@ -104,25 +107,25 @@ static size_t least(size_t a, size_t b) {
 
 /* Takes at most `n_max` keys in key order, then leaves out those out of bounds. Returns the count
  * of all keys. */
-static size_t gather_newest(const struct key_store *store, const struct range_request *request,
+static size_t gather_newest(const struct key_tree_node *root, const struct range_request *request,
                             const struct span *span, size_t n_max, struct arena *arena,
                             struct gathered *gathered) {
     if (span->is_one) {
-        struct record *record = span_find_one(store, span);
+        struct record *record = span_find_one(root, span);
         gathered_init(gathered, arena, 1);
         if (record != NULL && n_max > 0 && is_wanted(request, record)) {
             gathered_add(gathered, record);
         }
         return record != NULL;
     }
-    size_t count = span_count_live(store, span);
+    size_t count = span_count_live(root, span);
     size_t left = least(count, n_max);
     gathered_init(gathered, arena, has_bounds(request) ? 0 : left);
     if (left == 0) {
         return count;
     }
     struct key_tree_cursor cursor;
-    key_tree_seek(store->tree.root, span->from.bytes, true, &cursor);
+    key_tree_seek(root, span->from.bytes, true, &cursor);
     for (; left > 0; left--) {
         struct record *record = key_tree_cursor_record(&cursor);
         if (is_wanted(request, record)) {
@@ -134,13 +137,13 @@ static size_t gather_newest(const struct key_store *store, const struct range_re
 }
 
 /* The same at an older revision: every key of the range has to be looked at to be counted. */
-static size_t gather_at(const struct key_store *store, const struct range_request *request,
+static size_t gather_at(const struct key_tree_node *root, const struct range_request *request,
                         const struct span *span, size_t n_max, int64_t revision,
                         struct arena *arena, struct gathered *gathered) {
     size_t count = 0;
     struct key_tree_cursor cursor;
     gathered_init(gathered, arena, 0);
-    key_tree_seek(store->tree.root, span->from.bytes, false, &cursor);
+    key_tree_seek(root, span->from.bytes, false, &cursor);
     struct record *head;
     for (; (head = key_tree_cursor_record(&cursor)) != NULL; key_tree_cursor_next(&cursor)) {
         if (!span_contains(span, head)) {
@@ -236,15 +239,14 @@ static size_t fetch_max(const struct range_request *request) {
     return (size_t)request->limit + 1;
 }
 
-enum status key_store_range(const struct key_store *store, struct key_space_id space,
-                            const struct range_request *request, struct arena *arena,
-                            struct range_outcome *out_outcome) {
-    int64_t newest = key_store_revision_seen(store);
-    int64_t revision = request->revision <= 0 ? newest : request->revision;
-    if (revision > newest) {
+static enum status range_in_source(const struct key_source *source, struct key_space_id space,
+                                   const struct range_request *request, struct arena *arena,
+                                   struct range_outcome *out_outcome) {
+    int64_t revision = request->revision <= 0 ? source->revision : request->revision;
+    if (revision > source->revision) {
         return STATUS_REVISION_FUTURE;
     }
-    if (revision < store->compacted_revision) {
+    if (revision < source->compacted_revision) {
         return STATUS_REVISION_COMPACTED;
     }
     struct span span;
@@ -253,9 +255,9 @@ enum status key_store_range(const struct key_store *store, struct key_space_id s
     size_t count = 0;
     if (!span.is_empty) {
         size_t n_max = fetch_max(request);
-        count = revision == newest
-                    ? gather_newest(store, request, &span, n_max, arena, &gathered)
-                    : gather_at(store, request, &span, n_max, revision, arena, &gathered);
+        count = revision == source->revision
+                    ? gather_newest(source->root, request, &span, n_max, arena, &gathered)
+                    : gather_at(source->root, request, &span, n_max, revision, arena, &gathered);
         sort(&gathered, request);
     }
     span_clear(&span);
@@ -267,11 +269,42 @@ enum status key_store_range(const struct key_store *store, struct key_space_id s
     return STATUS_OK;
 }
 
+enum status key_store_range(const struct key_store *store, struct key_space_id space,
+                            const struct range_request *request, struct arena *arena,
+                            struct range_outcome *out_outcome) {
+    struct key_source source = key_store_source(store);
+    return range_in_source(&source, space, request, arena, out_outcome);
+}
+
+enum status key_view_range(const struct key_view *view, struct key_space_id space,
+                           const struct range_request *request, struct arena *arena,
+                           struct range_outcome *out_outcome) {
+    struct key_source source = key_view_source(view);
+    return range_in_source(&source, space, request, arena, out_outcome);
+}
+
+size_t key_store_range_work(const struct key_store *store, struct key_space_id space,
+                            const struct range_request *request) {
+    if (request->range_end.size == 0) {
+        return 1;
+    }
+    if (request->revision > 0 && request->revision < store->revision) {
+        /* How many keys there were, or how many are gone since, is not known. */
+        return store->records;
+    }
+    size_t n_max = fetch_max(request);
+    size_t n_keys = key_tree_live(store->tree.root);
+    if (n_max == 0 || n_keys <= KEY_STORE_SMALL) {
+        return least(n_max, n_keys);
+    }
+    return least(n_max, key_store_count(store, space, request->key, request->range_end));
+}
+
 size_t key_store_count(const struct key_store *store, struct key_space_id space, struct bytes key,
                        struct bytes range_end) {
     struct span span;
     span_init(&span, space, key, range_end);
-    size_t count = span_count_live(store, &span);
+    size_t count = span_count_live(store->tree.root, &span);
     span_clear(&span);
     return count;
 }
@@ -281,7 +314,7 @@ size_t key_store_visit(const struct key_store *store, struct key_space_id space,
                        bool (*visit)(void *context, const struct record *record), void *context) {
     struct span span;
     span_init(&span, space, key, range_end);
-    size_t n = span_count_live(store, &span);
+    size_t n = span_count_live(store->tree.root, &span);
     struct key_tree_cursor cursor;
     if (n > 0) {
         key_tree_seek(store->tree.root, span.from.bytes, true, &cursor);
@@ -306,7 +339,7 @@ void key_store_collect(const struct key_store *store, struct key_space_id space,
     span_init(&span, space, key, range_end);
     struct gathered gathered = {0};
     if (!span.is_empty) {
-        gather_newest(store, &everything, &span, SIZE_MAX, arena, &gathered);
+        gather_newest(store->tree.root, &everything, &span, SIZE_MAX, arena, &gathered);
     }
     span_clear(&span);
     *out_records = gathered.records;

@@ -87,6 +87,10 @@ enum status key_store_range(const struct key_store *store, struct key_space_id s
                             const struct range_request *request, struct arena *arena,
                             struct range_outcome *out_outcome);
 
+/* About how many records key_store_range() would look at; costs little itself. */
+size_t key_store_range_work(const struct key_store *store, struct key_space_id space,
+                            const struct range_request *request);
+
 /* --- History: every record in the order it was written, back to compaction. --- */
 
 /* Position of the first record with mod_revision >= revision. Positions are stable numbers that
@@ -134,6 +138,15 @@ int64_t key_view_compacted_revision(const struct key_view *view);
  * copy a whole record either). */
 bool key_view_visit(const struct key_view *view,
                     bool (*visit)(void *context, const struct record *record), void *context);
+/* The same for the live keys of one space, at the view's revision. */
+bool key_view_visit_live(const struct key_view *view, struct key_space_id space,
+                         bool (*visit)(void *context, const struct record *record), void *context);
+/* As key_store_range() and key_store_hash() would have answered; from any one thread. */
+enum status key_view_range(const struct key_view *view, struct key_space_id space,
+                           const struct range_request *request, struct arena *arena,
+                           struct range_outcome *out_outcome);
+enum status key_view_hash(const struct key_view *view, struct key_space_id space, int64_t revision,
+                          uint32_t *out_hash);
 /* Live keys. */
 size_t key_view_key_count(const struct key_view *view);
 

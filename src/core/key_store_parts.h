@@ -34,6 +34,22 @@ struct key_store {
     struct record *restored; /* the last one */
 };
 
+struct key_view {
+    struct list link; /* in the store's views */
+    struct key_store *store;
+    const struct key_tree_node *root;
+    uint64_t epoch;
+    int64_t revision;
+    int64_t compacted_revision;
+};
+
+/* What a read needs of a store or of a view. */
+struct key_source {
+    const struct key_tree_node *root;
+    int64_t revision; /* the newest that is seen */
+    int64_t compacted_revision;
+};
+
 /* A store's first revision, that of nothing. */
 enum { KEY_STORE_REVISION_FIRST = 1 };
 
@@ -52,6 +68,15 @@ void key_store_record_free(struct key_store *store, struct record *record);
 /* The revision that reads see: with changes under way, the one they will have. */
 static inline int64_t key_store_revision_seen(const struct key_store *store) {
     return store->revision + (store->n_changes > 0);
+}
+
+static inline struct key_source key_store_source(const struct key_store *store) {
+    return (struct key_source){store->tree.root, key_store_revision_seen(store),
+                               store->compacted_revision};
+}
+
+static inline struct key_source key_view_source(const struct key_view *view) {
+    return (struct key_source){view->root, view->revision, view->compacted_revision};
 }
 
 /* The version in `head`'s chain that is read at a revision, or NULL. */

@@ -5,15 +5,6 @@
 #include <endian.h>
 #include <stdlib.h>
 
-struct key_view {
-    struct list link; /* in the store's views */
-    struct key_store *store;
-    const struct key_tree_node *root;
-    uint64_t epoch;
-    int64_t revision;
-    int64_t compacted_revision;
-};
-
 struct key_view *key_view_open(struct key_store *store) {
     assert(!store->is_writing);
     assert(!store->is_restoring);
@@ -146,25 +137,53 @@ static bool hash_record(void *context, const struct record *record) {
     return true;
 }
 
-enum status key_store_hash(const struct key_store *store, struct key_space_id space,
-                           int64_t revision, uint32_t *out_hash) {
-    assert(!store->is_writing);
+static enum status hash_source(const struct key_source *source, struct key_space_id space,
+                               int64_t revision, uint32_t *out_hash) {
     assert(key_space_is_valid(space));
-    if (revision > store->revision) {
+    if (revision > source->revision) {
         return STATUS_REVISION_FUTURE;
     }
     if (revision <= 0) {
-        revision = store->revision;
+        revision = source->revision;
     }
-    if (revision < store->compacted_revision) {
+    if (revision < source->compacted_revision) {
         return STATUS_REVISION_COMPACTED;
     }
     uint32_t crc = 0;
-    const struct extent extent = {.root = store->tree.root,
+    const struct extent extent = {.root = source->root,
                                   .space = space,
-                                  .compacted_revision = store->compacted_revision,
+                                  .compacted_revision = source->compacted_revision,
                                   .revision = revision};
     visit_all(&extent, hash_record, &crc);
     *out_hash = crc;
     return STATUS_OK;
+}
+
+enum status key_store_hash(const struct key_store *store, struct key_space_id space,
+                           int64_t revision, uint32_t *out_hash) {
+    assert(!store->is_writing);
+    struct key_source source = key_store_source(store);
+    return hash_source(&source, space, revision, out_hash);
+}
+
+enum status key_view_hash(const struct key_view *view, struct key_space_id space, int64_t revision,
+                          uint32_t *out_hash) {
+    struct key_source source = key_view_source(view);
+    return hash_source(&source, space, revision, out_hash);
+}
+
+bool key_view_visit_live(const struct key_view *view, struct key_space_id space,
+                         bool (*visit)(void *context, const struct record *record), void *context) {
+    assert(key_space_is_valid(space));
+    struct key_tree_cursor cursor;
+    key_tree_seek(view->root, bytes_of(&space.value, 1), true, &cursor);
+    const struct record *record = NULL;
+    while ((record = key_tree_cursor_record(&cursor)) != NULL &&
+           key_space_equal(record_space(record), space)) {
+        if (!visit(context, record)) {
+            return false;
+        }
+        key_tree_cursor_next(&cursor);
+    }
+    return true;
 }

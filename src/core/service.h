@@ -177,6 +177,44 @@ struct service_snapshot {
 void service_snapshot(struct service *service, const struct caller *caller,
                       struct service_snapshot *snapshot);
 
+/*
+ * A read that takes long: a view of the state, read by a worker while the loop goes on. It is read
+ * in parts: run() in the worker, then ran() on the loop, which asks for the next part when it has
+ * room for it, or ends the scan. Views are few and others wait for them: a scan that is not
+ * continued is revoked after a while.
+ */
+enum service_scan_state {
+    SCAN_WAITING,    /* for a view */
+    SCAN_CONTINUING, /* for a worker */
+    SCAN_RUNNING,
+    SCAN_IDLE, /* until service_scan_continue() or service_scan_end() */
+    SCAN_ENDED
+};
+struct service_scan {
+    struct snapshot_view *view; /* from the first run() on */
+    /* In a worker: may use the view and what belongs to the scan, and nothing else. */
+    void (*run)(struct service_scan *scan);
+    void (*ran)(struct service_scan *scan);
+    /* The view is needed elsewhere: service_scan_end() has to follow at once. Not while it runs. */
+    void (*revoked)(struct service_scan *scan);
+    struct {
+        struct service *service;
+        enum service_scan_state state;
+        struct list link;
+        uint64_t opened_ms;
+        uint64_t idle_since_ms;
+    } private;
+};
+/* The ranges are those that will be read. STATUS_PENDING: run() follows, on a state at least as new
+ * as now. STATUS_TOO_MANY_REQUESTS, or any other: refused. */
+enum status service_scan_start(struct service *service, const struct caller *caller,
+                               struct service_scan *scan, const struct key_range *ranges,
+                               size_t n_ranges);
+/* Inside ran() or later: the next part. */
+void service_scan_continue(struct service_scan *scan);
+/* Gives the view back. False: it runs just now, ran() follows, and then it has to be ended. */
+bool service_scan_end(struct service_scan *scan);
+
 /* What is known of a member. Texts belong to the service. URL lists end with NULL. */
 struct service_member {
     uint64_t id;

@@ -452,6 +452,14 @@ struct snapshot_view *snapshot_view_open(struct state_machine *machine) {
     return view;
 }
 
+const struct key_view *snapshot_view_keys(const struct snapshot_view *view) {
+    return view->keys;
+}
+
+const struct lease_view *snapshot_view_leases(const struct snapshot_view *view) {
+    return view->leases;
+}
+
 void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink) {
     const struct snapshot_parts parts = {.cluster_version = view->cluster_version,
                                          .keys = view->keys,

@@ -64,6 +64,9 @@ struct snapshot_view;
 
 /* Cheap, on the loop. */
 struct snapshot_view *snapshot_view_open(struct state_machine *machine);
+/* Its parts. */
+const struct key_view *snapshot_view_keys(const struct snapshot_view *view);
+const struct lease_view *snapshot_view_leases(const struct snapshot_view *view);
 /* Slow, from any one thread: the whole state, versioned and checksummed, piece by piece. */
 void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink);
 /* The same, appended to a buffer that holds all of it. */

@@ -89,6 +89,11 @@ void grpc_call_send(struct grpc_call *call, struct bytes message);
 uint8_t *grpc_call_reserve(struct grpc_call *call, size_t size);
 void grpc_call_commit(struct grpc_call *call, size_t size);
 
+/* A large message in pieces: its size first, then pieces that add up to exactly that, as fast as
+ * grpc_call_is_writable() says. No other message may come in between. */
+void grpc_call_begin_message(struct grpc_call *call, size_t size);
+void grpc_call_append(struct grpc_call *call, struct bytes piece);
+
 /* False when more than the high-water mark of bytes waits to be sent on this stream or on its
  * connection, and when the call is over, so that `while writable, send` always ends. */
 bool grpc_call_is_writable(struct grpc_call *call);

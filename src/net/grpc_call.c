@@ -334,6 +334,26 @@ void grpc_call_commit(struct grpc_call *call, size_t size) {
     http_exchange_commit(exchange, GRPC_PREFIX_SIZE + size);
 }
 
+void grpc_call_begin_message(struct grpc_call *call, size_t size) {
+    assert(size <= UINT32_MAX - GRPC_PREFIX_SIZE);
+    struct http_exchange *exchange = &call->exchange;
+    if (http_exchange_is_over(exchange)) {
+        return;
+    }
+    grpc_framing_write_prefix(http_exchange_reserve(exchange, GRPC_PREFIX_SIZE), (uint32_t)size);
+    if (!exchange->is_response_started) {
+        start_response(call);
+    }
+    http_exchange_commit(exchange, GRPC_PREFIX_SIZE);
+}
+
+void grpc_call_append(struct grpc_call *call, struct bytes piece) {
+    if (piece.size > 0 && !http_exchange_is_over(&call->exchange)) {
+        memcpy(http_exchange_reserve(&call->exchange, piece.size), piece.data, piece.size);
+        http_exchange_commit(&call->exchange, piece.size);
+    }
+}
+
 void grpc_call_send(struct grpc_call *call, struct bytes message) {
     if (http_exchange_is_over(&call->exchange)) {
         return;

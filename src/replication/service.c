@@ -156,6 +156,7 @@ static struct service *service_create(uv_loop_t *loop, const struct replication_
         .cluster_version_known = service->options.cluster_version_known});
     list_init(&service->snapshots.waiting);
     list_init(&service->revoked_watches);
+    scans_init(service);
     proposals_init(service);
     apply_init(service);
     return service;
@@ -213,6 +214,7 @@ static void node_closed(void *data) {
                               (uv_handle_t *)&service->check,
                               (uv_handle_t *)&service->background.handle,
                               (uv_handle_t *)&service->expiry.timer,
+                              (uv_handle_t *)&service->scans.timer,
                               (uv_handle_t *)&service->cluster.ping_timer,
                               (uv_handle_t *)&service->cluster.raft_timer};
     service->n_handles_open = sizeof handles / sizeof handles[0];
@@ -230,7 +232,8 @@ static void peers_closed(void *data) {
 /* Links first, so that nothing is sent to or comes from a raft that is going. */
 void service_close_node(struct service *service) {
     /* Workers that use the state must have come back. */
-    if (service->is_node_closing || service->snapshots.n_client_jobs > 0) {
+    if (service->is_node_closing || service->snapshots.n_client_jobs > 0 ||
+        scans_are_open(service)) {
         return;
     }
     service->is_node_closing = true;

@@ -216,6 +216,28 @@ struct refusals {
     uint64_t n;        /* in it */
 };
 
+/* scans.c */
+enum {
+    /* Parts of scans that run at the same time: our own snapshots need a worker, too. */
+    SCANS_RUNNING_MAX = 2
+};
+struct scan_job {
+    uv_work_t work;
+    struct service_scan *scan; /* NULL: free */
+};
+struct scans {
+    struct scan_job jobs[SCANS_RUNNING_MAX];
+    struct list waiting;    /* for a view */
+    struct list continuing; /* for a worker */
+    struct list open;       /* with a view, and nothing to do */
+    size_t n_waiting;
+    size_t n_open;          /* views */
+    uint64_t first_open_ms; /* since when there is one */
+    uv_timer_t timer;       /* runs while there are any */
+    bool is_looking;
+    bool prefers_new; /* next time, if there are both */
+};
+
 /* Work that can wait: apply.c. */
 struct background {
     bool is_reclaiming;
@@ -256,6 +278,7 @@ struct service {
     struct expiry expiry;
     struct checkpoints checkpoints;
     struct snapshots snapshots;
+    struct scans scans;
     struct background background;
     struct refusals refusals;
     struct list revoked_watches;  /* watches.c */
@@ -458,6 +481,11 @@ const char *refusals_name_of(const struct command *command);
 /* watches.c */
 /* Ends watches that must not go on. */
 void watches_poll(struct service *service);
+
+/* scans.c */
+void scans_init(struct service *service);
+/* The state must not be replaced, nor what was compacted given back. */
+bool scans_are_open(const struct service *service);
 
 /* service.c */
 void service_fail(struct service *service, enum status status, const char *reason);

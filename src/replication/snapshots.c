@@ -101,7 +101,8 @@ void snapshots_ended(void *data, uint64_t size) {
 /* --- The leader's. --- */
 
 bool snapshots_are_read(const struct service *service) {
-    return service->snapshots.view != NULL || service->snapshots.n_client_jobs > 0;
+    return service->snapshots.view != NULL || service->snapshots.n_client_jobs > 0 ||
+           scans_are_open(service);
 }
 
 /* With certificates or a secret only a member can have sent it, and members write no other. Else

@@ -33,6 +33,7 @@ struct grpc_call {
     struct buffer sent[FAKE_MESSAGES_MAX];
     size_t n_sent;
     size_t n_taken; /* read by the test */
+    size_t announced_size;
     bool is_finished;
     enum grpc_code code;
     char text[256];
@@ -51,6 +52,8 @@ struct service {
     bool renewals_wait;
     struct list renewals;
     struct service_snapshot *snapshot;
+    bool scans_wait;
+    struct service_scan *scan;
 };
 
 /* --- The network. --- */
@@ -105,6 +108,19 @@ void grpc_call_send(struct grpc_call *call, struct bytes message) {
         memcpy(memory, message.data, message.size);
     }
     grpc_call_commit(call, message.size);
+}
+
+void grpc_call_begin_message(struct grpc_call *call, size_t size) {
+    (void)grpc_call_reserve(call, size);
+    call->announced_size = size;
+}
+
+void grpc_call_append(struct grpc_call *call, struct bytes piece) {
+    struct buffer *buffer = &call->sent[call->n_sent];
+    assert_false(call->is_finished);
+    assert_true(piece.size <= call->announced_size - buffer->size);
+    buffer_append(buffer, piece.data, piece.size);
+    call->n_sent += buffer->size == call->announced_size;
 }
 
 bool grpc_call_has_room(const struct grpc_call *call) {
@@ -358,6 +374,45 @@ void service_snapshot(struct service *service, const struct caller *caller,
                       struct service_snapshot *snapshot) {
     assert_non_null(caller);
     service->snapshot = snapshot;
+}
+
+/* --- Long reads: the part is read at once, or when the test says so. --- */
+
+static inline void fake_scan_run(struct service_scan *scan) {
+    scan->private.state = SCAN_RUNNING;
+    scan->run(scan);
+    scan->private.state = SCAN_IDLE;
+    scan->ran(scan);
+}
+
+enum status service_scan_start(struct service *service, const struct caller *caller,
+                               struct service_scan *scan, const struct key_range *ranges,
+                               size_t n_ranges) {
+    (void)ranges;
+    (void)n_ranges;
+    assert_non_null(caller);
+    scan->private.service = service;
+    scan->view = snapshot_view_open(service->machine);
+    if (service->scans_wait) {
+        scan->private.state = SCAN_WAITING;
+        service->scan = scan;
+    } else {
+        fake_scan_run(scan);
+    }
+    return STATUS_PENDING;
+}
+
+void service_scan_continue(struct service_scan *scan) {
+    fake_scan_run(scan);
+}
+
+bool service_scan_end(struct service_scan *scan) {
+    if (scan->private.state == SCAN_RUNNING) {
+        return false;
+    }
+    snapshot_view_close(scan->view);
+    scan->private.state = SCAN_ENDED;
+    return true;
 }
 
 void service_info(struct service *service, struct service_info *out_info) {

@@ -113,6 +113,79 @@ static void large_reads_are_refused_while_too_much_waits_to_be_read(void **state
     fake_call_close(answered);
 }
 
+static void put_large(struct fixture *fixture, const char *key, size_t size) {
+    char *large = malloc(size + 1);
+    assert_non_null(large);
+    memset(large, 'v', size);
+    large[size] = '\0';
+    put(fixture, key, large);
+    free(large);
+}
+
+static struct grpc_call *begin_range_of_all(struct fixture *fixture, bool is_blocked) {
+    Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    range.key = binary("k");
+    range.range_end = binary("l");
+    struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.KV/Range");
+    call->is_blocked = is_blocked;
+    send_packed(call, &range.base);
+    return call;
+}
+
+static void a_large_answer_is_made_as_it_is_taken_from_the_state_it_began_with(void **state) {
+    struct fixture *fixture = *state;
+    enum { SIZE = 200 * 1000, KEYS = 5 };
+    for (int i = 0; i < KEYS; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        put_large(fixture, key, SIZE);
+    }
+    struct grpc_call *call = begin_range_of_all(fixture, true);
+    assert_false(call->is_finished);
+    assert_int_equal(call->n_sent, 0);
+    size_t first_part = call->sent[0].size;
+    assert_in_range(first_part, SIZE, 3 * SIZE);
+    put(fixture, "k0", "changed");
+    put(fixture, "k9", "too late");
+    call->method->on_writable(call);
+    assert_true(call->sent[0].size > first_part);
+    assert_false(call->is_finished);
+    call->is_blocked = false;
+    call->method->on_writable(call);
+    assert_true(call->is_finished);
+    assert_int_equal(call->code, GRPC_OK);
+    struct bytes answer = fake_call_take(call);
+    assert_int_equal(answer.size, call->announced_size);
+    Etcdserverpb__RangeResponse *response =
+        etcdserverpb__range_response__unpack(NULL, answer.size, answer.data);
+    assert_non_null(response);
+    assert_int_equal(response->count, KEYS);
+    assert_int_equal(response->n_kvs, KEYS);
+    assert_int_equal(response->kvs[0]->value.len, SIZE);
+    assert_int_equal(response->header->revision, KEYS + 1);
+    etcdserverpb__range_response__free_unpacked(response, NULL);
+    fake_call_close(call);
+}
+
+static void a_large_answer_ends_when_its_client_leaves_or_its_view_is_needed(void **state) {
+    struct fixture *fixture = *state;
+    put_large(fixture, "k1", 300 * 1000);
+    put_large(fixture, "k2", 300 * 1000);
+    fake_call_close(begin_range_of_all(fixture, true));
+
+    fixture->service.scans_wait = true;
+    struct grpc_call *waiting = begin_range_of_all(fixture, true);
+    struct service_scan *scan = fixture->service.scan;
+    assert_int_equal(scan->private.state, SCAN_WAITING);
+    fake_scan_run(scan);
+    assert_false(waiting->is_finished);
+    scan->revoked(scan);
+    assert_int_equal(waiting->code, GRPC_RESOURCE_EXHAUSTED);
+    fake_call_close(waiting);
+
+    fake_call_close(begin_range_of_all(fixture, true));
+}
+
 static void a_client_that_insists_on_a_leader_is_refused_without_one(void **state) {
     struct fixture *fixture = *state;
     fixture->service.leader_id = 0;
@@ -331,6 +404,8 @@ int main(void) {
         TEST(a_client_that_left_is_not_answered_and_its_write_stands),
         TEST(a_read_waits_until_it_is_safe_unless_told_not_to),
         TEST(large_reads_are_refused_while_too_much_waits_to_be_read),
+        TEST(a_large_answer_is_made_as_it_is_taken_from_the_state_it_began_with),
+        TEST(a_large_answer_ends_when_its_client_leaves_or_its_view_is_needed),
         TEST(a_client_that_insists_on_a_leader_is_refused_without_one),
         TEST(a_token_is_refused),
         TEST(renewals_are_answered_and_missing_leases_have_no_time_left),

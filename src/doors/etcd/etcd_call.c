@@ -1,13 +1,12 @@
 #include "doors/etcd/etcd_call.h"
 
+#include "doors/etcd/etcd_long_read.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
 /* Objects kept for the next calls instead of being given back to the heap. */
 enum { FREE_CALLS_MAX = 256 };
-
-/* A gRPC client takes no message above this, whatever it was configured with. */
-#define ANSWER_SIZE_MAX ((size_t)INT32_MAX)
 
 const struct key_store *etcd_keys(const struct etcd_door *door) {
     return state_view_keys(service_view(door->service));
@@ -73,7 +72,7 @@ bool etcd_call_refused(struct grpc_call *call) {
 /* --- Answers. --- */
 
 bool etcd_answer_begin(struct grpc_call *call, size_t size, struct pb_writer *writer) {
-    if (size > ANSWER_SIZE_MAX) {
+    if (size > ETCD_ANSWER_SIZE_MAX) {
         etcd_error_finish(call, &etcd_error_answer_too_large);
         return false;
     }
@@ -106,7 +105,7 @@ void etcd_answer_empty(struct grpc_call *call) {
 
 /* --- Unary calls. --- */
 
-static struct etcd_call *call_create(struct grpc_call *call) {
+struct etcd_call *etcd_call_create(struct grpc_call *call) {
     struct etcd_door *door = etcd_door_of(call);
     struct etcd_call *waiting;
     struct list *link = list_pop_first(&door->free_calls);
@@ -126,7 +125,7 @@ static struct etcd_call *call_create(struct grpc_call *call) {
     return waiting;
 }
 
-static void call_destroy(struct etcd_call *waiting) {
+void etcd_call_destroy(struct etcd_call *waiting) {
     struct etcd_door *door = waiting->door;
     if (waiting->call != NULL) {
         grpc_call_set_data(waiting->call, NULL);
@@ -146,6 +145,16 @@ void etcd_call_closed(struct grpc_call *call) {
     struct etcd_call *waiting = grpc_call_data(call);
     if (waiting != NULL) {
         waiting->call = NULL;
+        if (waiting->long_read != NULL) {
+            etcd_long_read_closed(waiting->long_read);
+        }
+    }
+}
+
+void etcd_call_writable(struct grpc_call *call) {
+    struct etcd_call *waiting = grpc_call_data(call);
+    if (waiting != NULL && waiting->long_read != NULL) {
+        etcd_long_read_writable(waiting->long_read);
     }
 }
 
@@ -159,13 +168,13 @@ static void command_done(struct service_request *request, const struct outcome *
             waiting->reply(waiting, outcome);
         }
     }
-    call_destroy(waiting);
+    etcd_call_destroy(waiting);
 }
 
 struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command *command,
                                    void (*reply)(struct etcd_call *waiting,
                                                  const struct outcome *outcome)) {
-    struct etcd_call *waiting = call_create(call);
+    struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
         etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return NULL;
@@ -190,7 +199,7 @@ static void read_ready(struct service_read *read, enum status status) {
             waiting->resume(call, bytes_of(waiting->message, waiting->message_size));
         }
     }
-    call_destroy(waiting);
+    etcd_call_destroy(waiting);
 }
 
 /* Keeps what was asked until the answer comes. */
@@ -216,7 +225,7 @@ static void give_up(struct etcd_call *waiting) {
 bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
                         const struct key_range *ranges, size_t n_ranges,
                         void (*resume)(struct grpc_call *call, struct bytes message)) {
-    struct etcd_call *waiting = call_create(call);
+    struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
         etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return false;
@@ -231,7 +240,7 @@ bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
         }
         return false;
     }
-    call_destroy(waiting);
+    etcd_call_destroy(waiting);
     const struct etcd_error *error = etcd_error_of(status);
     if (error != NULL) {
         etcd_error_finish(call, error);
@@ -275,13 +284,13 @@ static void time_left_known(struct service_renewal *question, enum status status
         tell_time_left(waiting->call, bytes_of(waiting->message, waiting->message_size), status,
                        remaining_ms, waiting->answered);
     }
-    call_destroy(waiting);
+    etcd_call_destroy(waiting);
 }
 
 void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64_t lease_id,
                              void (*answered)(struct grpc_call *call, struct bytes message,
                                               enum status status, int64_t remaining_ms)) {
-    struct etcd_call *waiting = call_create(call);
+    struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
         etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return;
@@ -298,7 +307,7 @@ void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64
         }
         return;
     }
-    call_destroy(waiting);
+    etcd_call_destroy(waiting);
     tell_time_left(call, message, status, remaining_ms, answered);
 }
 
@@ -323,11 +332,11 @@ static void leader_moved(struct service_transfer *transfer, enum status status) 
     if (waiting->call != NULL) {
         answer_moved(waiting->call, status);
     }
-    call_destroy(waiting);
+    etcd_call_destroy(waiting);
 }
 
 void etcd_call_move_leader(struct grpc_call *call, uint64_t member_id) {
-    struct etcd_call *waiting = call_create(call);
+    struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
         etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return;
@@ -336,7 +345,7 @@ void etcd_call_move_leader(struct grpc_call *call, uint64_t member_id) {
     enum status status = service_move_leader(waiting->door->service, etcd_caller(call),
                                              &waiting->transfer, member_id);
     if (status != STATUS_PENDING) {
-        call_destroy(waiting);
+        etcd_call_destroy(waiting);
         answer_moved(call, status);
     }
 }

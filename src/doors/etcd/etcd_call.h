@@ -24,6 +24,10 @@ struct etcd_ticker {
 };
 
 struct etcd_call;
+struct etcd_long_read;
+
+/* A gRPC client takes no message above this, whatever it was configured with. */
+#define ETCD_ANSWER_SIZE_MAX ((size_t)INT32_MAX)
 
 struct etcd_door {
     struct service *service;
@@ -66,6 +70,7 @@ struct etcd_call {
     const struct txn_request *shape; /* of a transaction, see etcd_txn.h */
     struct alarm_entry alarm;        /* of an alarm request */
     bool alarm_changes;
+    struct etcd_long_read *long_read; /* NULL: it is none */
     struct list free_link;
 };
 
@@ -138,6 +143,12 @@ void etcd_call_move_leader(struct grpc_call *call, uint64_t member_id);
 
 /* For every unary method: forgets the call in the object that waits for the service. */
 void etcd_call_closed(struct grpc_call *call);
+/* For every method that may read long (etcd_long_read.h). */
+void etcd_call_writable(struct grpc_call *call);
+
+/* The object of a call; NULL: out of memory. Destroyed by whoever is done with it. */
+struct etcd_call *etcd_call_create(struct grpc_call *call);
+void etcd_call_destroy(struct etcd_call *waiting);
 
 /* --- Tickers. --- */
 

@@ -1,25 +1,24 @@
 /* The KV service. */
 #include "core/txn.h"
 #include "doors/etcd/etcd_call.h"
+#include "doors/etcd/etcd_long_read.h"
+#include "doors/etcd/etcd_range_read.h"
 #include "doors/etcd/etcd_request.h"
 #include "doors/etcd/etcd_txn.h"
 
 #include <assert.h>
 
-/* Answers up to this size are always given. */
-enum { SMALL_ANSWER_SIZE_MAX = 64 * 1024 };
-
-/* --- Range. --- */
-
 /* Reads can be asked for faster than they are taken, and each may be as large as the whole store.
  * Writes are answered in any case: they have happened. */
 static bool is_refused_for_size(struct grpc_call *call, size_t size) {
-    if (size <= SMALL_ANSWER_SIZE_MAX || grpc_call_has_room(call)) {
+    if (size <= ETCD_SHORT_READ_BYTES_MAX || grpc_call_has_room(call)) {
         return false;
     }
     etcd_error_finish(call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
     return true;
 }
+
+/* --- Range. --- */
 
 static struct key_range range_of(const struct range_request *range) {
     return (struct key_range){KEY_SPACE_ETCD, range->key, range->range_end};
@@ -28,6 +27,11 @@ static struct key_range range_of(const struct range_request *range) {
 static void answer_range(struct grpc_call *call, const struct range_request *range) {
     struct etcd_door *door = etcd_door_of(call);
     struct range_outcome outcome;
+    if (key_store_range_work(etcd_keys(door), KEY_SPACE_ETCD, range) >
+        ETCD_SHORT_READ_RECORDS_MAX) {
+        etcd_range_read_start(call, range);
+        return;
+    }
     enum status status =
         key_store_range(etcd_keys(door), KEY_SPACE_ETCD, range, &door->arena, &outcome);
     if (status != STATUS_OK) {
@@ -37,7 +41,8 @@ static void answer_range(struct grpc_call *call, const struct range_request *ran
     struct etcd_header header = etcd_header_now(door);
     struct pb_writer writer;
     size_t size = etcd_range_size(&header, &outcome, range->keys_only);
-    if (is_refused_for_size(call, size)) {
+    if (size > ETCD_SHORT_READ_BYTES_MAX) {
+        etcd_range_read_start(call, range);
         return;
     }
     if (etcd_answer_begin(call, size, &writer)) {
@@ -243,6 +248,7 @@ static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.KV/Range",
      .kind = GRPC_UNARY,
      .on_message = on_range,
+     .on_writable = etcd_call_writable,
      .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.KV/Put",
      .kind = GRPC_UNARY,

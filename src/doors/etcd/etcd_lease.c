@@ -3,6 +3,8 @@
 #include "doors/etcd/etcd_lease.h"
 
 #include "doors/etcd/etcd_call.h"
+#include "doors/etcd/etcd_lease_read.h"
+#include "doors/etcd/etcd_long_read.h"
 #include "doors/etcd/etcd_request.h"
 
 #include <stdlib.h>
@@ -119,6 +121,16 @@ static void time_to_live_send(struct grpc_call *call, const struct time_to_live 
     etcd_answer_finish(call, &writer);
 }
 
+static bool has_many_keys(const struct lease_table *leases, int64_t id) {
+    const struct record *key = lease_table_first_key(leases, id);
+    for (size_t n = 0; key != NULL; key = key->lease_next) {
+        if (++n > ETCD_SHORT_READ_RECORDS_MAX) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void time_to_live_answered(struct grpc_call *call, struct bytes message, enum status status,
                                   int64_t remaining_ms) {
     struct etcd_door *door = etcd_door_of(call);
@@ -133,6 +145,12 @@ static void time_to_live_answered(struct grpc_call *call, struct bytes message, 
         key_space_equal(facts.owner, KEY_SPACE_ETCD)) {
         answer.ttl = remaining_seconds(remaining_ms);
         answer.granted_ttl = etcd_ttl_seconds(facts.ttl_ms);
+        if (request.keys && has_many_keys(leases, request.id)) {
+            etcd_lease_keys_start(
+                call, &(struct etcd_lease_known){
+                          .id = request.id, .ttl = answer.ttl, .granted_ttl = answer.granted_ttl});
+            return;
+        }
         answer.keys = request.keys ? lease_table_first_key(leases, request.id) : NULL;
     }
     time_to_live_send(call, &answer);
@@ -193,8 +211,13 @@ static struct lease_due *leases_by_due(const struct lease_table *leases, size_t 
 static void leases_ready(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
     struct etcd_door *door = etcd_door_of(call);
+    const struct lease_table *leases = state_view_leases(service_view(door->service));
+    if (lease_table_count(leases) > ETCD_SHORT_READ_RECORDS_MAX) {
+        etcd_lease_list_start(call);
+        return;
+    }
     size_t n;
-    struct lease_due *dues = leases_by_due(state_view_leases(service_view(door->service)), &n);
+    struct lease_due *dues = leases_by_due(leases, &n);
     if (dues == NULL) {
         etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return;
@@ -234,10 +257,12 @@ static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Lease/LeaseTimeToLive",
      .kind = GRPC_UNARY,
      .on_message = on_time_to_live,
+     .on_writable = etcd_call_writable,
      .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.Lease/LeaseLeases",
      .kind = GRPC_UNARY,
      .on_message = on_leases,
+     .on_writable = etcd_call_writable,
      .on_close = etcd_call_closed},
 };
 const struct etcd_methods etcd_lease_methods = {methods, sizeof methods / sizeof methods[0]};

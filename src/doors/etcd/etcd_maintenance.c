@@ -1,5 +1,7 @@
 /* The Maintenance service but for the snapshot (etcd_snapshot.c). */
+#include "core/snapshot.h"
 #include "doors/etcd/etcd_call.h"
+#include "doors/etcd/etcd_long_read.h"
 #include "doors/etcd/etcd_request.h"
 
 #include <stdio.h>
@@ -190,62 +192,77 @@ static void on_alarm(struct grpc_call *call, struct bytes message) {
  * the answer. */
 static const uint32_t hash_of_nothing = 1084519789;
 
-struct hash_answer {
-    struct etcd_header header;
+/* It looks at everything, so a worker does it. */
+struct hash_read {
+    struct etcd_long_read read; /* must be first */
+    int64_t revision;           /* asked for; 0: the newest */
+    bool tells_revisions;
     uint32_t hash;
     int64_t compact_revision;
     int64_t hash_revision;
 };
 
-static void answer_hash(struct grpc_call *call, const struct hash_answer *answer) {
-    size_t size =
-        etcd_header_size(&answer->header) + pb_uint64_size(2, answer->hash ^ hash_of_nothing) +
-        pb_int64_size(3, answer->compact_revision) + pb_int64_size(4, answer->hash_revision);
+static enum status hash_measure(struct etcd_long_read *read, size_t *out_size) {
+    struct hash_read *hash = list_entry(read, struct hash_read, read);
+    const struct key_view *keys = snapshot_view_keys(read->scan.view);
+    int64_t compacted = key_view_compacted_revision(keys);
+    /* etcd 3.4 refuses the compacted revision itself, which can still be read. */
+    if (hash->revision > 0 && hash->revision <= compacted) {
+        return STATUS_REVISION_COMPACTED;
+    }
+    uint32_t crc = 0;
+    enum status status = key_view_hash(keys, KEY_SPACE_ETCD, hash->revision, &crc);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    hash->hash = crc ^ hash_of_nothing;
+    if (hash->tells_revisions) {
+        hash->compact_revision = compacted > 0 ? compacted : -1; /* etcd's "never" */
+        hash->hash_revision = hash->revision > 0 ? hash->revision : key_view_revision(keys);
+    }
+    *out_size = etcd_header_size(&read->header) + pb_uint64_size(2, hash->hash) +
+                pb_int64_size(3, hash->compact_revision) + pb_int64_size(4, hash->hash_revision);
+    return STATUS_OK;
+}
+
+static void hash_write(struct etcd_long_read *read) {
+    const struct hash_read *hash = list_entry(read, struct hash_read, read);
     struct pb_writer writer;
-    if (etcd_answer_begin(call, size, &writer)) {
-        etcd_header_write(&writer, &answer->header);
-        pb_write_uint64(&writer, 2, answer->hash ^ hash_of_nothing);
-        pb_write_int64(&writer, 3, answer->compact_revision);
-        pb_write_int64(&writer, 4, answer->hash_revision);
-        etcd_answer_finish(call, &writer);
+    etcd_long_read_reserve(read, read->size, &writer);
+    etcd_header_write(&writer, &read->header);
+    pb_write_uint64(&writer, 2, hash->hash);
+    pb_write_int64(&writer, 3, hash->compact_revision);
+    pb_write_int64(&writer, 4, hash->hash_revision);
+    etcd_long_read_commit(read, &writer);
+}
+
+static const struct etcd_long_read_kind hash_kind = {
+    .size = sizeof(struct hash_read), .measure = hash_measure, .write = hash_write};
+
+static void start_hash(struct grpc_call *call, int64_t revision, bool tells_revisions) {
+    struct etcd_long_read *read = etcd_long_read_create(call, &hash_kind);
+    if (read != NULL) {
+        struct hash_read *hash = list_entry(read, struct hash_read, read);
+        hash->revision = revision > 0 ? revision : 0;
+        hash->tells_revisions = tells_revisions;
+        const struct key_range everything = {KEY_SPACE_ETCD, bytes_of("", 0), bytes_of("", 1)};
+        etcd_long_read_start(read, &everything, 1);
     }
 }
 
 static void on_hash(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
-    struct etcd_door *door = etcd_door_of(call);
-    struct hash_answer answer = {.header = etcd_header_now(door)};
-    enum status status = key_store_hash(etcd_keys(door), KEY_SPACE_ETCD, 0, &answer.hash);
-    if (status != STATUS_OK) {
-        etcd_error_finish(call, etcd_error_of(status));
-        return;
-    }
-    answer_hash(call, &answer);
+    start_hash(call, 0, false);
 }
 
 static void on_hash_kv(struct grpc_call *call, struct bytes message) {
-    struct etcd_door *door = etcd_door_of(call);
-    const struct key_store *keys = etcd_keys(door);
     uint64_t revision;
     const struct etcd_error *error = etcd_request_number(message, &revision);
     if (error != NULL) {
         etcd_error_finish(call, error);
         return;
     }
-    struct hash_answer answer = {.header = etcd_header_now(door)};
-    int64_t compacted = key_store_compacted_revision(keys);
-    /* etcd 3.4 refuses the compacted revision itself, which can still be read. */
-    enum status status =
-        (int64_t)revision > 0 && (int64_t)revision <= compacted
-            ? STATUS_REVISION_COMPACTED
-            : key_store_hash(keys, KEY_SPACE_ETCD, (int64_t)revision, &answer.hash);
-    if (status != STATUS_OK) {
-        etcd_error_finish(call, etcd_error_of(status));
-        return;
-    }
-    answer.compact_revision = compacted > 0 ? compacted : -1; /* etcd's "never" */
-    answer.hash_revision = (int64_t)revision > 0 ? (int64_t)revision : key_store_revision(keys);
-    answer_hash(call, &answer);
+    start_hash(call, (int64_t)revision, true);
 }
 
 /* --- The rest. --- */
@@ -280,8 +297,14 @@ static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Maintenance/Defragment",
      .kind = GRPC_UNARY,
      .on_message = on_defragment},
-    {.path = "/etcdserverpb.Maintenance/Hash", .kind = GRPC_UNARY, .on_message = on_hash},
-    {.path = "/etcdserverpb.Maintenance/HashKV", .kind = GRPC_UNARY, .on_message = on_hash_kv},
+    {.path = "/etcdserverpb.Maintenance/Hash",
+     .kind = GRPC_UNARY,
+     .on_message = on_hash,
+     .on_close = etcd_call_closed},
+    {.path = "/etcdserverpb.Maintenance/HashKV",
+     .kind = GRPC_UNARY,
+     .on_message = on_hash_kv,
+     .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.Maintenance/MoveLeader",
      .kind = GRPC_UNARY,
      .on_message = on_move_leader,

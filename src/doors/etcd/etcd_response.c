@@ -67,13 +67,31 @@ static void record_write(struct pb_writer *writer, uint32_t field, const struct 
 
 /* --- KV. --- */
 
+size_t etcd_range_record_size(const struct record *record, bool keys_only) {
+    return record_size(2, record, keys_only);
+}
+
+void etcd_range_record_write(struct pb_writer *writer, const struct record *record,
+                             bool keys_only) {
+    record_write(writer, 2, record, keys_only);
+}
+
+size_t etcd_range_tail_size(const struct range_outcome *outcome) {
+    return pb_bool_size(3, outcome->more) + pb_int64_size(4, outcome->count);
+}
+
+void etcd_range_tail_write(struct pb_writer *writer, const struct range_outcome *outcome) {
+    pb_write_bool(writer, 3, outcome->more);
+    pb_write_int64(writer, 4, outcome->count);
+}
+
 size_t etcd_range_size(const struct etcd_header *header, const struct range_outcome *outcome,
                        bool keys_only) {
     size_t size = etcd_header_size(header);
     for (size_t i = 0; i < outcome->n_records; i++) {
         size += record_size(2, outcome->records[i], keys_only);
     }
-    return size + pb_bool_size(3, outcome->more) + pb_int64_size(4, outcome->count);
+    return size + etcd_range_tail_size(outcome);
 }
 
 void etcd_range_write(struct pb_writer *writer, const struct etcd_header *header,
@@ -82,8 +100,7 @@ void etcd_range_write(struct pb_writer *writer, const struct etcd_header *header
     for (size_t i = 0; i < outcome->n_records; i++) {
         record_write(writer, 2, outcome->records[i], keys_only);
     }
-    pb_write_bool(writer, 3, outcome->more);
-    pb_write_int64(writer, 4, outcome->count);
+    etcd_range_tail_write(writer, outcome);
 }
 
 size_t etcd_put_size(const struct etcd_header *header, const struct put_outcome *outcome) {

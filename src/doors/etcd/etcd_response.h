@@ -36,6 +36,11 @@ size_t etcd_range_size(const struct etcd_header *header, const struct range_outc
                        bool keys_only);
 void etcd_range_write(struct pb_writer *writer, const struct etcd_header *header,
                       const struct range_outcome *outcome, bool keys_only);
+/* The same in parts: the header, then records, then what follows them. */
+size_t etcd_range_record_size(const struct record *record, bool keys_only);
+void etcd_range_record_write(struct pb_writer *writer, const struct record *record, bool keys_only);
+size_t etcd_range_tail_size(const struct range_outcome *outcome);
+void etcd_range_tail_write(struct pb_writer *writer, const struct range_outcome *outcome);
 
 size_t etcd_put_size(const struct etcd_header *header, const struct put_outcome *outcome);
 void etcd_put_write(struct pb_writer *writer, const struct etcd_header *header,
