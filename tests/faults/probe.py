@@ -1,0 +1,114 @@
+"""A process that puts and renews all the time and measures how long each request waits.
+
+    probe.py PORT
+
+It says "ready" after its first round, ends when its standard input does, and then prints one line
+of JSON. It is a process of its own, and speaks frames by hand, so that the attacker's work in the
+test's process does not count as the server's."""
+import json
+import pathlib
+import sys
+import threading
+import time
+import types
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from etcd3 import etcdrpc  # noqa: E402
+
+from harness.http2_frames import DATA, Connection, Ended, call, frame, message  # noqa: E402
+
+PUT = b"/etcdserverpb.KV/Put"
+GRANT = b"/etcdserverpb.Lease/LeaseGrant"
+KEEP_ALIVE = b"/etcdserverpb.Lease/LeaseKeepAlive"
+TTL_SECONDS = 60
+PAUSE_SECONDS = 0.01
+# Longer than any wait that is to be measured; what takes longer is a failure.
+GIVE_UP_SECONDS = 60.0
+PREFIX_SIZE = 5
+
+
+class Measured:
+    """Longest and count of one kind of request."""
+
+    def __init__(self):
+        self.count = 0
+        self.longest_s = 0.0
+        self.longest_at_s = 0.0
+
+    def add(self, begun):
+        waited = time.monotonic() - begun
+        self.count += 1
+        if waited > self.longest_s:
+            self.longest_s, self.longest_at_s = waited, begun
+
+
+class Client:
+    """One connection for puts and one for the stream of renewals."""
+
+    def __init__(self, server):
+        self._writes = Connection(server, timeout_s=GIVE_UP_SECONDS)
+        self._renewals = Connection(server, timeout_s=GIVE_UP_SECONDS)
+        self._stream = 1
+        granted = self._unary(GRANT, etcdrpc.LeaseGrantRequest(TTL=TTL_SECONDS))
+        self._lease = etcdrpc.LeaseGrantResponse.FromString(granted).ID
+        self._renewal = etcdrpc.LeaseKeepAliveRequest(ID=self._lease).SerializeToString()
+        self._renewals.send(call(1, KEEP_ALIVE, self._renewal, flags=0))
+        self._received = 0
+        self._wait_renewed()
+
+    def _unary(self, path, request):
+        stream, self._stream = self._stream, self._stream + 2
+        self._writes.send(call(stream, path, request.SerializeToString()))
+        answer = self._writes.wait_answer(stream)
+        assert answer.grpc_status == 0, f"{path}: {answer.grpc_status} {answer.grpc_message}"
+        del self._writes.answers[stream]
+        return bytes(answer.data[PREFIX_SIZE:])
+
+    def put(self, number):
+        request = etcdrpc.PutRequest(key=b"/probe", value=b"%d" % number, lease=self._lease)
+        self._unary(PUT, request)
+
+    def renew(self):
+        self._renewals.send(frame(DATA, 0, 1, message(self._renewal)))
+        self._wait_renewed()
+
+    def _wait_renewed(self):
+        answer = self._renewals.answers[1]
+        self._renewals.wait_for(lambda: answer.is_complete or len(answer.data) > self._received)
+        assert not answer.is_complete, f"the stream ended: {answer.grpc_message}"
+        renewed = etcdrpc.LeaseKeepAliveResponse.FromString(bytes(answer.data[PREFIX_SIZE:]))
+        assert renewed.TTL == TTL_SECONDS, "the lease has ended"
+        answer.data.clear()
+
+
+def main():
+    server = types.SimpleNamespace(client_port=int(sys.argv[1]))
+    done = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
+    puts, renewals = Measured(), Measured()
+    late_s, failure = 0.0, None
+    try:
+        client = Client(server)
+        client.put(0)
+        print("ready", flush=True)
+        while not done.is_set():
+            begun = time.monotonic()
+            client.put(puts.count)
+            puts.add(begun)
+            begun = time.monotonic()
+            client.renew()
+            renewals.add(begun)
+            begun = time.monotonic()
+            done.wait(PAUSE_SECONDS)
+            late_s = max(late_s, time.monotonic() - begun - PAUSE_SECONDS)
+    except (AssertionError, Ended, TimeoutError, OSError) as error:
+        failure = repr(error)
+    print(json.dumps({
+        "puts": puts.count, "renewals": renewals.count, "longest_put_s": puts.longest_s,
+        "longest_renewal_s": renewals.longest_s, "own_delay_s": late_s, "failure": failure,
+    }), flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
