@@ -3,6 +3,7 @@
 #include "net/net_server.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 void net_scope_init(struct net_scope *scope, struct route_table *routes) {
@@ -15,24 +16,42 @@ void net_scope_init(struct net_scope *scope, struct route_table *routes) {
 }
 
 void net_scope_clear(struct net_scope *scope) {
+    free(scope->requests);
     if (scope->routes == &scope->own_routes) {
         route_table_clear(&scope->own_routes);
     }
 }
 
+static void note(struct net_scope *scope, const char *method, const char *path, bool is_again) {
+    scope->has_http = true;
+    struct net_request *requests =
+        realloc(scope->requests, (scope->n_requests + 1) * sizeof *requests);
+    if (requests == NULL) {
+        abort();
+    }
+    scope->requests = requests;
+    requests[scope->n_requests++] =
+        (struct net_request){.method = method, .path = path, .is_again = is_again};
+}
+
+size_t net_scope_requests(const struct net_scope *scope, const struct net_request **out_requests) {
+    *out_requests = scope->requests;
+    return scope->n_requests;
+}
+
 void net_scope_add_methods(struct net_scope *scope, const struct grpc_method *methods,
                            size_t n_methods, void *context) {
-    scope->has_http = true;
     for (size_t i = 0; i < n_methods; i++) {
-        route_table_add_method(scope->routes, &methods[i], context);
+        bool is_again = route_table_add_method(scope->routes, &methods[i], context);
+        note(scope, NULL, methods[i].path, is_again);
     }
 }
 
 void net_scope_add_routes(struct net_scope *scope, const struct http_route *routes, size_t n_routes,
                           void *context) {
-    scope->has_http = true;
     for (size_t i = 0; i < n_routes; i++) {
-        route_tree_add(&scope->routes->tree, &routes[i], context);
+        bool is_again = route_tree_add(&scope->routes->tree, &routes[i], context);
+        note(scope, routes[i].method != NULL ? routes[i].method : "*", routes[i].pattern, is_again);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "net/net_server.h"
 #include "net/protocol.h"
 #include "net/raw_session.h"
 #include "net/route_table.h"
@@ -22,6 +23,9 @@ struct net_scope {
     struct route_table *routes; /* of the main scope: those of net_shared */
     struct route_table own_routes;
     bool has_http;
+    struct net_request
+        *requests; /* every method and route, in the order in which they were added */
+    size_t n_requests;
     struct raw_route raws[NET_SCOPE_RAW_MAX];
     size_t n_raws;
 };

@@ -101,6 +101,14 @@ void net_scope_add_methods(struct net_scope *scope, const struct grpc_method *me
                            size_t n_methods, void *context);
 void net_scope_add_routes(struct net_scope *scope, const struct http_route *routes, size_t n_routes,
                           void *context);
+/* What is served over HTTP and gRPC: all that was added, in that order. Valid until more is added.
+ */
+struct net_request {
+    const char *method; /* "*": any; NULL: a gRPC method */
+    const char *path;   /* or the pattern of a route */
+    bool is_again;      /* it replaced one that was added before */
+};
+size_t net_scope_requests(const struct net_scope *scope, const struct net_request **out_requests);
 /* Constant, outlives the server; `context` is for raw_connection_context(). See raw_protocol.h for
  * the order in which protocols are asked whether they know a connection's first bytes. */
 void net_scope_add_raw(struct net_scope *scope, const struct raw_protocol *protocol, void *context);

@@ -9,8 +9,7 @@
 
 enum {
     IDLE_CAPACITY_MAX = 4096, /* of the output buffer of a connection that has nothing to send */
-    PAUSED_INPUT_MAX = 256 * 1024, /* read before the pause reached the socket */
-    CALLER_SIZE_MAX = 32
+    PAUSED_INPUT_MAX = 256 * 1024 /* read before the pause reached the socket */
 };
 
 struct raw_connection {
@@ -29,7 +28,7 @@ struct raw_connection {
     bool wants_writable; /* the door was told to wait */
     bool is_draining;    /* the server stops */
     bool is_closed;      /* on_close has been called, or is being called */
-    alignas(8) uint8_t caller[CALLER_SIZE_MAX];
+    alignas(8) uint8_t caller[NET_CALLER_SIZE_MAX];
 };
 
 static void wake(struct raw_connection *connection) {

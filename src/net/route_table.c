@@ -54,7 +54,7 @@ static void grow(struct route_table *table) {
     *table = wider;
 }
 
-void route_table_add_method(struct route_table *table, const struct grpc_method *method,
+bool route_table_add_method(struct route_table *table, const struct grpc_method *method,
                             void *context) {
     assert(method->path != NULL);
     assert(method->on_message != NULL);
@@ -63,10 +63,10 @@ void route_table_add_method(struct route_table *table, const struct grpc_method 
     }
     struct bytes path = bytes_from_text(method->path);
     struct method_route *slot = slot_of(table, path);
-    if (slot->method == NULL) {
-        table->n_methods++;
-    }
+    bool is_replaced = slot->method != NULL;
+    table->n_methods += is_replaced ? 0 : 1;
     *slot = (struct method_route){.method = method, .path = path, .context = context};
+    return is_replaced;
 }
 
 const struct method_route *route_table_find_method(const struct route_table *table,

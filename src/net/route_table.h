@@ -9,6 +9,7 @@
 #include "net/grpc.h"
 #include "net/route_tree.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct method_route {
@@ -27,8 +28,8 @@ struct route_table {
 void route_table_init(struct route_table *table);
 void route_table_clear(struct route_table *table);
 
-/* A path that is there already is replaced. */
-void route_table_add_method(struct route_table *table, const struct grpc_method *method,
+/* A path that is there already is replaced, and true is returned. */
+bool route_table_add_method(struct route_table *table, const struct grpc_method *method,
                             void *context);
 
 /* NULL: not there. */

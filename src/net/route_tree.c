@@ -116,11 +116,11 @@ static bool is_same_method(const char *a, const char *b) {
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-static void add_entry(struct route_node *node, struct route_entry entry) {
+static bool add_entry(struct route_node *node, struct route_entry entry) {
     for (size_t i = 0; i < node->n_entries; i++) {
         if (is_same_method(node->entries[i].route->method, entry.route->method)) {
             node->entries[i] = entry;
-            return;
+            return true;
         }
     }
     struct route_entry *entries =
@@ -130,9 +130,10 @@ static void add_entry(struct route_node *node, struct route_entry entry) {
     }
     node->entries = entries;
     entries[node->n_entries++] = entry;
+    return false;
 }
 
-void route_tree_add(struct route_tree *tree, const struct http_route *route, void *context) {
+bool route_tree_add(struct route_tree *tree, const struct http_route *route, void *context) {
     assert(route->on_request != NULL || route->on_body != NULL);
     struct segments segments;
     bool is_path = split(bytes_from_text(route->pattern), &segments);
@@ -149,7 +150,7 @@ void route_tree_add(struct route_tree *tree, const struct http_route *route, voi
         node = child_of(node, segments.items[i]);
     }
     assert(n_parameters <= HTTP_PARAMETERS_MAX);
-    add_entry(node, (struct route_entry){.route = route, .context = context});
+    return add_entry(node, (struct route_entry){.route = route, .context = context});
 }
 
 /* --- paths --------------------------------------------------------------------------------- */

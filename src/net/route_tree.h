@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "net/http.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct route_node;
@@ -27,9 +28,9 @@ struct route_match {
 void route_tree_init(struct route_tree *tree);
 void route_tree_clear(struct route_tree *tree);
 
-/* The route is constant and outlives the tree. The same method and pattern again replaces it.
- * Asserts that the pattern is well-formed. */
-void route_tree_add(struct route_tree *tree, const struct http_route *route, void *context);
+/* The route is constant and outlives the tree. The same method and pattern again replaces it, and
+ * true is returned. Asserts that the pattern is well-formed. */
+bool route_tree_add(struct route_tree *tree, const struct http_route *route, void *context);
 
 /* `path` is as sent, without the query. The values of parameters, decoded, are added to
  * `parameters` under their names. False: the path is malformed. */

@@ -1,5 +1,13 @@
 #include "server/open_doors.h"
 
+#include "base/log.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { REQUEST_NAME_SIZE = 256 };
+
 static const struct door *door_at(const struct open_doors *doors, size_t i) {
     return doors->options->doors->doors[i];
 }
@@ -35,12 +43,60 @@ void open_doors_open(struct open_doors *doors, const struct options *options,
     }
 }
 
-void open_doors_serve(struct open_doors *doors, struct net_server *server) {
-    for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
-        if (doors->options->door_settings[i].is_chosen) {
-            door_at(doors, i)->serve(doors->instances[i], net_server_main_scope(server));
+static bool is_listed(const struct door *door, const char *name) {
+    for (const struct door_request *at = door->requests; at->name != NULL; at++) {
+        if (strcmp(at->name, name) == 0) {
+            return true;
         }
     }
+    return false;
+}
+
+/* Adds what one door serves. A route or method that its table does not list would escape the test
+ * of rights: such a door does not start. `out_again` is one that another door serves already, or
+ * "". */
+static void serve_door(const struct door *door, void *instance, struct net_scope *scope,
+                       char out_again[REQUEST_NAME_SIZE]) {
+    const struct net_request *requests = NULL;
+    size_t i = net_scope_requests(scope, &requests);
+    door->serve(instance, scope);
+    size_t n = net_scope_requests(scope, &requests);
+    out_again[0] = '\0';
+    for (; i < n; i++) {
+        char name[REQUEST_NAME_SIZE];
+        bool is_grpc = requests[i].method == NULL;
+        snprintf(name, sizeof name, "%s%s%s", is_grpc ? "" : requests[i].method, is_grpc ? "" : " ",
+                 requests[i].path);
+        if (!is_listed(door, name)) {
+            log_error("a door serves a request that its table does not list",
+                      LOG_TEXT("door", door->name), LOG_TEXT("request", name));
+        }
+        assert(is_listed(door, name));
+        if (requests[i].is_again) {
+            memcpy(out_again, name, sizeof name);
+        }
+    }
+}
+
+enum status open_doors_serve(struct open_doors *doors, struct net_server *server, char *out_error,
+                             size_t error_size) {
+    for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
+        char again[REQUEST_NAME_SIZE];
+        if (!doors->options->door_settings[i].is_chosen) {
+            continue;
+        }
+        const struct door *door = door_at(doors, i);
+        serve_door(door, doors->instances[i], net_server_main_scope(server), again);
+        if (again[0] != '\0') {
+            snprintf(
+                out_error, error_size,
+                "--doors: %s cannot share a port with what comes before it, because both serve "
+                "%s; leave it out there and give --listen-%s",
+                door->name, again, door->name);
+            return STATUS_INVALID;
+        }
+    }
+    return STATUS_OK;
 }
 
 struct net_scope *open_doors_own_scope(struct open_doors *doors, struct net_server *server,
@@ -49,7 +105,9 @@ struct net_scope *open_doors_own_scope(struct open_doors *doors, struct net_serv
         return NULL;
     }
     struct net_scope *scope = net_server_add_scope(server);
-    door_at(doors, i)->serve(doors->instances[i], scope);
+    char again[REQUEST_NAME_SIZE];
+    serve_door(door_at(doors, i), doors->instances[i], scope, again);
+    assert(again[0] == '\0');
     return scope;
 }
 

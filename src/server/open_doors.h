@@ -24,8 +24,10 @@ struct open_doors {
 void open_doors_open(struct open_doors *doors, const struct options *options,
                      const struct door_environment *environment);
 
-/* Adds what the chosen doors serve to the main scope. */
-void open_doors_serve(struct open_doors *doors, struct net_server *server);
+/* Adds what the chosen doors serve to the main scope. STATUS_INVALID, with a reason, when two of
+ * them would serve the same request: they cannot share a port. */
+enum status open_doors_serve(struct open_doors *doors, struct net_server *server, char *out_error,
+                             size_t error_size);
 
 /* The scope of the listeners of one door, by its place in the list; NULL: it has none. */
 struct net_scope *open_doors_own_scope(struct open_doors *doors, struct net_server *server,

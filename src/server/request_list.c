@@ -1,13 +1,8 @@
 #include "server/request_list.h"
 
-#include <assert.h>
+#include "server/routes.h"
 
-/* The routes of the server itself. */
-static const struct door_request own_requests[] = {
-    {"GET /health", DOOR_RIGHT_NONE},  {"GET /livez", DOOR_RIGHT_NONE},
-    {"GET /readyz", DOOR_RIGHT_NONE},  {"GET /version", DOOR_RIGHT_NONE},
-    {"GET /metrics", DOOR_RIGHT_USER}, {NULL, DOOR_RIGHT_NONE},
-};
+#include <assert.h>
 
 const char *request_list_right_name(enum door_right right) {
     static const char *const names[] = {
@@ -26,7 +21,7 @@ static void print(const char *door, const struct door_request *requests, FILE *s
 }
 
 void request_list_print(const struct door_list *doors, FILE *stream) {
-    print("server", own_requests, stream);
+    print("server", routes_requests, stream);
     for (size_t i = 0; i < doors->n_doors; i++) {
         print(doors->doors[i]->name, doors->doors[i]->requests, stream);
     }

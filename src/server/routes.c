@@ -77,6 +77,15 @@ static const struct http_route routes[] = {
     {.method = "GET", .pattern = "/metrics", .on_request = serve_metrics},
 };
 
+const struct door_request routes_requests[] = {
+    {"GET /health", DOOR_RIGHT_NONE},  {"GET /livez", DOOR_RIGHT_NONE},
+    {"GET /readyz", DOOR_RIGHT_NONE},  {"GET /version", DOOR_RIGHT_USER},
+    {"GET /metrics", DOOR_RIGHT_USER}, {NULL, DOOR_RIGHT_NONE},
+};
+_Static_assert(sizeof routes_requests / sizeof routes_requests[0] ==
+                   sizeof routes / sizeof routes[0] + 1,
+               "every route is listed with its right");
+
 void routes_register(struct metrics_sources *sources, struct net_server *server) {
     net_server_add_routes(server, routes, sizeof routes / sizeof routes[0], sources);
 }

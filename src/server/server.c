@@ -385,11 +385,13 @@ static void open_doors(struct server *server) {
                                                  .quota_bytes = server->housekeeping.quota_bytes};
     open_client_tls(server);
     open_doors_open(&server->doors, options, &environment);
-    open_doors_serve(&server->doors, server->net);
-
     server->sources = (struct metrics_sources){
         .service = server->service, .net = server->net, .doors = &server->doors};
     routes_register(&server->sources, server->net);
+    char error[SERVER_ERROR_SIZE] = "";
+    if (open_doors_serve(&server->doors, server->net, error, sizeof error) != STATUS_OK) {
+        die(EXIT_CODE_USAGE, "cannot start", error);
+    }
     if (server->metrics_net != NULL) {
         routes_register(&server->sources, server->metrics_net);
         listen_on(server, server->metrics_net, &options->listen_metrics_urls, NULL, "metrics");
