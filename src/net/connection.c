@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 enum {
-    FLUSH_SIZE = 128 * 1024,       /* one write */
-    FLUSH_ROUNDS_MAX = 8,          /* writes of one connection in one turn */
-    UNREAD_GRACE_MS = 1000,        /* to read what came during a stall before silence is judged */
-    HALF_CLOSED_INTERVAL_MS = 2000 /* between two looks at a client that has closed its side */
+    FLUSH_SIZE = 128 * 1024,        /* one write */
+    FLUSH_ROUNDS_MAX = 8,           /* writes of one connection in one turn */
+    UNREAD_GRACE_MS = 1000,         /* to read what came during a stall before silence is judged */
+    HALF_CLOSED_INTERVAL_MS = 2000, /* between two looks at a client that has closed its side */
+    UNLIMITED_INTERVAL_MS = 60 * 1000 /* between two looks at one that may be silent */
 };
 
 static struct connection *connection_of(struct transport *transport) {
@@ -343,14 +344,12 @@ void connection_flush(struct connection *connection) {
 
 /* --- time ---------------------------------------------------------------------------------- */
 
-/* Silence after which the peer is asked for a sign of life, or closed; 0: never. */
+/* Silence after which the peer is asked for a sign of life, or closed; 0: never, and
+ * RAW_NO_IDLE_LIMIT: not now. */
 static uint64_t idle_limit_ms(const struct connection *connection) {
     const struct protocol *protocol = connection->protocol;
     uint64_t limit_ms =
         protocol->idle_limit_ms != NULL ? protocol->idle_limit_ms(connection->session) : 0;
-    if (limit_ms == RAW_NO_IDLE_LIMIT) {
-        return 0;
-    }
     return limit_ms != 0 ? limit_ms : connection->pool->shared->limits.keepalive_interval_ms;
 }
 
@@ -393,6 +392,16 @@ static void on_life_timer(struct net_timer *timer) {
     }
     uint64_t interval_ms = idle_limit_ms(connection);
     if (interval_ms == 0) {
+        return;
+    }
+    if (interval_ms == RAW_NO_IDLE_LIMIT) {
+        /* The kernel finds out whether the peer is still there. The protocol may change its mind.
+         */
+        if (!connection->is_probed) {
+            connection->is_probed = true;
+            transport_probe_peer(&connection->transport);
+        }
+        net_timers_arm(timers_of(connection), timer, now_ms + UNLIMITED_INTERVAL_MS);
         return;
     }
     uint64_t due_ms = connection->received_ms + interval_ms;

@@ -44,6 +44,7 @@ struct connection {
     uint8_t sniffed_size;
     bool is_reading;
     bool is_pinged;  /* a PING is out and nothing came since */
+    bool is_probed;  /* the kernel probes a peer that may be silent */
     bool is_ended;   /* the peer sends no more */
     bool must_close; /* at the end of the turn */
     bool is_closing; /* the transport is being closed */
