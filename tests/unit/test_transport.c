@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-enum { MANY_CLIENTS = 400, LARGE_MESSAGE_SIZE = 1000000 };
+enum { MANY_CLIENTS = 200, LARGE_MESSAGE_SIZE = 1000000 };
 
 static const char request[] = "GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
@@ -268,17 +268,18 @@ static void handshakes_share_iterations_with_others(void **state) {
         size_t n_answered = 0;
         for (size_t i = 0; i < MANY_CLIENTS; i++) {
             struct pollfd poll_fd = {.fd = clients[i].fd, .events = POLLIN};
-            n_answered += poll(&poll_fd, 1, 0) == 1;
+            bool is_answered = poll(&poll_fd, 1, 0) == 1;
+            n_answered += is_answered;
             n_open += tls_stream_state(clients[i].tls) == TLS_OPEN;
-        }
-        n_answered_first = n_answered_first == 0 ? n_answered : n_answered_first;
-        if (++n_iterations > 2) {
-            for (size_t i = 0; i < MANY_CLIENTS; i++) {
+            /* Some iterations of the server alone, so that what they did can be counted. */
+            if (is_answered && n_iterations > 2) {
                 tls_client_read(&clients[i]);
                 tls_client_send(&clients[i]);
                 assert_false(clients[i].is_closed);
             }
         }
+        n_iterations++;
+        n_answered_first = n_answered_first == 0 ? n_answered : n_answered_first;
     }
     assert_in_range(n_answered_first, 1, MANY_CLIENTS - 1);
     struct tls_client *last = &clients[MANY_CLIENTS - 1];
