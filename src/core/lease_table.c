@@ -214,6 +214,12 @@ void lease_table_expect(const struct lease_table *table, int64_t id, bool is_nea
     lease_index_expect(&table->index, &table->pages, id, is_near);
 }
 
+bool lease_table_is_of(const struct lease_table *table, int64_t id, struct key_space_id owner) {
+    uint32_t handle = find(table, id);
+    return handle != LEASE_NONE &&
+           key_space_equal(lease_pages_fact(&table->pages, handle)->owner, owner);
+}
+
 struct record *lease_table_first_key(const struct lease_table *table, int64_t id) {
     uint32_t handle = find(table, id);
     return handle == LEASE_NONE ? NULL : lease_pages_local(&table->pages, handle)->first_key;

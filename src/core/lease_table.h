@@ -93,6 +93,8 @@ void lease_table_detach(struct lease_table *table, struct record *record);
 /* --- Reading. --- */
 
 bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_facts *out_facts);
+/* False when there is no such lease. */
+bool lease_table_is_of(const struct lease_table *table, int64_t id, struct key_space_id owner);
 /* Ids given out in a row are known ahead: starts to load what finding this one will touch, first
  * with `is_near` false, then, some ids later, with true. Changes nothing. */
 void lease_table_expect(const struct lease_table *table, int64_t id, bool is_near);

@@ -67,6 +67,8 @@ enum status service_read_local(struct service *service, const struct caller *cal
 /* The renewal of a lease. */
 struct service_renewal {
     int64_t id;
+    /* The space of the protocol that asks: leases of others do not exist for it. */
+    struct key_space_id owner;
     /* Of service_time_left(): the caller is shown the lease's keys, and must be allowed to read
      * them. */
     bool shows_keys;

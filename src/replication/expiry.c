@@ -111,6 +111,13 @@ static enum status check_right(struct service *service, const struct service_ren
                          renewal->private.only_ask ? "time left of a lease" : "renewal");
 }
 
+enum status expiry_check_shown(struct service *service, const struct service_renewal *renewal,
+                               enum status status) {
+    return status == STATUS_OK && renewal->private.only_ask && renewal->shows_keys
+               ? check_right(service, renewal)
+               : status;
+}
+
 enum status expiry_answer(struct service *service, struct service_renewal *renewal,
                           int64_t *out_ttl_ms) {
     struct lease_table *leases = state_machine_leases(service->machine);
@@ -119,6 +126,9 @@ enum status expiry_answer(struct service *service, struct service_renewal *renew
         if (allowed != STATUS_OK) {
             return allowed;
         }
+    }
+    if (!lease_table_is_of(leases, renewal->id, renewal->owner)) {
+        return STATUS_LEASE_NOT_FOUND;
     }
     uint64_t now_ms = expiry_now_ms(service);
     if (renewal->private.only_ask) {

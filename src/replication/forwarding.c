@@ -227,6 +227,7 @@ void forwarding_hold_renewal(struct service *service, struct service_renewal *re
 static void send_renewals(struct service *service, uint64_t leader_id, uint64_t now_ms) {
     struct peer_renewal batch[PEER_RENEWALS_MAX];
     size_t n = 0;
+    bool has_callers = auth_is_enabled(state_machine_auth(service->machine));
     for (struct list *node = service->forwarding.held_renewals.next;
          node != &service->forwarding.held_renewals; node = node->next) {
         struct service_renewal *renewal = list_entry(node, struct service_renewal, private.link);
@@ -240,16 +241,17 @@ static void send_renewals(struct service *service, uint64_t leader_id, uint64_t 
             renewal->private.sent_ms = now_ms;
             batch[n++] = (struct peer_renewal){.request_id = renewal->private.request_id,
                                                .id = renewal->id,
+                                               .owner = renewal->owner,
                                                .caller = renewal->private.caller,
                                                .shows_keys = renewal->shows_keys,
                                                .only_ask = renewal->private.only_ask};
+            has_callers = has_callers || !key_space_equal(renewal->owner, KEY_SPACE_ETCD);
         }
     }
     if (n == 0) {
         return;
     }
-    /* While authentication is on every member knows the longer form. */
-    bool has_callers = auth_is_enabled(state_machine_auth(service->machine));
+    /* Where users are, or leases of another owner, every member knows the longer form. */
     struct peer_frame frame = {.type = has_callers ? PEER_RENEW_AS : PEER_RENEW,
                                .renew = {.n = n, .renewals = batch}};
     if (!cluster_send(service, leader_id, &frame)) {
@@ -315,6 +317,7 @@ void forwarding_on_renew(struct service *service, uint64_t from_id,
         }
         *question = (struct peer_question){
             .renewal = {.id = asked->id,
+                        .owner = asked->owner,
                         .done = question_done,
                         .shows_keys = asked->shows_keys,
                         .private = {.only_ask = asked->only_ask, .caller = asked->caller}},
@@ -351,7 +354,8 @@ void forwarding_on_renew_result(struct service *service, uint64_t from_id,
                 renewal->private.request_id = 0; /* another will lead */
             } else {
                 list_remove(&renewal->private.link);
-                renewal->done(renewal, result->status, result->ttl_ms);
+                renewal->done(renewal, expiry_check_shown(service, renewal, result->status),
+                              result->ttl_ms);
             }
             break;
         }

@@ -18,6 +18,7 @@ static void encode_renewals(struct buffer *buffer, const struct peer_frame *fram
         buffer_put_u8(buffer,
                       (renewal->only_ask ? RENEW_ASK : 0) | (shows_keys ? RENEW_SHOWS_KEYS : 0));
         if (has_callers) {
+            buffer_put_u8(buffer, renewal->owner.value);
             caller_encode(buffer, &renewal->caller);
         }
     }
@@ -120,7 +121,9 @@ static void decode_renewals(struct reader *reader, struct arena *arena, struct p
         uint8_t flags = reader_get_u8(reader);
         renewals[i].only_ask = (flags & RENEW_ASK) != 0;
         renewals[i].shows_keys = (flags & RENEW_SHOWS_KEYS) != 0;
+        renewals[i].owner = KEY_SPACE_ETCD;
         if (has_callers) {
+            renewals[i].owner.value = reader_get_u8(reader);
             caller_decode(reader, &renewals[i].caller);
         }
         if (flags > (has_callers ? RENEW_ASK | RENEW_SHOWS_KEYS : RENEW_ASK)) {

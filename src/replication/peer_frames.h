@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "core/caller.h"
+#include "core/key_space.h"
 #include "core/member_table.h"
 
 #include <stdbool.h>
@@ -29,8 +30,8 @@ enum peer_frame_type {
     PEER_CHANGE_RESULT = 12,
     PEER_MEMBERS = 13,
     PEER_RAFT = 14, /* a message of raft's: see raft/raft_codec.h */
-    /* The same as PEER_RENEW and PEER_CHANGE, with the caller: while authentication is on, which
-     * every member then knows. */
+    /* The same as PEER_RENEW and PEER_CHANGE, with the caller and the lease's owner: while
+     * authentication is on, or for a lease that is not etcd's; every member then knows them. */
     PEER_RENEW_AS = 15,
     PEER_CHANGE_AS = 16
 };
@@ -41,9 +42,10 @@ enum { PEER_RENEWALS_MAX = 1024 };
 struct peer_renewal {
     uint64_t request_id; /* the asker's own, given back */
     int64_t id;
-    bool only_ask;        /* tell the remaining time, renew nothing */
-    bool shows_keys;      /* the same, to somebody who is shown the lease's keys */
-    struct caller caller; /* of PEER_RENEW_AS; of PEER_RENEW nobody */
+    bool only_ask;             /* tell the remaining time, renew nothing */
+    bool shows_keys;           /* the same, to somebody who is shown the lease's keys */
+    struct key_space_id owner; /* of PEER_RENEW_AS; of PEER_RENEW etcd's */
+    struct caller caller;      /* of PEER_RENEW_AS; of PEER_RENEW nobody */
 };
 
 struct peer_renewal_result {

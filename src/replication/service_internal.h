@@ -439,6 +439,10 @@ enum status service_ask(struct service *service, struct service_renewal *renewal
 /* The answer of a node that may give it. STATUS_PENDING: it is given later. */
 enum status expiry_answer(struct service *service, struct service_renewal *renewal,
                           int64_t *out_ttl_ms);
+/* What becomes of the leader's answer when the keys of the lease are shown here: its keys may be
+ * others than ours. */
+enum status expiry_check_shown(struct service *service, const struct service_renewal *renewal,
+                               enum status status);
 void expiry_fail_renewals(struct service *service, enum status status);
 
 /* checkpoints.c */

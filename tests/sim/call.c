@@ -210,6 +210,7 @@ static void call_read(struct node *node, void *data) {
     case CALL_RENEW:
     case CALL_TIME_LEFT:
         call->renewal.id = call->lease_id;
+        call->renewal.owner = KEY_SPACE_ETCD;
         call->renewal.done = renewed;
         status = call->type == CALL_RENEW
                      ? service_renew(service, &caller_anonymous, &call->renewal, &ttl_ms)

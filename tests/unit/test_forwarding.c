@@ -1,6 +1,7 @@
 /* A node that follows, and a leader of the test's own making: what is asked of it, and what its
  * answers are taken for. */
 #include "base/clock.h"
+#include "core/cluster_version.h"
 #include "core/service.h"
 #include "peers/peers.h"
 #include "raft/raft_codec.h"
@@ -51,6 +52,7 @@ static bool is_speaking; /* sends heartbeats */
 static uint64_t n_asked;
 static uint64_t asked_request_id;
 static int64_t asked_lease_id;
+static struct peer_renewal asked;
 static bool is_not_leading; /* answers that it does not lead (yet, or any more) */
 
 static void leader_answer(uint64_t request_id, enum status status);
@@ -75,8 +77,10 @@ static bool leader_frame(void *data, uint64_t from_id, uint8_t type, struct byte
     struct arena arena;
     struct peer_frame frame;
     arena_init(&arena);
-    if (type == PEER_RENEW && peer_frame_decode(type, body, &arena, &frame) == STATUS_OK) {
+    if ((type == PEER_RENEW || type == PEER_RENEW_AS) &&
+        peer_frame_decode(type, body, &arena, &frame) == STATUS_OK) {
         assert_int_equal(frame.renew.n, 1);
+        asked = frame.renew.renewals[0];
         asked_request_id = frame.renew.renewals[0].request_id;
         asked_lease_id = frame.renew.renewals[0].id;
         n_asked++;
@@ -291,7 +295,8 @@ static bool is_second_done(void) {
 
 static void renew(struct renewal *renewal, int64_t lease_id) {
     int64_t ttl_ms = 0;
-    *renewal = (struct renewal){.renewal = {.id = lease_id, .done = renewal_done}};
+    *renewal = (struct renewal){
+        .renewal = {.id = lease_id, .owner = KEY_SPACE_ETCD, .done = renewal_done}};
     n_asked_before = n_asked;
     assert_int_equal(service_renew(service, &caller_anonymous, &renewal->renewal, &ttl_ms),
                      STATUS_PENDING);
@@ -384,6 +389,59 @@ static void a_write_ends_though_the_leader_that_is_heard_is_not_reached(void **s
     assert_true(is_led());
 }
 
+static void apply(struct command command) {
+    struct apply_context context = {.term = TERM};
+    struct outcome outcome;
+    state_machine_apply(service->machine, &command, &context, &service->arena, &outcome);
+    assert_int_equal(outcome.status, STATUS_OK);
+}
+
+static void change_auth(struct auth_change change) {
+    struct command inner = {.type = COMMAND_AUTH, .auth = change};
+    apply((struct command){.type = COMMAND_AS, .as = {.caller = caller_server, .command = &inner}});
+}
+
+/* The leader has looked at the keys that it knows; shown are those that are known here. */
+static void keys_are_shown_to_those_who_may_read_them_here(void **state) {
+    (void)state;
+    static const uint8_t token_key[AUTH_TOKEN_KEY_SIZE];
+    struct auth_user user;
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    apply((struct command){.type = COMMAND_CLUSTER_VERSION,
+                           .cluster_version = {.version = CLUSTER_VERSION_RULES}});
+    apply((struct command){.type = COMMAND_LEASE_GRANT, .grant = {.id = 1, .ttl_ms = TTL_MS}});
+    apply((struct command){.type = COMMAND_PUT,
+                           .put = {.key = bytes_from_text("secret"), .lease_id = 1}});
+    change_auth((struct auth_change){.action = AUTH_USER_ADD, .user = bytes_from_text("root")});
+    change_auth((struct auth_change){.action = AUTH_USER_GRANT_ROLE,
+                                     .user = bytes_from_text("root"),
+                                     .role = bytes_from_text("root")});
+    change_auth((struct auth_change){.action = AUTH_USER_ADD, .user = bytes_from_text("u")});
+    change_auth((struct auth_change){.action = AUTH_ENABLE,
+                                     .token_key = bytes_of(token_key, sizeof token_key)});
+    assert_true(auth_find_user(state_machine_auth(service->machine), bytes_from_text("u"), &user));
+    const struct caller caller = {.user_id = user.id, .auth_version = user.version};
+    for (int shows_keys = 0; shows_keys < 2; shows_keys++) {
+        int64_t left_ms = 0;
+        first = (struct renewal){.renewal = {.id = 1,
+                                             .owner = KEY_SPACE_ETCD,
+                                             .shows_keys = shows_keys == 1,
+                                             .done = renewal_done}};
+        n_asked_before = n_asked;
+        assert_int_equal(service_time_left(service, &caller, &first.renewal, &left_ms),
+                         STATUS_PENDING);
+        run_until(is_asked, "the leader is asked");
+        assert_int_equal(asked.caller.user_id, user.id);
+        assert_int_equal(asked.owner.value, KEY_SPACE_ETCD.value);
+        assert_int_equal(asked.shows_keys, shows_keys);
+        leader_answer(asked.request_id, STATUS_OK);
+        run_until(is_first_done, "the answer has come");
+        assert_int_equal(first.status, shows_keys ? STATUS_PERMISSION_DENIED : STATUS_OK);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_to_an_earlier_process_renews_nothing, set_up,
@@ -391,6 +449,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_is_told_that_there_is_no_leader_asks_again_in_a_moment,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_write_ends_though_the_leader_that_is_heard_is_not_reached,
-                                        set_up, tear_down)};
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(keys_are_shown_to_those_who_may_read_them_here, set_up,
+                                        tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

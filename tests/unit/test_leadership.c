@@ -247,7 +247,8 @@ static void leader_that_votes_for_another_answers_nothing_from_memory(void **sta
     submit(&granted, &command);
     run_until(is_granted);
     assert_int_equal(granted.status, STATUS_OK);
-    struct service_renewal renewal = {.id = LEASE_ID, .done = renewal_done};
+    struct service_renewal renewal = {
+        .id = LEASE_ID, .owner = KEY_SPACE_ETCD, .done = renewal_done};
     struct service_read read = {.ready = read_ready};
     int64_t ttl_ms = 0;
     run_until(has_authority);

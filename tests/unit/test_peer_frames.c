@@ -37,9 +37,9 @@ static uint8_t *exact(const void *data, size_t size) {
 }
 
 static const struct peer_renewal renewals[] = {
-    {.request_id = 1, .id = INT64_MAX},
-    {.request_id = UINT64_MAX, .id = INT64_MIN, .only_ask = true},
-    {0}};
+    {.request_id = 1, .id = INT64_MAX, .owner = KEY_SPACE_ETCD},
+    {.request_id = UINT64_MAX, .id = INT64_MIN, .owner = KEY_SPACE_ETCD, .only_ask = true},
+    {.owner = KEY_SPACE_ETCD}};
 static const struct peer_renewal_result results[] = {
     {.request_id = 1, .status = STATUS_OK, .ttl_ms = INT64_MAX},
     {.request_id = UINT64_MAX, .status = STATUS_LEASE_NOT_FOUND, .ttl_ms = 0},
@@ -79,8 +79,16 @@ static void assert_same_member(const struct member_facts *a, const struct member
 }
 
 static const struct peer_renewal renewals_as[] = {
-    {.request_id = 1, .id = -5, .caller = {.user_id = 7, .auth_version = UINT64_MAX}},
-    {.request_id = 2, .id = 6, .only_ask = true, .shows_keys = true, .caller = {.user_id = 8}},
+    {.request_id = 1,
+     .id = -5,
+     .owner = KEY_SPACE_ETCD,
+     .caller = {.user_id = 7, .auth_version = UINT64_MAX}},
+    {.request_id = 2,
+     .id = 6,
+     .owner = KEY_SPACE_SAMPLE,
+     .only_ask = true,
+     .shows_keys = true,
+     .caller = {.user_id = 8}},
     {.request_id = 3, .id = 7, .caller = {.kind = CALLER_SERVER}}};
 
 enum { FRAMES = 19 };
@@ -216,6 +224,7 @@ static void assert_same_frame(const struct peer_frame *a, const struct peer_fram
         for (size_t i = 0; i < a->renew.n; i++) {
             assert_int_equal(a->renew.renewals[i].request_id, b->renew.renewals[i].request_id);
             assert_int_equal(a->renew.renewals[i].id, b->renew.renewals[i].id);
+            assert_int_equal(a->renew.renewals[i].owner.value, b->renew.renewals[i].owner.value);
             assert_int_equal(a->renew.renewals[i].only_ask, b->renew.renewals[i].only_ask);
             assert_int_equal(a->renew.renewals[i].shows_keys, b->renew.renewals[i].shows_keys);
             assert_same_caller(&a->renew.renewals[i].caller, &b->renew.renewals[i].caller);

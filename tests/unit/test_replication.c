@@ -385,7 +385,7 @@ static void rights_are_checked_for_everything_that_is_asked(void **state) {
 
     assert_int_equal(run_as(&node, &user, &grant), STATUS_OK);
     int64_t ttl_ms = 0;
-    struct service_renewal renewal = {.id = 5};
+    struct service_renewal renewal = {.id = 5, .owner = KEY_SPACE_ETCD};
     assert_int_equal(service_renew(node.service, &user, &renewal, &ttl_ms), STATUS_OK);
     assert_int_equal(service_renew(node.service, &caller_anonymous, &renewal, &ttl_ms),
                      STATUS_USER_EMPTY);
@@ -397,6 +397,17 @@ static void rights_are_checked_for_everything_that_is_asked(void **state) {
     renewal.shows_keys = true;
     assert_int_equal(service_time_left(node.service, &user, &renewal, &ttl_ms),
                      STATUS_PERMISSION_DENIED);
+
+    /* A lease of another protocol does not exist for this one. */
+    struct lease_facts foreign = {.id = 6, .ttl_ms = 60000, .owner = KEY_SPACE_SAMPLE};
+    assert_int_equal(lease_table_grant(state_machine_leases(node.service->machine), &foreign, 1),
+                     STATUS_OK);
+    renewal = (struct service_renewal){.id = 6, .owner = KEY_SPACE_ETCD};
+    assert_int_equal(service_renew(node.service, &user, &renewal, &ttl_ms), STATUS_LEASE_NOT_FOUND);
+    assert_int_equal(service_time_left(node.service, &user, &renewal, &ttl_ms),
+                     STATUS_LEASE_NOT_FOUND);
+    renewal.owner = KEY_SPACE_SAMPLE;
+    assert_int_equal(service_renew(node.service, &user, &renewal, &ttl_ms), STATUS_OK);
 
     struct service_transfer transfer = {0};
     assert_int_equal(service_move_leader(node.service, &user, &transfer, 1),
@@ -584,7 +595,7 @@ static void a_lease_expires_on_time_and_never_early(void **state) {
     service_info(node.service, &info);
     assert_int_equal(info.expired, 1);
     int64_t ttl_ms;
-    struct service_renewal renewal = {.id = 77};
+    struct service_renewal renewal = {.id = 77, .owner = KEY_SPACE_ETCD};
     assert_int_equal(service_renew(node.service, &caller_anonymous, &renewal, &ttl_ms),
                      STATUS_LEASE_NOT_FOUND);
     node_close(&node);
@@ -612,7 +623,8 @@ static void a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found(v
     begin_term(&node);
     struct command grant = grant_command(3, 50);
     assert_int_equal(run(&node, &grant).status, STATUS_OK);
-    struct renewal_waiter waiter = {.renewal = {.id = 3, .done = renewal_done}};
+    struct renewal_waiter waiter = {
+        .renewal = {.id = 3, .owner = KEY_SPACE_ETCD, .done = renewal_done}};
     struct lease_table *leases = state_machine_leases(node.service->machine);
     int64_t ttl_ms;
     /* Between the proposal of the expiry and its end a turn of the loop passes at least. */
@@ -661,7 +673,8 @@ static void renewing_a_checkpointed_lease_clears_it_through_the_log_first(void *
     assert_in_range(checkpoint_of(&node, 3), 700, 1000);
     struct service_info before;
     service_info(node.service, &before);
-    struct renewal_waiter waiter = {.renewal = {.id = 3, .done = renewal_done}};
+    struct renewal_waiter waiter = {
+        .renewal = {.id = 3, .owner = KEY_SPACE_ETCD, .done = renewal_done}};
     int64_t ttl_ms = 0;
     assert_int_equal(service_renew(node.service, &caller_anonymous, &waiter.renewal, &ttl_ms),
                      STATUS_PENDING);
@@ -699,7 +712,8 @@ static void a_term_begins_with_a_checkpoint_of_what_there_was(void **state) {
     struct renewal_waiter waiters[3];
     int64_t ttl_ms = 0;
     for (int i = 0; i < 3; i++) {
-        waiters[i] = (struct renewal_waiter){.renewal = {.id = 3, .done = renewal_done}};
+        waiters[i] = (struct renewal_waiter){
+            .renewal = {.id = 3, .owner = KEY_SPACE_ETCD, .done = renewal_done}};
         assert_int_equal(
             service_renew(node.service, &caller_anonymous, &waiters[i].renewal, &ttl_ms),
             STATUS_PENDING);
@@ -736,7 +750,7 @@ static void after_a_stall_nothing_expires_before_the_sockets_are_read(void **sta
     assert_true(node.catch_ups >= 1);
     /* A heartbeat that had waited in a socket counts. */
     int64_t ttl_ms;
-    struct service_renewal renewal = {.id = 3, .done = renewal_done};
+    struct service_renewal renewal = {.id = 3, .owner = KEY_SPACE_ETCD, .done = renewal_done};
     assert_int_equal(service_renew(node.service, &caller_anonymous, &renewal, &ttl_ms), STATUS_OK);
     node.caught_up = true;
     while (lease_table_find(leases, 3, &facts)) {
@@ -798,8 +812,9 @@ a_heartbeat_that_came_before_the_deadline_counts_wherever_the_process_stopped(vo
     struct node node;
     node_make_dir(&node);
     node_open(&node, 0);
-    struct late_heartbeat heartbeat = {.node = &node,
-                                       .renewal = {.renewal = {.id = 3, .done = renewal_done}}};
+    struct late_heartbeat heartbeat = {
+        .node = &node,
+        .renewal = {.renewal = {.id = 3, .owner = KEY_SPACE_ETCD, .done = renewal_done}}};
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     heartbeat.end = ends[1];

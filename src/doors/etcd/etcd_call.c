@@ -296,6 +296,7 @@ void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64
         return;
     }
     waiting->question.id = lease_id;
+    waiting->question.owner = KEY_SPACE_ETCD;
     waiting->question.done = time_left_known;
     int64_t remaining_ms = 0;
     enum status status = service_time_left(waiting->door->service, etcd_caller(call),

@@ -103,6 +103,7 @@ static struct renewal *take_renewal(struct keepalive_stream *stream, int64_t id)
     if (renewal != NULL) {
         *renewal = (struct renewal){.stream = stream, .door = door};
         renewal->service.id = id;
+        renewal->service.owner = KEY_SPACE_ETCD;
         renewal->service.done = on_renewed;
         list_init(&renewal->link);
     }
