@@ -103,14 +103,33 @@ static void keep_text(struct bytes value, char *out, size_t size_max) {
     out[size] = 0;
 }
 
+/* True if none of eight bytes is a space, a control character or above ASCII. */
+static bool are_visible(uint64_t bytes) {
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t highs = UINT64_C(0x8080808080808080);
+    /* With the highest bits clear, no sum or difference carries into the next byte. */
+    uint64_t is_del_or_more = bytes + ones;               /* 0x7f becomes 0x80 */
+    uint64_t is_visible = bytes + (ones * (0x80 - 0x21)); /* 0x21 becomes 0x80 */
+    return ((bytes | is_del_or_more | ~is_visible) & highs) == 0;
+}
+
 /* Visible ASCII without spaces. etcd's clients send URLs and lists of them as ":authority". */
 static bool is_authority(struct bytes value) {
+    uint64_t part = 0;
+    while (value.size >= sizeof part) {
+        memcpy(&part, value.data, sizeof part);
+        if (!are_visible(part)) {
+            return false;
+        }
+        value.data += sizeof part;
+        value.size -= sizeof part;
+    }
     for (size_t i = 0; i < value.size; i++) {
         if (value.data[i] <= 0x20 || value.data[i] >= 0x7f) {
             return false;
         }
     }
-    return value.size <= HTTP_FIELD_PART_MAX;
+    return true;
 }
 
 static bool set_path(struct http2_request *request, const struct http_session *session,
@@ -127,7 +146,10 @@ static bool set_path(struct http2_request *request, const struct http_session *s
 
 static bool set_method(struct http2_request *request, struct bytes value) {
     request->is_post = is(value, "POST");
-    if (!request->is_post && !nghttp2_check_method(value.data, value.size)) {
+    if (request->is_post) {
+        return true; /* its name is needed only if it is no gRPC call */
+    }
+    if (!nghttp2_check_method(value.data, value.size)) {
         return false;
     }
     if (!http_request_set_method(&request->http, value)) {
@@ -151,7 +173,7 @@ static bool add_pseudo_header(struct http2_request *request, const struct http_s
         is_valid = is(value, "http") || is(value, "https");
     } else if (is(name, ":authority")) {
         bit = SEEN_AUTHORITY;
-        is_valid = is_authority(value);
+        is_valid = is_authority(value) && value.size <= HTTP_FIELD_PART_MAX;
         /* No door of gRPC asks for it. */
         if (is_valid && request->route == NULL) {
             http_fields_add(&request->http.fields, bytes_from_text("host"), value);
@@ -330,6 +352,9 @@ bool http2_request_start(struct http2_request *request, struct http2_session *se
     } else {
         if (request->route != NULL && request->http.refusal == 0) {
             request->http.refusal = request->is_post ? 415 : 405;
+        }
+        if (request->is_post) {
+            memcpy(request->http.method, "POST", sizeof "POST");
         }
         exchange = route_exchange_create(&session->http, &request->http, stream_id);
     }

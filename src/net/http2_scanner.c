@@ -40,16 +40,19 @@ static bool keep(struct http2_scanner *scanner, struct bytes *bytes) {
     }
 }
 
-static enum http2_scan_result check(struct http2_streams *streams, const uint8_t *head) {
+static inline enum http2_scan_result check(struct http2_streams *streams, const uint8_t *head) {
+    if (head[3] > TYPE_RST_STREAM) {
+        return HTTP2_SCAN_OK;
+    }
     int32_t stream_id = (int32_t)stream_at(head + 5);
-    if (head[3] == TYPE_DATA && !http2_streams_allow_data(streams, stream_id)) {
-        return HTTP2_SCAN_STREAM_CLOSED;
+    if (head[3] == TYPE_DATA) {
+        return http2_streams_allow_data(streams, stream_id) ? HTTP2_SCAN_OK
+                                                            : HTTP2_SCAN_STREAM_CLOSED;
     }
     if (head[3] == TYPE_RST_STREAM) {
         http2_streams_note_ended(streams, stream_id);
-    }
-    if (is_priority(head) &&
-        (stream_id == 0 || (uint32_t)stream_id == stream_at(head + HTTP2_FRAME_HEAD_SIZE))) {
+    } else if (is_priority(head) &&
+               (stream_id == 0 || (uint32_t)stream_id == stream_at(head + HTTP2_FRAME_HEAD_SIZE))) {
         return HTTP2_SCAN_PRIORITY_ERROR;
     }
     return HTTP2_SCAN_OK;

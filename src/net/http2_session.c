@@ -57,7 +57,7 @@ static void reset_stream(struct http2_session *session, int32_t stream_id, uint3
 }
 
 /* RFC 9113, 8.1.1: a malformed request is a stream error. */
-static void refuse_malformed(struct http2_session *session, int32_t stream_id) {
+__attribute__((noinline)) static void refuse_malformed(struct http2_session *session, int32_t stream_id) {
     session->http.shared->stats.protocol_errors++;
     reset_stream(session, stream_id, NGHTTP2_PROTOCOL_ERROR);
 }
@@ -97,16 +97,10 @@ static uint64_t now_ms(const struct http2_session *session) {
     return net_timers_now_ms(session->http.shared->timers);
 }
 
-/* RFC 9113, 5.1: a frame on a stream that the client has ended. Nothing behind it is read. */
-static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head, void *user_data) {
-    (void)nghttp2;
-    struct http2_session *session = user_data;
-    if (head->type != NGHTTP2_HEADERS) {
-        return 0;
-    }
-    bool is_open = head->stream_id <= session->streams.highest &&
-                   exchange_of(session, head->stream_id) != NULL;
-    switch (http2_streams_allow_headers(&session->streams, head->stream_id, is_open)) {
+/* RFC 9113, 5.1: HEADERS on a stream that is not new: trailers, or an error. */
+__attribute__((noinline)) static int check_old_stream(struct http2_session *session, int32_t stream_id) {
+    bool is_open = exchange_of(session, stream_id) != NULL;
+    switch (http2_streams_check_old(&session->streams, stream_id, is_open)) {
     case HTTP2_STREAMS_OK:
         return 0;
     case HTTP2_STREAMS_CLOSED:
@@ -116,7 +110,17 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
         http2_session_terminate(session, NGHTTP2_PROTOCOL_ERROR, "a stream with an old number");
         break;
     }
+    /* Nothing behind it is read. */
     return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head, void *user_data) {
+    (void)nghttp2;
+    struct http2_session *session = user_data;
+    if (head->type != NGHTTP2_HEADERS || http2_streams_open(&session->streams, head->stream_id)) {
+        return 0;
+    }
+    return check_old_stream(session, head->stream_id);
 }
 
 static bool is_request(const nghttp2_frame *frame) {

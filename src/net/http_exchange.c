@@ -197,17 +197,11 @@ void http_exchange_start(struct http_exchange *exchange, const struct http_answe
     exchange->session->wire->start(exchange, answer);
 }
 
-uint8_t *http_exchange_reserve(struct http_exchange *exchange, size_t size) {
-    if (http_exchange_is_over(exchange) || exchange->is_bodyless) {
-        return buffer_reserve(&exchange->session->shared->discarded, size);
-    }
+void http_exchange_pack(struct http_exchange *exchange) {
     struct buffer *out = &exchange->out;
-    if (exchange->out_sent > 0 && exchange->out_sent >= out->size / 2) {
-        memmove(out->data, out->data + exchange->out_sent, out->size - exchange->out_sent);
-        out->size -= exchange->out_sent;
-        exchange->out_sent = 0;
-    }
-    return buffer_reserve(out, size);
+    memmove(out->data, out->data + exchange->out_sent, out->size - exchange->out_sent);
+    out->size -= exchange->out_sent;
+    exchange->out_sent = 0;
 }
 
 void http_exchange_commit(struct http_exchange *exchange, size_t size) {

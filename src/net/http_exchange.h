@@ -156,8 +156,19 @@ static inline size_t http_exchange_queued_bytes(const struct http_exchange *exch
     return exchange->out.size - exchange->out_sent;
 }
 
+/* Moves what is queued to the beginning of its buffer. */
+void http_exchange_pack(struct http_exchange *exchange);
+
 /* Room for `size` bytes behind what is queued; if the exchange is over, somewhere else. */
-uint8_t *http_exchange_reserve(struct http_exchange *exchange, size_t size);
+static inline uint8_t *http_exchange_reserve(struct http_exchange *exchange, size_t size) {
+    if (http_exchange_is_over(exchange) || exchange->is_bodyless) {
+        return buffer_reserve(&exchange->session->shared->discarded, size);
+    }
+    if (exchange->out_sent > 0 && exchange->out_sent >= exchange->out.size / 2) {
+        http_exchange_pack(exchange);
+    }
+    return buffer_reserve(&exchange->out, size);
+}
 /* `size` bytes were written there. */
 void http_exchange_commit(struct http_exchange *exchange, size_t size);
 /* Queued bytes were produced. */

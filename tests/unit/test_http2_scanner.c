@@ -68,17 +68,19 @@ static void data_on_an_ended_stream_is_found(void **state) {
 static void old_streams_are_forgotten(void **state) {
     struct http2_streams streams = {0};
     for (int32_t id = 1; id < 1001; id += 2) {
-        assert_int_equal(http2_streams_allow_headers(&streams, id, false), HTTP2_STREAMS_OK);
+        assert_true(http2_streams_open(&streams, id));
         http2_streams_note_ended(&streams, id);
     }
     assert_true(http2_streams_allow_data(&streams, 1));
     assert_false(http2_streams_allow_data(&streams, 999));
-    assert_int_equal(http2_streams_allow_headers(&streams, 999, false), HTTP2_STREAMS_CLOSED);
-    assert_int_equal(http2_streams_allow_headers(&streams, 1, false), HTTP2_STREAMS_BACKWARDS);
-    assert_int_equal(http2_streams_allow_headers(&streams, 1, true), HTTP2_STREAMS_OK);
+    assert_true(http2_streams_allow_data(&streams, 0));
+    assert_false(http2_streams_open(&streams, 999));
+    assert_int_equal(http2_streams_check_old(&streams, 999, false), HTTP2_STREAMS_CLOSED);
+    assert_int_equal(http2_streams_check_old(&streams, 1, false), HTTP2_STREAMS_BACKWARDS);
+    assert_int_equal(http2_streams_check_old(&streams, 1, true), HTTP2_STREAMS_OK);
     http2_streams_note_reset(&streams, 1001);
-    assert_int_equal(http2_streams_allow_headers(&streams, 1003, false), HTTP2_STREAMS_OK);
-    assert_int_equal(http2_streams_allow_headers(&streams, 1001, false), HTTP2_STREAMS_OK);
+    assert_true(http2_streams_open(&streams, 1003));
+    assert_int_equal(http2_streams_check_old(&streams, 1001, false), HTTP2_STREAMS_OK);
 }
 
 int main(void) {
