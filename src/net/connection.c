@@ -12,6 +12,8 @@ enum {
     FLUSH_SIZE = 128 * 1024,        /* one write */
     FLUSH_ROUNDS_MAX = 8,           /* writes of one connection in one turn */
     UNREAD_GRACE_MS = 1000,         /* to read what came during a stall before silence is judged */
+    LINGER_MS_MAX = 2000,
+    LINGER_BYTES_MAX = 8 * 1024 * 1024,
     HALF_CLOSED_INTERVAL_MS = 2000, /* between two looks at a client that has closed its side */
     UNLIMITED_INTERVAL_MS = 60 * 1000 /* between two looks at one that may be silent */
 };
@@ -136,7 +138,12 @@ static void on_bytes(struct transport *transport, struct bytes bytes, size_t wir
     connection->received_ms = uv_now(pool->loop);
     connection->is_pinged = false;
     pool->shared->stats.bytes_received += wire_size;
-    if (!connection->must_close && bytes.size > 0) {
+    if (connection->is_lingering) {
+        connection->linger_bytes += wire_size;
+        if (connection->linger_bytes > LINGER_BYTES_MAX) {
+            connection_close_later(connection);
+        }
+    } else if (!connection->must_close && bytes.size > 0) {
         if (connection->protocol == NULL) {
             sniff(connection, &bytes);
         }
@@ -162,10 +169,14 @@ static void on_bytes(struct transport *transport, struct bytes bytes, size_t wir
 
 static void on_end(struct transport *transport) {
     struct connection *connection = connection_of(transport);
+    if (connection->is_ended) {
+        return;
+    }
     connection->is_ended = true;
     end_catch_up(connection);
     /* What was asked before may still be answered: `printf ... | nc` ends its side early. */
-    if (connection->protocol != NULL && connection->protocol->end_input != NULL) {
+    if (connection->protocol != NULL && connection->protocol->end_input != NULL &&
+        !connection->is_lingering) {
         connection->protocol->end_input(connection->session);
         transport_probe_peer(transport);
         net_timers_arm(timers_of(connection), &connection->life_timer,
@@ -292,6 +303,24 @@ static void close_now(struct connection *connection) {
     }
 }
 
+/* Closing a socket with unread bytes resets the connection, and the client might lose the last
+ * answer: it is told that no more comes, and what it still sends is dropped for a moment. */
+static void end_politely(struct connection *connection) {
+    const struct protocol *protocol = connection->protocol;
+    if (connection->is_lingering) {
+        return;
+    }
+    if (connection->is_ended || protocol->lingers == NULL ||
+        !protocol->lingers(connection->session)) {
+        connection->must_close = true;
+        return;
+    }
+    connection->is_lingering = true;
+    transport_end_output(&connection->transport);
+    net_timers_arm(timers_of(connection), &connection->life_timer,
+                   uv_now(connection->pool->loop) + LINGER_MS_MAX);
+}
+
 /* True: there is more to send than one turn should. */
 static bool serve(struct connection *connection) {
     const struct protocol *protocol = connection->protocol;
@@ -309,7 +338,7 @@ static bool serve(struct connection *connection) {
     } else if (has_more) {
         wake(&connection->host);
     } else if (state == SESSION_ENDING && !transport_is_full(&connection->transport)) {
-        connection->must_close = true;
+        end_politely(connection);
     } else if (connection->pool->shared->is_shutting_down && connection_is_idle(connection)) {
         connection->must_close = true;
     }
@@ -318,7 +347,7 @@ static bool serve(struct connection *connection) {
 
 static bool owes_answer(const struct connection *connection) {
     return connection->protocol != NULL && connection->protocol->end_input != NULL &&
-           !connection->protocol->is_idle(connection->session);
+           !connection->is_lingering && !connection->protocol->is_idle(connection->session);
 }
 
 void connection_flush(struct connection *connection) {
@@ -374,6 +403,10 @@ static void on_life_timer(struct net_timer *timer) {
     struct connection *connection = list_entry(timer, struct connection, life_timer);
     const struct net_limits *limits = &connection->pool->shared->limits;
     uint64_t now_ms = uv_now(connection->pool->loop);
+    if (connection->is_lingering) {
+        connection_close_later(connection);
+        return;
+    }
     if (connection->is_ended) {
         watch_half_closed(connection);
         return;

@@ -39,15 +39,17 @@ struct connection {
     struct backlog backlog;       /* answers that the peer has not taken */
     uint64_t received_ms;         /* when bytes came last */
     size_t write_queue_noted;     /* what the socket still had to take when last looked at */
+    size_t linger_bytes;          /* that came while it lingered */
     size_t catch_up_bytes;        /* bytes of before the last stall, still to be read */
     uint8_t sniffed[SNIFF_SIZE_MAX];
     uint8_t sniffed_size;
     bool is_reading;
-    bool is_pinged;  /* a PING is out and nothing came since */
-    bool is_probed;  /* the kernel probes a peer that may be silent */
-    bool is_ended;   /* the peer sends no more */
-    bool must_close; /* at the end of the turn */
-    bool is_closing; /* the transport is being closed */
+    bool is_pinged;    /* a PING is out and nothing came since */
+    bool is_probed;    /* the kernel probes a peer that may be silent */
+    bool is_ended;     /* the peer sends no more */
+    bool is_lingering; /* all is sent, and what still comes is dropped for a moment */
+    bool must_close;   /* at the end of the turn */
+    bool is_closing;   /* the transport is being closed */
 };
 
 /* NULL: refused, and the socket is closed. */

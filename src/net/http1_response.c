@@ -77,7 +77,12 @@ void http1_response_start(struct http_exchange *exchange, const struct http_answ
     size_t before = out->size;
     char text[NUMBER_TEXT_SIZE];
     assert(http_exchange_queued_bytes(exchange) == exchange->head_left);
-    session->is_last = !keeps_alive(session, answer);
+    if (!keeps_alive(session, answer)) {
+        bool is_read =
+            session->parser.state == HTTP1_START || session->parser.state == HTTP1_COMPLETE;
+        session->is_last = true;
+        session->lingers = session->lingers || !is_read;
+    }
     snprintf(text, sizeof text, "HTTP/1.1 %u %s\r\n", answer->status,
              http_status_reason(answer->status));
     append_text(out, text);

@@ -67,6 +67,7 @@ static void give_up(struct http1_session *session, bool is_in_body) {
     shared_of(session)->stats.protocol_errors++;
     net_timers_disarm(shared_of(session)->timers, &session->request_timer);
     session->is_last = true;
+    session->lingers = true;
     if (!is_in_body) {
         request->is_complete = true;
         session->current = route_exchange_create(&session->http, request, 0);
@@ -87,6 +88,7 @@ static void on_body(struct http1_session *session, struct bytes bytes) {
     session->dropped_bytes += bytes.size;
     if (session->dropped_bytes > HTTP_DROPPED_BODY_MAX) {
         session->is_last = true;
+        session->lingers = true;
         wake(session);
     }
 }
@@ -248,6 +250,11 @@ static bool http1_wants_input(const void *opaque) {
     return held_bytes(session) == 0;
 }
 
+static bool http1_lingers(const void *opaque) {
+    const struct http1_session *session = opaque;
+    return session->lingers && !session->is_input_ended;
+}
+
 static void http1_end_input(void *opaque) {
     struct http1_session *session = opaque;
     session->is_input_ended = true;
@@ -287,6 +294,7 @@ const struct protocol http1_protocol = {
     .is_serving = http1_is_serving,
     .wants_input = http1_wants_input,
     .end_input = http1_end_input,
+    .lingers = http1_lingers,
     .ping = NULL,
     .drain = http1_drain,
     .close = http1_close,

@@ -28,6 +28,7 @@ struct http1_session {
     bool is_continue_due;           /* the client waits for 100 Continue before it sends the body */
     bool is_last;                   /* the connection is closed behind the current answer */
     bool is_input_ended;
+    bool lingers; /* the client may still be sending behind the last answer */
 };
 
 /* The answers, in http1_response.c. */

@@ -57,7 +57,8 @@ static void reset_stream(struct http2_session *session, int32_t stream_id, uint3
 }
 
 /* RFC 9113, 8.1.1: a malformed request is a stream error. */
-__attribute__((noinline)) static void refuse_malformed(struct http2_session *session, int32_t stream_id) {
+__attribute__((noinline)) static void refuse_malformed(struct http2_session *session,
+                                                       int32_t stream_id) {
     session->http.shared->stats.protocol_errors++;
     reset_stream(session, stream_id, NGHTTP2_PROTOCOL_ERROR);
 }
@@ -98,7 +99,8 @@ static uint64_t now_ms(const struct http2_session *session) {
 }
 
 /* RFC 9113, 5.1: HEADERS on a stream that is not new: trailers, or an error. */
-__attribute__((noinline)) static int check_old_stream(struct http2_session *session, int32_t stream_id) {
+__attribute__((noinline)) static int check_old_stream(struct http2_session *session,
+                                                      int32_t stream_id) {
     bool is_open = exchange_of(session, stream_id) != NULL;
     switch (http2_streams_check_old(&session->streams, stream_id, is_open)) {
     case HTTP2_STREAMS_OK:

@@ -59,7 +59,9 @@ static void start(struct http_exchange *exchange, unsigned status, const struct 
     }
     struct buffer storage;
     buffer_init(&storage);
-    buffer_reserve(&storage, dirty_size); /* at once, so that nothing moves */
+    if (dirty_size > 0) {
+        buffer_reserve(&storage, dirty_size); /* at once, so that nothing moves */
+    }
     for (size_t i = 0; i < n_fields; i++) {
         clean[i] = fields[i];
         if (has_control(fields[i].value)) {

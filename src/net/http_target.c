@@ -20,6 +20,9 @@ static int digit_of(uint8_t character) {
 }
 
 bool http_target_decode(struct bytes text, bool with_plus, struct buffer *out) {
+    if (text.size == 0) {
+        return true;
+    }
     /* Decoding never makes a text longer. */
     uint8_t *to = buffer_reserve(out, text.size);
     size_t size = 0;

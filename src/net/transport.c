@@ -257,6 +257,12 @@ static void on_closed(uv_handle_t *handle) {
     transport->events->on_closed(transport);
 }
 
+void transport_stream_end_output(struct transport *transport) {
+    /* Nothing waits in libuv, so that the kernel sends its end behind all that was written. */
+    assert(!transport_is_full(transport));
+    (void)shutdown(descriptor_of(transport), SHUT_WR);
+}
+
 void transport_stream_close(struct transport *transport) {
     transport->is_closing = true;
     list_remove(&transport->in_waiting);
@@ -290,6 +296,7 @@ const struct transport_kind transport_tcp = {
     .received = plain_received,
     .ended = plain_ended,
     .write = transport_stream_write,
+    .end_output = transport_stream_end_output,
     .close = transport_stream_close,
 };
 
@@ -299,5 +306,6 @@ const struct transport_kind transport_unix = {
     .received = plain_received,
     .ended = plain_ended,
     .write = transport_stream_write,
+    .end_output = transport_stream_end_output,
     .close = transport_stream_close,
 };

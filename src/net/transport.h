@@ -51,6 +51,8 @@ struct transport_kind {
     void (*received)(struct transport *transport, struct bytes wire);
     void (*ended)(struct transport *transport);
     enum transport_result (*write)(struct transport *transport, struct bytes bytes);
+    /* Says goodbye; nothing is written afterwards. */
+    void (*end_output)(struct transport *transport);
     void (*close)(struct transport *transport);
 };
 
@@ -125,6 +127,11 @@ static inline enum transport_result transport_write(struct transport *transport,
 static inline bool transport_is_open(const struct transport *transport) {
     return transport->tls_context == NULL ||
            (transport->tls != NULL && tls_stream_state(transport->tls) != TLS_HANDSHAKE);
+}
+
+/* The peer learns that no more comes, and may go on sending. Everything written was sent. */
+static inline void transport_end_output(struct transport *transport) {
+    transport->kind->end_output(transport);
 }
 
 /* True while the socket takes no more. */

@@ -8,6 +8,7 @@ bool transport_stream_open_tcp(struct transport *transport, int socket);
 bool transport_stream_open_unix(struct transport *transport, int socket);
 /* To the socket, as it is. */
 enum transport_result transport_stream_write(struct transport *transport, struct bytes wire);
+void transport_stream_end_output(struct transport *transport);
 void transport_stream_close(struct transport *transport);
 
 /* True: the handshake must wait for the next iteration of the loop. */

@@ -198,13 +198,24 @@ static enum transport_result tls_write(struct transport *transport, struct bytes
     return tls_stream_state(transport->tls) == TLS_FAILED ? TRANSPORT_FAILED : result;
 }
 
-static void tls_close(struct transport *transport) {
+static void say_goodbye(struct transport *transport) {
     /* A goodbye behind bytes that will not be sent would only pretend. */
     if (transport->tls != NULL && !transport_is_full(transport)) {
         lend_output(transport);
         tls_stream_end(transport->tls);
         (void)send_output(transport);
     }
+}
+
+static void tls_end_output(struct transport *transport) {
+    say_goodbye(transport);
+    if (!transport_is_full(transport)) {
+        transport_stream_end_output(transport);
+    }
+}
+
+static void tls_close(struct transport *transport) {
+    say_goodbye(transport);
     transport_stream_close(transport);
 }
 
@@ -214,6 +225,7 @@ const struct transport_kind transport_tls_tcp = {
     .received = tls_received,
     .ended = tls_ended,
     .write = tls_write,
+    .end_output = tls_end_output,
     .close = tls_close,
 };
 
@@ -223,5 +235,6 @@ const struct transport_kind transport_tls_unix = {
     .received = tls_received,
     .ended = tls_ended,
     .write = tls_write,
+    .end_output = tls_end_output,
     .close = tls_close,
 };
