@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 enum {
-    FLUSH_SIZE = 128 * 1024,        /* one write */
-    FLUSH_ROUNDS_MAX = 8,           /* writes of one connection in one turn */
-    UNREAD_GRACE_MS = 1000,         /* to read what came during a stall before silence is judged */
+    FLUSH_SIZE = 128 * 1024, /* one write */
+    FLUSH_ROUNDS_MAX = 8,    /* writes of one connection in one turn */
+    UNREAD_GRACE_MS = 1000,  /* to read what came during a stall before silence is judged */
     LINGER_MS_MAX = 2000,
     LINGER_BYTES_MAX = 8 * 1024 * 1024,
-    HALF_CLOSED_INTERVAL_MS = 2000, /* between two looks at a client that has closed its side */
+    HALF_CLOSED_INTERVAL_MS = 2000,   /* between two looks at a client that has closed its side */
     UNLIMITED_INTERVAL_MS = 60 * 1000 /* between two looks at one that may be silent */
 };
 
