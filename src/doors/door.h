@@ -74,10 +74,14 @@ struct door_request {
 
 /* --- The door. --- */
 
+struct authenticator;
+
 /* What a door is opened with. It lives as long as the door, with all that it names. */
 struct door_environment {
     uv_loop_t *loop;
     struct service *service;
+    struct authenticator
+        *authenticator;             /* authenticator.h: for protocols that log in by themselves */
     uint64_t quota_bytes;           /* of keys and their history */
     const union door_value *values; /* of its flags, in their order */
 };

@@ -45,6 +45,9 @@ struct grpc_call;
 struct grpc_method {
     const char *path; /* "/etcdserverpb.KV/Range" */
     enum grpc_kind kind;
+    /* The door itself refuses callers that the authenticator refuses, in the words of its protocol:
+     * they get here. Otherwise they do not. */
+    bool answers_refused;
     /* The call's headers arrived. */
     void (*on_open)(struct grpc_call *call);
     /* One whole message, borrowed for the call. */
@@ -74,6 +77,10 @@ void *grpc_call_context(const struct grpc_call *call);
 /* As http_caller(). */
 struct caller;
 const struct caller *grpc_call_caller(const struct grpc_call *call);
+
+/* As http_address(). */
+enum { GRPC_ADDRESS_SIZE = 64 };
+void grpc_call_address(const struct grpc_call *call, char out_text[GRPC_ADDRESS_SIZE]);
 
 /* A request header by lower-case name ("hasleader", "token"); false: not there. Only ASCII
  * metadata up to GRPC_METADATA_SIZE_MAX in all is kept. Valid until the call is over. */

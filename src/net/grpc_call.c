@@ -310,6 +310,10 @@ const struct caller *grpc_call_caller(const struct grpc_call *call) {
     return (const void *)call->exchange.caller;
 }
 
+void grpc_call_address(const struct grpc_call *call, char out_text[GRPC_ADDRESS_SIZE]) {
+    http_address(&call->exchange, out_text);
+}
+
 bool grpc_call_metadata(const struct grpc_call *call, const char *name, struct bytes *out_value) {
     return http_fields_find(&call->exchange.fields, name, out_value);
 }

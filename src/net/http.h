@@ -16,6 +16,7 @@
 
 struct caller; /* core/caller.h; net keeps it without looking into it */
 struct http_exchange;
+struct tls_identity; /* tls/tls_identity.h */
 
 /* The time limit of a route that names none. */
 #define HTTP_TIME_MAX_MS_DEFAULT ((uint64_t)30 * 1000)
@@ -28,7 +29,9 @@ enum {
     /* Segments of one pattern are fewer. */
     HTTP_SEGMENTS_MAX = 32,
     /* Parameters of one pattern. */
-    HTTP_PARAMETERS_MAX = 8
+    HTTP_PARAMETERS_MAX = 8,
+    /* Of a client's address as text. */
+    HTTP_ADDRESS_SIZE = 64
 };
 
 struct http_field {
@@ -85,6 +88,12 @@ const struct http_route *http_route_of(const struct http_exchange *exchange);
 /* Who asks, as the server's authenticator says (net_server.h); without one, and on public routes,
  * all bytes are zero. */
 const struct caller *http_caller(const struct http_exchange *exchange);
+
+/* The names in the client's certificate, which was verified; NULL: it showed none, or does not
+ * speak TLS. */
+const struct tls_identity *http_identity(const struct http_exchange *exchange);
+/* The client's address for logs: "127.0.0.1:52100", "[::1]:52100" or "unix". */
+void http_address(const struct http_exchange *exchange, char out_text[HTTP_ADDRESS_SIZE]);
 
 /* Views of the request are valid until the exchange is over. */
 struct bytes http_method(const struct http_exchange *exchange);

@@ -321,7 +321,8 @@ static void start_call(struct http2_request *request, struct grpc_call *call) {
     request->http.fields = fields;
     if (shared->authenticator != NULL &&
         shared->authenticator->begin(shared->authenticator_context, &call->exchange,
-                                     call->exchange.caller) != NET_AUTHENTICATED) {
+                                     call->exchange.caller) != NET_AUTHENTICATED &&
+        !call->method->answers_refused) {
         grpc_call_finish(call, GRPC_UNAUTHENTICATED, "invalid credentials");
         return;
     }

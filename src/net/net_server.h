@@ -25,7 +25,7 @@ struct protocol;
 struct raw_protocol;
 struct tls_context;
 
-enum { NET_ADDRESS_SIZE = 64 }; /* of a client's address as text */
+enum { NET_ADDRESS_SIZE = HTTP_ADDRESS_SIZE }; /* of a client's address as text */
 
 struct net_limits {
     size_t connections_max;         /* further ones are told so and closed, see refusal.h */
@@ -75,7 +75,8 @@ enum net_authentication {
 struct net_authenticator {
     /* `exchange` has its headers (http_header()), its route (http_route_of(), NULL for gRPC) and
      * nothing else yet. `out_caller` has room for NET_CALLER_SIZE_MAX bytes, all zero. gRPC calls
-     * cannot wait: for these NET_PENDING refuses, and the door checks passwords by itself. */
+     * cannot wait: for these NET_PENDING refuses, and the door checks passwords by itself. A
+     * refused gRPC call whose method answers for itself gets what is in `out_caller`. */
     enum net_authentication (*begin)(void *context, struct http_exchange *exchange,
                                      void *out_caller);
     /* The exchange is over while it was pending: http_authenticated() must not follow any more. */

@@ -455,6 +455,14 @@ const struct caller *http_caller(const struct http_exchange *exchange) {
     return (const void *)exchange->caller;
 }
 
+const struct tls_identity *http_identity(const struct http_exchange *exchange) {
+    return net_connection_identity(exchange->session->host);
+}
+
+void http_address(const struct http_exchange *exchange, char out_text[HTTP_ADDRESS_SIZE]) {
+    net_connection_address(exchange->session->host, out_text);
+}
+
 struct bytes http_method(const struct http_exchange *exchange) {
     return bytes_from_text(const_route_exchange_of(exchange)->method);
 }

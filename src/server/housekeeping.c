@@ -76,10 +76,37 @@ static void watch_quota(struct housekeeping *housekeeping, const struct state_vi
     service_submit(housekeeping->service, &caller_server, &housekeeping->alarm, &command);
 }
 
+static void aged(struct service_request *request, const struct outcome *outcome) {
+    (void)outcome; /* what failed is due again */
+    list_entry(request, struct housekeeping, aging)->is_aging = false;
+}
+
+/* Time is counted by every member, so that a change of leaders does not make tokens live on. */
+static void age_tokens(struct housekeeping *housekeeping, const struct state_view *state,
+                       bool is_leading) {
+    const struct auth *auth = state_view_auth(state);
+    uint64_t now_ms = service_now_ms(housekeeping->service);
+    if (!auth_is_enabled(auth) || auth_token_epoch(auth) != housekeeping->token_epoch) {
+        housekeeping->token_epoch = auth_token_epoch(auth);
+        housekeeping->token_epoch_ms = now_ms;
+        return;
+    }
+    if (!is_leading || housekeeping->is_aging ||
+        now_ms - housekeeping->token_epoch_ms < HOUSEKEEPING_TOKEN_EPOCH_MS) {
+        return;
+    }
+    housekeeping->is_aging = true;
+    housekeeping->aging.done = aged;
+    const struct command command = {.type = COMMAND_AUTH, .auth = {.action = AUTH_TOKEN_EPOCH}};
+    service_submit(housekeeping->service, &caller_server, &housekeeping->aging, &command);
+}
+
 static void tick(uv_timer_t *timer) {
     struct housekeeping *housekeeping = timer->data;
     const struct state_view *state = service_view(housekeeping->service);
-    if (!lease_table_is_leading(state_view_leases(state))) {
+    bool is_leading = lease_table_is_leading(state_view_leases(state));
+    age_tokens(housekeeping, state, is_leading);
+    if (!is_leading) {
         return;
     }
     compact(housekeeping, state_view_keys(state));

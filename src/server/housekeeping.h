@@ -1,7 +1,7 @@
 /*
- * What the leader does once a second on its own: compacts history as --auto-compaction-… asks, and
- * raises the alarm when the key store is larger than its quota. Both go through the log as any
- * client's command would.
+ * What the leader does once a second on its own: compacts history as --auto-compaction-… asks,
+ * raises the alarm when the key store is larger than its quota, and lets tokens grow older. All of
+ * it goes through the log as any client's command would.
  */
 #ifndef LEASED_SERVER_HOUSEKEEPING_H
 #define LEASED_SERVER_HOUSEKEEPING_H
@@ -17,6 +17,9 @@
 /* etcd's default. */
 #define HOUSEKEEPING_QUOTA_BYTES_DEFAULT (UINT64_C(2) * 1024 * 1024 * 1024)
 
+/* Tokens are good for a day: 24 of these. */
+#define HOUSEKEEPING_TOKEN_EPOCH_MS ((uint64_t)60 * 60 * 1000)
+
 struct housekeeping {
     struct service *service;
     uint64_t quota_bytes;
@@ -27,6 +30,10 @@ struct housekeeping {
     bool is_compacting;
     struct service_request alarm;
     bool is_alarming;
+    uint64_t token_epoch;    /* as it was last seen */
+    uint64_t token_epoch_ms; /* since when it has been that */
+    struct service_request aging;
+    bool is_aging;
 };
 
 void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, struct service *service,

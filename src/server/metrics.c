@@ -2,6 +2,7 @@
 
 #include "base/prometheus.h"
 #include "build_info.h"
+#include "server/authenticator.h"
 #include "server/process_stats.h"
 
 #include <uv.h>
@@ -73,6 +74,24 @@ static void write_raft(struct buffer *buffer, const struct service_info *info) {
     prometheus_gauge(buffer, "leased_disk_bytes", "Log and snapshots on disk.", info->disk_bytes);
 }
 
+static void write_auth(struct buffer *buffer, const struct service_info *info,
+                       const struct auth *auth, const struct authenticator_stats *stats) {
+    prometheus_gauge(buffer, "leased_auth_enabled", "1 while authentication is on.",
+                     auth_is_enabled(auth));
+    prometheus_counter(buffer, "leased_auth_logins_total", "Passwords that were right.",
+                       stats->logins);
+    prometheus_counter(buffer, "leased_auth_failures_total",
+                       "Passwords and tokens that were wrong.", stats->failures);
+    prometheus_counter(buffer, "leased_auth_limited_total",
+                       "Passwords that were not looked at, because there were too many attempts.",
+                       stats->limited);
+    prometheus_counter(buffer, "leased_requests_unauthenticated_total",
+                       "Requests refused because their caller is not known.",
+                       info->unauthenticated);
+    prometheus_counter(buffer, "leased_requests_denied_total",
+                       "Requests refused because their caller may not.", info->denied);
+}
+
 static void write_net(struct buffer *buffer, const struct net_stats *net) {
     prometheus_gauge(buffer, "leased_connections", "Connections of clients.", net->connections);
     prometheus_gauge(buffer, "leased_connections_max",
@@ -133,6 +152,9 @@ void metrics_write(const struct metrics_sources *sources, struct buffer *buffer)
     write_leases(buffer, &info, state_view_leases(state));
     write_keys(buffer, keys, &stats, watches);
     write_raft(buffer, &info);
+    struct authenticator_stats authenticator;
+    authenticator_stats(sources->authenticator, &authenticator);
+    write_auth(buffer, &info, state_view_auth(state), &authenticator);
     write_net(buffer, &net);
     write_process(buffer);
     open_doors_write_metrics(sources->doors, buffer);

@@ -16,6 +16,7 @@
 struct metrics_sources {
     struct service *service;
     const struct net_server *net;
+    const struct authenticator *authenticator;
     const struct open_doors *doors;
 };
 

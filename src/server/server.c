@@ -6,6 +6,7 @@
 #include "replication/join.h"
 #include "replication/replication.h"
 #include "server/admission.h"
+#include "server/authenticator.h"
 #include "server/client_tls.h"
 #include "server/data_dir.h"
 #include "server/descriptors.h"
@@ -40,6 +41,7 @@ struct server {
     struct data_dir *data_dir;
     struct identity identity;
     struct service *service;
+    struct authenticator *authenticator;
     struct open_doors doors;
     struct net_server *net;
     struct net_server *metrics_net; /* NULL: no listeners for metrics alone */
@@ -380,13 +382,22 @@ static void create_net(struct server *server) {
 
 static void open_doors(struct server *server) {
     const struct options *options = server->options;
+    server->authenticator = authenticator_create(&server->loop, server->service);
+    net_server_set_authenticator(server->net, &authenticator_of_requests, server->authenticator);
+    if (server->metrics_net != NULL) {
+        net_server_set_authenticator(server->metrics_net, &authenticator_of_requests,
+                                     server->authenticator);
+    }
     const struct door_environment environment = {.loop = &server->loop,
                                                  .service = server->service,
+                                                 .authenticator = server->authenticator,
                                                  .quota_bytes = server->housekeeping.quota_bytes};
     open_client_tls(server);
     open_doors_open(&server->doors, options, &environment);
-    server->sources = (struct metrics_sources){
-        .service = server->service, .net = server->net, .doors = &server->doors};
+    server->sources = (struct metrics_sources){.service = server->service,
+                                               .net = server->net,
+                                               .authenticator = server->authenticator,
+                                               .doors = &server->doors};
     routes_register(&server->sources, server->net);
     char error[SERVER_ERROR_SIZE] = "";
     if (open_doors_serve(&server->doors, server->net, error, sizeof error) != STATUS_OK) {
@@ -460,6 +471,7 @@ static void ready(struct service_read *read, enum status status) {
 static void replication_closed(void *data) {
     struct server *server = data;
     open_doors_close(&server->doors);
+    authenticator_destroy(server->authenticator);
     server->service = NULL;
 }
 

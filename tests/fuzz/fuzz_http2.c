@@ -71,10 +71,10 @@ static bool coming(struct grpc_call *call, struct bytes message, bool is_near) {
 }
 
 static const struct grpc_method methods[] = {
-    {"/e/u", GRPC_UNARY, on_open, echo, NULL, NULL, on_close, NULL},
-    {"/e/s", GRPC_SERVER_STREAM, on_open, hold, NULL, writable, on_close, coming},
-    {"/e/b", GRPC_BIDIRECTIONAL, on_open, echo_on, half_close, writable, on_close, coming},
-    {"/e/h", GRPC_BIDIRECTIONAL, on_open, hold, half_close, writable, on_close, NULL},
+    {"/e/u", GRPC_UNARY, false, on_open, echo, NULL, NULL, on_close, NULL},
+    {"/e/s", GRPC_SERVER_STREAM, false, on_open, hold, NULL, writable, on_close, coming},
+    {"/e/b", GRPC_BIDIRECTIONAL, false, on_open, echo_on, half_close, writable, on_close, coming},
+    {"/e/h", GRPC_BIDIRECTIONAL, false, on_open, hold, half_close, writable, on_close, NULL},
 };
 
 static void on_request(struct http_exchange *exchange) {

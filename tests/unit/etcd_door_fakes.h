@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "core/service.h"
+#include "doors/authenticator.h"
 #include "doors/etcd/etcd_door.h"
 #include "net/grpc.h"
 #include "proto/etcd.pb-c.h"
@@ -195,7 +196,8 @@ static inline struct bytes fake_call_take(struct grpc_call *call) {
 /* --- The service. --- */
 
 static inline void fake_service_init(struct service *service) {
-    *service = (struct service){.machine = state_machine_create(NULL), .now_ms = 1000, .leader_id = 9};
+    *service =
+        (struct service){.machine = state_machine_create(NULL), .now_ms = 1000, .leader_id = 9};
     list_init(&service->requests);
     list_init(&service->reads);
     list_init(&service->renewals);
@@ -440,6 +442,69 @@ void service_change_members(struct service *service, const struct caller *caller
     change->done(change, STATUS_MEMBERS_NOT_ENOUGH);
 }
 
+/* --- Callers: everybody may do everything. --- */
+
+const struct caller *grpc_call_caller(const struct grpc_call *call) {
+    assert_non_null(call);
+    return &caller_anonymous;
+}
+
+void grpc_call_address(const struct grpc_call *call, char out_text[GRPC_ADDRESS_SIZE]) {
+    assert_non_null(call);
+    snprintf(out_text, GRPC_ADDRESS_SIZE, "127.0.0.1:1");
+}
+
+enum status service_check_user(struct service *service, const struct caller *caller,
+                               const char *what) {
+    assert_non_null(service);
+    assert_non_null(caller);
+    assert_non_null(what);
+    return STATUS_OK;
+}
+
+enum status service_check_admin(struct service *service, const struct caller *caller,
+                                const char *what) {
+    return service_check_user(service, caller, what);
+}
+
+/* A password that waits for a worker, which never comes. */
+static struct authenticator_hash *fake_hash;
+
+enum status authenticator_hash_password(struct authenticator *authenticator,
+                                        struct authenticator_hash *hash, struct bytes password) {
+    assert_null(authenticator);
+    assert_true(password.size > 0);
+    fake_hash = hash;
+    return STATUS_PENDING;
+}
+
+void authenticator_cancel_hash(struct authenticator_hash *hash) {
+    assert_ptr_equal(hash, fake_hash);
+    fake_hash = NULL;
+}
+
+bool authenticator_log_in(struct authenticator *authenticator, struct authenticator_login *login,
+                          struct bytes name, struct bytes password, const char *address,
+                          enum status *out_status) {
+    assert_null(authenticator);
+    assert_non_null(login);
+    assert_non_null(address);
+    assert_true(name.size + password.size > 0);
+    *out_status = STATUS_AUTH_FAILED;
+    return false;
+}
+
+void authenticator_cancel(struct authenticator_login *login) {
+    assert_non_null(login);
+}
+
+void authenticator_make_token(struct authenticator *authenticator, const struct caller *caller,
+                              char out_token[AUTHENTICATOR_TOKEN_SIZE]) {
+    assert_null(authenticator);
+    assert_non_null(caller);
+    out_token[0] = '\0';
+}
+
 /* --- The fixture. --- */
 
 struct fixture {
@@ -462,7 +527,7 @@ static inline int setup(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     uv_loop_init(&fixture->loop);
     fake_service_init(&fixture->service);
-    fixture->door = etcd_door_create(&fixture->loop, &fixture->service, &options);
+    fixture->door = etcd_door_create(&fixture->loop, &fixture->service, NULL, &options);
     n_registered = 0;
     etcd_door_register(fixture->door, NULL);
     *state = fixture;

@@ -13,8 +13,7 @@ const struct key_store *etcd_keys(const struct etcd_door *door) {
 }
 
 const struct caller *etcd_caller(const struct grpc_call *call) {
-    (void)call;
-    return &caller_anonymous;
+    return grpc_call_caller(call);
 }
 
 /* --- Header. --- */
@@ -52,9 +51,10 @@ bool etcd_wants_leader(struct grpc_call *call) {
            bytes_equal(value, bytes_from_text("true"));
 }
 
-bool etcd_has_token(struct grpc_call *call) {
+bool etcd_has_stray_token(struct grpc_call *call) {
+    const struct auth *auth = state_view_auth(service_view(etcd_door_of(call)->service));
     struct bytes ignored;
-    return grpc_call_metadata(call, "token", &ignored);
+    return !auth_is_enabled(auth) && grpc_call_metadata(call, "token", &ignored);
 }
 
 bool etcd_call_refused(struct grpc_call *call) {
@@ -62,7 +62,7 @@ bool etcd_call_refused(struct grpc_call *call) {
         etcd_error_finish(call, etcd_error_of(STATUS_NO_LEADER));
         return true;
     }
-    if (etcd_has_token(call)) {
+    if (etcd_has_stray_token(call)) {
         etcd_error_finish(call, &etcd_error_token);
         return true;
     }
@@ -115,6 +115,7 @@ struct etcd_call *etcd_call_create(struct grpc_call *call) {
     } else {
         waiting = malloc(sizeof *waiting);
         if (waiting == NULL) {
+            etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
             return NULL;
         }
     }
@@ -143,11 +144,15 @@ void etcd_call_destroy(struct etcd_call *waiting) {
 
 void etcd_call_closed(struct grpc_call *call) {
     struct etcd_call *waiting = grpc_call_data(call);
-    if (waiting != NULL) {
-        waiting->call = NULL;
-        if (waiting->long_read != NULL) {
-            etcd_long_read_closed(waiting->long_read);
-        }
+    if (waiting == NULL) {
+        return;
+    }
+    waiting->call = NULL;
+    if (waiting->long_read != NULL) {
+        etcd_long_read_closed(waiting->long_read);
+    } else if (waiting->cancel != NULL) {
+        waiting->cancel(waiting);
+        etcd_call_destroy(waiting);
     }
 }
 
@@ -176,7 +181,6 @@ struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command 
                                                  const struct outcome *outcome)) {
     struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
-        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return NULL;
     }
     waiting->reply = reply;
@@ -203,7 +207,7 @@ static void read_ready(struct service_read *read, enum status status) {
 }
 
 /* Keeps what was asked until the answer comes. */
-static bool keep_message(struct etcd_call *waiting, struct bytes message) {
+bool etcd_call_keep(struct etcd_call *waiting, struct bytes message) {
     waiting->message = malloc(message.size > 0 ? message.size : 1);
     if (waiting->message == NULL) {
         return false;
@@ -222,20 +226,19 @@ static void give_up(struct etcd_call *waiting) {
     waiting->call = NULL;
 }
 
-bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
-                        const struct key_range *ranges, size_t n_ranges,
-                        void (*resume)(struct grpc_call *call, struct bytes message)) {
+static bool may_read(struct grpc_call *call, const struct caller *caller, struct bytes message,
+                     const struct key_range *ranges, size_t n_ranges,
+                     void (*resume)(struct grpc_call *call, struct bytes message)) {
     struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
-        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return false;
     }
     waiting->read.ready = read_ready;
     enum status status =
-        service_read(waiting->door->service, etcd_caller(call), &waiting->read, ranges, n_ranges);
+        service_read(waiting->door->service, caller, &waiting->read, ranges, n_ranges);
     if (status == STATUS_PENDING) {
         waiting->resume = resume;
-        if (!keep_message(waiting, message)) {
+        if (!etcd_call_keep(waiting, message)) {
             give_up(waiting);
         }
         return false;
@@ -247,6 +250,12 @@ bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
         return false;
     }
     return true;
+}
+
+bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
+                        const struct key_range *ranges, size_t n_ranges,
+                        void (*resume)(struct grpc_call *call, struct bytes message)) {
+    return may_read(call, etcd_caller(call), message, ranges, n_ranges, resume);
 }
 
 bool etcd_call_may_read_local(struct grpc_call *call, const struct key_range *ranges,
@@ -264,6 +273,30 @@ void etcd_call_read(struct grpc_call *call, struct bytes message, const struct k
     if (etcd_call_may_read(call, message, ranges, n_ranges, resume)) {
         resume(call, message);
     }
+}
+
+void etcd_call_read_as(struct grpc_call *call, const struct caller *caller, struct bytes message,
+                       void (*resume)(struct grpc_call *call, struct bytes message)) {
+    if (may_read(call, caller, message, NULL, 0, resume)) {
+        resume(call, message);
+    }
+}
+
+static bool is_allowed(struct grpc_call *call, enum status status) {
+    if (status != STATUS_OK) {
+        etcd_error_finish(call, etcd_error_of(status));
+    }
+    return status == STATUS_OK;
+}
+
+bool etcd_call_is_root(struct grpc_call *call, const char *what) {
+    return is_allowed(call,
+                      service_check_admin(etcd_door_of(call)->service, etcd_caller(call), what));
+}
+
+bool etcd_call_is_user(struct grpc_call *call, const char *what) {
+    return is_allowed(call,
+                      service_check_user(etcd_door_of(call)->service, etcd_caller(call), what));
 }
 
 static void tell_time_left(struct grpc_call *call, struct bytes message, enum status status,
@@ -288,22 +321,23 @@ static void time_left_known(struct service_renewal *question, enum status status
 }
 
 void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64_t lease_id,
+                             bool shows_keys,
                              void (*answered)(struct grpc_call *call, struct bytes message,
                                               enum status status, int64_t remaining_ms)) {
     struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
-        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return;
     }
     waiting->question.id = lease_id;
     waiting->question.owner = KEY_SPACE_ETCD;
+    waiting->question.shows_keys = shows_keys;
     waiting->question.done = time_left_known;
     int64_t remaining_ms = 0;
     enum status status = service_time_left(waiting->door->service, etcd_caller(call),
                                            &waiting->question, &remaining_ms);
     if (status == STATUS_PENDING) {
         waiting->answered = answered;
-        if (!keep_message(waiting, message)) {
+        if (!etcd_call_keep(waiting, message)) {
             give_up(waiting);
         }
         return;
@@ -339,7 +373,6 @@ static void leader_moved(struct service_transfer *transfer, enum status status) 
 void etcd_call_move_leader(struct grpc_call *call, uint64_t member_id) {
     struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
-        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return;
     }
     waiting->transfer.done = leader_moved;

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/pb_writer.h"
+#include "doors/authenticator.h"
 #include "doors/etcd/etcd_door.h"
 #include "doors/etcd/etcd_error.h"
 #include "doors/etcd/etcd_response.h"
@@ -31,6 +32,7 @@ struct etcd_long_read;
 
 struct etcd_door {
     struct service *service;
+    struct authenticator *authenticator;
     struct etcd_door_options options;
     uint64_t quota_bytes; /* of keys and their history, told in the metrics */
     struct etcd_identity identity;
@@ -57,7 +59,11 @@ struct etcd_call {
         struct service_read read;
         struct service_renewal question;
         struct service_transfer transfer;
+        struct authenticator_hash hash;
+        struct authenticator_login login;
     };
+    /* Not NULL while it is with the authenticator: takes it back when the client goes away. */
+    void (*cancel)(struct etcd_call *waiting);
     union {
         void (*reply)(struct etcd_call *waiting, const struct outcome *outcome);
         void (*resume)(struct grpc_call *call, struct bytes message);
@@ -84,10 +90,10 @@ struct etcd_header etcd_header_at(struct etcd_door *door, int64_t revision);
 bool etcd_has_leader(struct etcd_door *door);
 /* True when the client insists on a leader ("hasleader: true"). */
 bool etcd_wants_leader(struct grpc_call *call);
-/* True when the client shows a token. It has none from us: it takes us for somebody else. */
-bool etcd_has_token(struct grpc_call *call);
+/* True when the client shows a token while authentication is off, as no token is good then. */
+bool etcd_has_stray_token(struct grpc_call *call);
 
-/* The caller of a call. */
+/* The caller of a call, as the authenticator says. */
 const struct caller *etcd_caller(const struct grpc_call *call);
 
 const struct key_store *etcd_keys(const struct etcd_door *door);
@@ -107,8 +113,8 @@ void etcd_answer_empty(struct grpc_call *call);
 
 /* --- Unary calls. --- */
 
-/* Refuses a call whose client insists on a leader while there is none, or shows a token, which
- * nobody here can have given. */
+/* Refuses a call whose client insists on a leader while there is none, or shows a token while
+ * authentication is off. */
 bool etcd_call_refused(struct grpc_call *call);
 
 /* Submits a command; `reply` is called when it was carried out and the client is still there.
@@ -117,6 +123,13 @@ bool etcd_call_refused(struct grpc_call *call);
 struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command *command,
                                    void (*reply)(struct etcd_call *waiting,
                                                  const struct outcome *outcome));
+
+/* The object of a call that waits; NULL: the call has been told that memory is out. It is given
+ * back when the call is answered, before or after. */
+struct etcd_call *etcd_call_create(struct grpc_call *call);
+void etcd_call_destroy(struct etcd_call *waiting);
+/* Keeps a copy of the message, or of a part of it. False: memory is out. */
+bool etcd_call_keep(struct etcd_call *waiting, struct bytes message);
 
 /* True: the state may be read now. False: `resume` is called with the same message when it may be,
  * or the call is told why not. The ranges are those that will be read. */
@@ -132,9 +145,20 @@ bool etcd_call_may_read_local(struct grpc_call *call, const struct key_range *ra
 void etcd_call_read(struct grpc_call *call, struct bytes message, const struct key_range *ranges,
                     size_t n_ranges, void (*resume)(struct grpc_call *call, struct bytes message));
 
+/* The same, for a caller that is not the call's. */
+void etcd_call_read_as(struct grpc_call *call, const struct caller *caller, struct bytes message,
+                       void (*resume)(struct grpc_call *call, struct bytes message));
+
+/* True when the caller has the role "root", or may be anybody; false: the call has been told so.
+ * `what` is for the log. */
+bool etcd_call_is_root(struct grpc_call *call, const char *what);
+bool etcd_call_is_user(struct grpc_call *call, const char *what);
+
 /* Asks for the time that is left of a lease, which only the leader knows; `answered` gets it with
- * STATUS_OK, or STATUS_LEASE_NOT_FOUND. Other statuses are answered here. */
+ * STATUS_OK, or STATUS_LEASE_NOT_FOUND. Other statuses are answered here. `shows_keys`: the answer
+ * will have the lease's keys. */
 void etcd_call_ask_time_left(struct grpc_call *call, struct bytes message, int64_t lease_id,
+                             bool shows_keys,
                              void (*answered)(struct grpc_call *call, struct bytes message,
                                               enum status status, int64_t remaining_ms));
 
@@ -145,10 +169,6 @@ void etcd_call_move_leader(struct grpc_call *call, uint64_t member_id);
 void etcd_call_closed(struct grpc_call *call);
 /* For every method that may read long (etcd_long_read.h). */
 void etcd_call_writable(struct grpc_call *call);
-
-/* The object of a call; NULL: out of memory. Destroyed by whoever is done with it. */
-struct etcd_call *etcd_call_create(struct grpc_call *call);
-void etcd_call_destroy(struct etcd_call *waiting);
 
 /* --- Tickers. --- */
 

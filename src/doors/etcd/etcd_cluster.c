@@ -64,6 +64,8 @@ static void on_member_list(struct grpc_call *call, struct bytes message) {
     const struct etcd_error *error = etcd_request_number(message, &linearizable);
     if (error != NULL) {
         etcd_error_finish(call, error);
+    } else if (!etcd_call_is_user(call, "list of members")) {
+        return;
     } else if (linearizable != 0) {
         etcd_call_read(call, message, NULL, 0, member_list_ready);
     } else {
@@ -138,6 +140,9 @@ static void change_closed(struct grpc_call *call) {
 
 static void change(struct grpc_call *call, struct bytes message, enum member_action action) {
     struct member_facts facts;
+    if (!etcd_call_is_root(call, "change of the members")) {
+        return;
+    }
     const struct etcd_error *error = etcd_request_member(message, action, &facts);
     if (error != NULL) {
         etcd_error_finish(call, error);
@@ -176,22 +181,27 @@ static void on_member_promote(struct grpc_call *call, struct bytes message) {
 
 static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Cluster/MemberList",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_member_list,
      .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.Cluster/MemberAdd",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_member_add,
      .on_close = change_closed},
     {.path = "/etcdserverpb.Cluster/MemberRemove",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_member_remove,
      .on_close = change_closed},
     {.path = "/etcdserverpb.Cluster/MemberUpdate",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_member_update,
      .on_close = change_closed},
     {.path = "/etcdserverpb.Cluster/MemberPromote",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_member_promote,
      .on_close = change_closed},

@@ -67,12 +67,14 @@ void etcd_ticker_hurry(struct etcd_door *door, bool hurry) {
 /* --- The door. --- */
 
 struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
+                                   struct authenticator *authenticator,
                                    const struct etcd_door_options *options) {
     struct etcd_door *door = calloc(1, sizeof *door);
     if (door == NULL) {
         abort();
     }
     door->service = service;
+    door->authenticator = authenticator;
     door->options = options != NULL ? *options : etcd_door_options_default;
     arena_init(&door->arena);
     list_init(&door->free_calls);
@@ -131,7 +133,8 @@ static void *open_door(const struct door_environment *environment) {
     if (environment->values[0].duration_ms > 0) {
         options.progress_interval_ms = (uint64_t)environment->values[0].duration_ms;
     }
-    struct etcd_door *door = etcd_door_create(environment->loop, environment->service, &options);
+    struct etcd_door *door = etcd_door_create(environment->loop, environment->service,
+                                              environment->authenticator, &options);
     door->quota_bytes = environment->quota_bytes;
     return door;
 }

@@ -1,7 +1,6 @@
 /*
- * etcd's v3 API over gRPC: KV, Lease, Watch, Maintenance, Cluster and as much of Auth as an etcd
- * without users has. Translates between the wire and core/service.h; holds no state but calls in
- * flight and watches.
+ * etcd's v3 API over gRPC: KV, Lease, Watch, Maintenance, Cluster and Auth. Translates between the
+ * wire and core/service.h; holds no state but calls in flight and watches.
  */
 #ifndef LEASED_DOORS_ETCD_ETCD_DOOR_H
 #define LEASED_DOORS_ETCD_ETCD_DOOR_H
@@ -31,10 +30,12 @@ extern const struct etcd_door_options etcd_door_options_default;
 /* The table by which the server knows this door. */
 extern const struct door etcd_door;
 
+struct authenticator;
 struct etcd_door;
 
-/* The loop and the service outlive the door. `options` may be NULL. */
+/* Loop, service and authenticator outlive the door. `options` may be NULL. */
 struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
+                                   struct authenticator *authenticator,
                                    const struct etcd_door_options *options);
 
 /* The door must live until the server has closed all its calls. */

@@ -26,7 +26,13 @@ static void on_watch(struct grpc_call *call, struct bytes message) {
 }
 
 static const struct grpc_method methods[] = {
-    {.path = "/grpc.health.v1.Health/Check", .kind = GRPC_UNARY, .on_message = on_check},
-    {.path = "/grpc.health.v1.Health/Watch", .kind = GRPC_SERVER_STREAM, .on_message = on_watch},
+    {.path = "/grpc.health.v1.Health/Check",
+     .answers_refused = true,
+     .kind = GRPC_UNARY,
+     .on_message = on_check},
+    {.path = "/grpc.health.v1.Health/Watch",
+     .answers_refused = true,
+     .kind = GRPC_SERVER_STREAM,
+     .on_message = on_watch},
 };
 const struct etcd_methods etcd_health_methods = {methods, sizeof methods / sizeof methods[0]};

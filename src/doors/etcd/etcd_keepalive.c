@@ -216,6 +216,7 @@ static void on_close(struct grpc_call *call) {
 
 static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Lease/LeaseKeepAlive",
+     .answers_refused = true,
      .kind = GRPC_BIDIRECTIONAL,
      .on_open = on_open,
      .on_message = on_message,

@@ -163,7 +163,7 @@ static void time_to_live_ready(struct grpc_call *call, struct bytes message) {
         etcd_error_finish(call, error);
         return;
     }
-    etcd_call_ask_time_left(call, message, request.id, time_to_live_answered);
+    etcd_call_ask_time_left(call, message, request.id, request.keys, time_to_live_answered);
 }
 
 static void on_time_to_live(struct grpc_call *call, struct bytes message) {
@@ -247,19 +247,23 @@ static void on_leases(struct grpc_call *call, struct bytes message) {
 
 static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Lease/LeaseGrant",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_grant,
      .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.Lease/LeaseRevoke",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_revoke,
      .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.Lease/LeaseTimeToLive",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_time_to_live,
      .on_writable = etcd_call_writable,
      .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.Lease/LeaseLeases",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_leases,
      .on_writable = etcd_call_writable,

@@ -112,10 +112,13 @@ struct etcd_long_read *etcd_long_read_create(struct grpc_call *call,
                                              const struct etcd_long_read_kind *kind) {
     assert(kind->size >= sizeof(struct etcd_long_read));
     struct etcd_long_read *read = calloc(1, kind->size);
-    struct etcd_call *waiting = read != NULL ? etcd_call_create(call) : NULL;
+    if (read == NULL) {
+        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
+        return NULL;
+    }
+    struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
         free(read);
-        etcd_error_finish(call, etcd_error_of(STATUS_NO_MEMORY));
         return NULL;
     }
     read->kind = kind;

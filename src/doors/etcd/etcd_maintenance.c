@@ -68,6 +68,9 @@ static struct state_sizes sizes_of(struct etcd_door *door) {
 
 static void on_status(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
+    if (!etcd_call_is_user(call, "status")) {
+        return;
+    }
     struct etcd_door *door = etcd_door_of(call);
     struct etcd_header header = etcd_header_now(door);
     struct service_info info;
@@ -161,6 +164,9 @@ static bool alarm_stands(struct etcd_door *door, const struct etcd_alarm_request
 }
 
 static void on_alarm(struct grpc_call *call, struct bytes message) {
+    if (!etcd_call_is_user(call, "alarms")) {
+        return;
+    }
     struct etcd_door *door = etcd_door_of(call);
     struct etcd_alarm_request request;
     const struct etcd_error *error = etcd_request_alarm(message, &request);
@@ -252,10 +258,15 @@ static void start_hash(struct grpc_call *call, int64_t revision, bool tells_revi
 
 static void on_hash(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
-    start_hash(call, 0, false);
+    if (etcd_call_is_root(call, "hash of all keys")) {
+        start_hash(call, 0, false);
+    }
 }
 
 static void on_hash_kv(struct grpc_call *call, struct bytes message) {
+    if (!etcd_call_is_root(call, "hash of all keys")) {
+        return;
+    }
     uint64_t revision;
     const struct etcd_error *error = etcd_request_number(message, &revision);
     if (error != NULL) {
@@ -270,11 +281,16 @@ static void on_hash_kv(struct grpc_call *call, struct bytes message) {
 /* Keys lie in memory and the log is cut by snapshots: there is nothing to defragment. */
 static void on_defragment(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
-    etcd_answer_empty(call);
+    if (etcd_call_is_root(call, "defragmentation")) {
+        etcd_answer_empty(call);
+    }
 }
 
 static void on_move_leader(struct grpc_call *call, struct bytes message) {
     uint64_t target_id;
+    if (!etcd_call_is_root(call, "transfer of leadership")) {
+        return;
+    }
     const struct etcd_error *error = etcd_request_number(message, &target_id);
     if (error != NULL) {
         etcd_error_finish(call, error);
@@ -285,30 +301,43 @@ static void on_move_leader(struct grpc_call *call, struct bytes message) {
 
 static void on_downgrade(struct grpc_call *call, struct bytes message) {
     (void)message;
-    etcd_error_finish(call, &etcd_error_downgrade);
+    if (etcd_call_is_root(call, "downgrade")) {
+        etcd_error_finish(call, &etcd_error_downgrade);
+    }
 }
 
 static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Maintenance/Alarm",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_alarm,
      .on_close = etcd_call_closed},
-    {.path = "/etcdserverpb.Maintenance/Status", .kind = GRPC_UNARY, .on_message = on_status},
+    {.path = "/etcdserverpb.Maintenance/Status",
+     .answers_refused = true,
+     .kind = GRPC_UNARY,
+     .on_message = on_status},
     {.path = "/etcdserverpb.Maintenance/Defragment",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_defragment},
     {.path = "/etcdserverpb.Maintenance/Hash",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_hash,
      .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.Maintenance/HashKV",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_hash_kv,
      .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.Maintenance/MoveLeader",
+     .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_move_leader,
      .on_close = etcd_call_closed},
-    {.path = "/etcdserverpb.Maintenance/Downgrade", .kind = GRPC_UNARY, .on_message = on_downgrade},
+    {.path = "/etcdserverpb.Maintenance/Downgrade",
+     .answers_refused = true,
+     .kind = GRPC_UNARY,
+     .on_message = on_downgrade},
 };
 const struct etcd_methods etcd_maintenance_methods = {methods, sizeof methods / sizeof methods[0]};

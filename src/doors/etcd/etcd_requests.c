@@ -21,7 +21,7 @@ const struct door_request etcd_requests[] = {
     {"/etcdserverpb.Cluster/MemberRemove", DOOR_RIGHT_ROOT},
     {"/etcdserverpb.Cluster/MemberUpdate", DOOR_RIGHT_ROOT},
     {"/etcdserverpb.Cluster/MemberPromote", DOOR_RIGHT_ROOT},
-    {"/etcdserverpb.Maintenance/Alarm", DOOR_RIGHT_ROOT},
+    {"/etcdserverpb.Maintenance/Alarm", DOOR_RIGHT_USER},
     {"/etcdserverpb.Maintenance/Status", DOOR_RIGHT_USER},
     {"/etcdserverpb.Maintenance/Defragment", DOOR_RIGHT_ROOT},
     {"/etcdserverpb.Maintenance/Hash", DOOR_RIGHT_ROOT},

@@ -155,6 +155,7 @@ static void on_close(struct grpc_call *call) {
 
 static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Maintenance/Snapshot",
+     .answers_refused = true,
      .kind = GRPC_SERVER_STREAM,
      .on_message = on_message,
      .on_writable = on_writable,

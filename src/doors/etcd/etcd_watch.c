@@ -33,6 +33,19 @@ void etcd_watch_forget(struct etcd_watch *watch) {
     free(watch);
 }
 
+const char *etcd_watch_reason(enum status status) {
+    switch (status) {
+    case STATUS_PERMISSION_DENIED:
+        return "rpc error: code = PermissionDenied desc = etcdserver: permission denied";
+    case STATUS_USER_EMPTY:
+        return "rpc error: code = InvalidArgument desc = etcdserver: user name is empty";
+    case STATUS_AUTH_TOKEN_INVALID:
+        return reason_token;
+    default:
+        return etcd_error_of(status)->text;
+    }
+}
+
 /* --- Creating and cancelling. --- */
 
 static void refuse(struct etcd_watch_stream *stream, const char *reason) {
@@ -140,7 +153,7 @@ static void create(struct etcd_watch_stream *stream, const struct etcd_watch_req
     enum status status = is_compacted ? STATUS_OK : begin(watch, request, start);
     if (status != STATUS_OK) {
         etcd_watch_forget(watch);
-        refuse(stream, etcd_error_of(status)->text);
+        refuse(stream, etcd_watch_reason(status));
         return;
     }
     etcd_watch_send(stream, &(struct etcd_watch_response){
@@ -193,6 +206,15 @@ static bool all_current(struct etcd_watch_stream *stream) {
 /* The client takes the revision of the answer as seen by all its watches: it must not overtake an
  * event that one of them is still owed. */
 static void progress(struct etcd_watch_stream *stream) {
+    /* The answer tells the newest revision; who has a watch may know it. */
+    if (stream->table.count == 0) {
+        enum status status = service_check_user(stream->door->service, etcd_caller(stream->call),
+                                                "progress of watches");
+        if (status != STATUS_OK) {
+            finish(stream, etcd_error_of(status));
+            return;
+        }
+    }
     /* Looking at many watches for each of many requests would hold everybody up: those are told
      * together, at the next tick. */
     bool is_cheap = stream->table.count <= stream->door->options.progress_at_once_watches_max;
@@ -264,7 +286,7 @@ static void on_open(struct grpc_call *call) {
     etcd_ticker_init(&stream->ticker, on_tick);
     grpc_call_set_data(call, stream);
     door->stats.watch_streams++;
-    stream->has_token = etcd_has_token(call);
+    stream->has_token = etcd_has_stray_token(call);
     stream->wants_leader = etcd_wants_leader(call);
     if (stream->wants_leader) {
         etcd_ticker_start(door, &stream->ticker);
@@ -336,6 +358,7 @@ static void on_close(struct grpc_call *call) {
 
 static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Watch/Watch",
+     .answers_refused = true,
      .kind = GRPC_BIDIRECTIONAL,
      .on_open = on_open,
      .on_message = on_message,

@@ -46,6 +46,9 @@ void etcd_watch_compacted(struct service_watch *service_watch, int64_t compacted
 /* Sends a WatchResponse without events. */
 void etcd_watch_send(struct etcd_watch_stream *stream, const struct etcd_watch_response *response);
 
+/* Why a watch is refused or ended, in etcd's words. */
+const char *etcd_watch_reason(enum status status);
+
 /* Forgets a watch that the hub has dropped or is about to. */
 void etcd_watch_forget(struct etcd_watch *watch);
 

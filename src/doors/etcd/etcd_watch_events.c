@@ -105,7 +105,7 @@ void etcd_watch_revoked(struct service_watch *service_watch, enum status status)
                                     .header = etcd_header_now(stream->door),
                                     .watch_id = watch->node.id,
                                     .canceled = true,
-                                    .cancel_reason = etcd_error_of(status)->text,
+                                    .cancel_reason = etcd_watch_reason(status),
                                 });
     }
     etcd_watch_forget(watch);
