@@ -197,12 +197,19 @@ struct service_scan {
     /* In a worker: may use the view and what belongs to the scan, and nothing else. */
     void (*run)(struct service_scan *scan);
     void (*ran)(struct service_scan *scan);
-    /* The view is needed elsewhere: service_scan_end() has to follow at once. Not while it runs. */
-    void (*revoked)(struct service_scan *scan);
+    /* service_scan_end() has to follow at once. Not while it runs. STATUS_TOO_MANY_REQUESTS: the
+     * view is needed elsewhere. STATUS_AUTH_OLD_REVISION, or a refusal: the caller's rights changed
+     * before there was a view. */
+    void (*revoked)(struct service_scan *scan, enum status status);
+    /* Not 0: the keys of this lease will be shown, and the caller must be allowed to read them. */
+    int64_t lease_id;
     struct {
         struct service *service;
         enum service_scan_state state;
         struct list link;
+        struct caller caller;
+        uint64_t auth_generation; /* at which its rights were checked */
+        enum status refused;      /* why it may not begin any more */
         uint64_t opened_ms;
         uint64_t idle_since_ms;
     } private;

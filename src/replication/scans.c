@@ -2,6 +2,7 @@
  * here: a view keeps the memory of what was compacted, and the leader's snapshot cannot replace a
  * state that is being read, so whoever holds one and does not go on has to give it back. */
 #include "base/clock.h"
+#include "core/auth_command.h"
 #include "replication/service_internal.h"
 
 #include <assert.h>
@@ -50,14 +51,63 @@ static void revoke_idle(struct service *service, uint64_t now_ms) {
         struct service_scan *scan = list_entry(node, struct service_scan, private.link);
         list_append(&service->scans.open, node);
         if (must_give_back(service, scan, now_ms)) {
-            scan->revoked(scan);
+            scan->revoked(scan, STATUS_TOO_MANY_REQUESTS);
         }
+    }
+}
+
+/* --- Rights. --- */
+
+static enum status check_lease(struct service *service, const struct service_scan *scan,
+                               const struct caller *caller) {
+    if (scan->lease_id == 0) {
+        return STATUS_OK;
+    }
+    return refusals_note(service, caller,
+                         auth_check_lease(state_machine_auth(service->machine),
+                                          state_machine_leases(service->machine), caller,
+                                          scan->lease_id, RIGHT_READ),
+                         "read");
+}
+
+/* The state that will be read is that of now, not that of when the scan was asked for. */
+static enum status check_again(struct service *service, const struct service_scan *scan) {
+    const struct auth *auth = state_machine_auth(service->machine);
+    if (!auth_is_enabled(auth)) {
+        return STATUS_OK;
+    }
+    return auth_generation(auth) != scan->private.auth_generation
+               ? STATUS_AUTH_OLD_REVISION
+               : check_lease(service, scan, &scan->private.caller);
+}
+
+/* Scans that may not begin any more are told from the timer, where nobody is in the middle of
+ * something. */
+static void set_refused_aside(struct service *service) {
+    struct scans *scans = &service->scans;
+    while (!list_is_empty(&scans->waiting)) {
+        struct service_scan *scan =
+            list_entry(scans->waiting.next, struct service_scan, private.link);
+        scan->private.refused = check_again(service, scan);
+        if (scan->private.refused == STATUS_OK) {
+            return;
+        }
+        list_append(&scans->refused, list_pop_first(&scans->waiting));
+    }
+}
+
+static void revoke_refused(struct service *service) {
+    while (!list_is_empty(&service->scans.refused)) {
+        struct service_scan *scan =
+            list_entry(service->scans.refused.next, struct service_scan, private.link);
+        scan->revoked(scan, scan->private.refused);
     }
 }
 
 static void on_look(uv_timer_t *timer) {
     struct service *service = timer->data;
     revoke_idle(service, clock_boottime_ms());
+    revoke_refused(service);
     start_jobs(service);
     if (service->scans.n_open == 0 && service->scans.n_waiting == 0) {
         service->scans.is_looking = false;
@@ -99,6 +149,9 @@ static struct service_scan *open_next(struct service *service) {
     uint64_t now_ms = clock_boottime_ms();
     bool may_open = scans->n_open < SCANS_OPEN_MAX && !service->closing &&
                     !raft_engine_is_installing(service->engine) && !must_reclaim(service, now_ms);
+    if (may_open) {
+        set_refused_aside(service);
+    }
     struct list *node = may_open ? list_pop_first(&scans->waiting) : NULL;
     if (node == NULL) {
         return NULL;
@@ -143,6 +196,9 @@ enum status service_scan_start(struct service *service, const struct caller *cal
                                struct service_scan *scan, const struct key_range *ranges,
                                size_t n_ranges) {
     enum status status = service_read_local(service, caller, ranges, n_ranges);
+    if (status == STATUS_OK) {
+        status = check_lease(service, scan, caller);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -150,6 +206,8 @@ enum status service_scan_start(struct service *service, const struct caller *cal
         return STATUS_TOO_MANY_REQUESTS;
     }
     scan->private.service = service;
+    scan->private.caller = *caller;
+    scan->private.auth_generation = auth_generation(state_machine_auth(service->machine));
     scan->view = NULL;
     scan->private.state = SCAN_WAITING;
     list_init(&scan->private.link);
@@ -203,6 +261,7 @@ void scans_init(struct service *service) {
     list_init(&service->scans.open);
     list_init(&service->scans.continuing);
     list_init(&service->scans.waiting);
+    list_init(&service->scans.refused);
     uv_timer_init(service->loop, &service->scans.timer);
     service->scans.timer.data = service;
 }

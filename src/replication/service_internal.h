@@ -230,6 +230,7 @@ struct scans {
     struct list waiting;    /* for a view */
     struct list continuing; /* for a worker */
     struct list open;       /* with a view, and nothing to do */
+    struct list refused;    /* have waited, and may not begin any more */
     size_t n_waiting;
     size_t n_open;          /* views */
     uint64_t first_open_ms; /* since when there is one */

@@ -179,7 +179,7 @@ static void a_large_answer_ends_when_its_client_leaves_or_its_view_is_needed(voi
     assert_int_equal(scan->private.state, SCAN_WAITING);
     fake_scan_run(scan);
     assert_false(waiting->is_finished);
-    scan->revoked(scan);
+    scan->revoked(scan, STATUS_TOO_MANY_REQUESTS);
     assert_int_equal(waiting->code, GRPC_RESOURCE_EXHAUSTED);
     fake_call_close(waiting);
 

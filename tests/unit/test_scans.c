@@ -1,4 +1,5 @@
 /* Long reads on a service with a real disk. */
+#include "core/cluster_version.h"
 #include "core/service.h"
 #include "core/snapshot.h"
 #include "replication/replication.h"
@@ -99,6 +100,7 @@ struct counting {
     int64_t revision;
     bool is_ended;
     bool is_revoked;
+    enum status reason;
     bool ends_itself;
     atomic_bool *gate; /* run() waits until it is open; NULL: it does not */
 };
@@ -131,8 +133,9 @@ static void on_ran(struct service_scan *scan) {
     }
 }
 
-static void on_revoked(struct service_scan *scan) {
+static void on_revoked(struct service_scan *scan, enum status status) {
     counting_of(scan)->is_revoked = true;
+    counting_of(scan)->reason = status;
     counting_of(scan)->is_ended = service_scan_end(scan);
 }
 
@@ -151,14 +154,23 @@ static void on_done(struct service_request *request, const struct outcome *outco
     ((struct writer *)request)->done = true;
 }
 
-static void put(struct node *node, const char *key) {
+static void submit(struct node *node, struct command command) {
     struct writer writer = {.request.done = on_done};
-    struct command command = {.type = COMMAND_PUT,
-                              .put = {.key = bytes_from_text(key), .value = bytes_from_text("v")}};
     service_submit(node->service, &caller_server, &writer.request, &command);
     while (!writer.done) {
         uv_run(&node->loop, UV_RUN_ONCE);
     }
+}
+
+static void put_with_lease(struct node *node, const char *key, int64_t lease_id) {
+    submit(node, (struct command){.type = COMMAND_PUT,
+                                  .put = {.key = bytes_from_text(key),
+                                          .value = bytes_from_text("v"),
+                                          .lease_id = lease_id}});
+}
+
+static void put(struct node *node, const char *key) {
+    put_with_lease(node, key, 0);
 }
 
 static void run_until(struct node *node, const bool *condition) {
@@ -270,6 +282,87 @@ static void too_many_that_wait_are_refused(void **state) {
     free(flood);
 }
 
+static void change_auth(struct node *node, struct auth_change change) {
+    submit(node, (struct command){.type = COMMAND_AUTH, .auth = change});
+}
+
+static void permit(struct node *node, enum auth_action action, const char *key) {
+    change_auth(node, (struct auth_change){
+                          .action = action,
+                          .role = bytes_from_text("r"),
+                          .permission = {RIGHT_READ, {KEY_SPACE_ETCD, bytes_from_text(key), {0}}}});
+}
+
+/* User "u" may read "a" and "b". */
+static struct caller enable_auth(struct node *node) {
+    static const uint8_t token_key[AUTH_TOKEN_KEY_SIZE];
+    static const char *const names[] = {"root", "u"};
+    static const char *const roles[] = {"root", "r"};
+    struct auth_user user;
+    submit(node, (struct command){.type = COMMAND_CLUSTER_VERSION,
+                                  .cluster_version = {.version = CLUSTER_VERSION_RULES}});
+    for (size_t i = 0; i < 2; i++) {
+        struct auth_change change = {.user = bytes_from_text(names[i]),
+                                     .role = bytes_from_text(roles[i])};
+        static const enum auth_action actions[] = {AUTH_USER_ADD, AUTH_ROLE_ADD,
+                                                   AUTH_USER_GRANT_ROLE};
+        for (size_t j = 0; j < 3; j++) {
+            change.action = actions[j];
+            change_auth(node, change);
+        }
+    }
+    permit(node, AUTH_ROLE_GRANT_PERMISSION, "a");
+    permit(node, AUTH_ROLE_GRANT_PERMISSION, "b");
+    change_auth(node, (struct auth_change){.action = AUTH_ENABLE,
+                                           .token_key = bytes_of(token_key, sizeof token_key)});
+    assert_true(
+        auth_find_user(state_view_auth(service_view(node->service)), bytes_from_text("u"), &user));
+    return (struct caller){.user_id = user.id, .auth_version = user.version};
+}
+
+/* What a scan reads is newer than the check that was made when it was asked for. */
+static void a_scan_that_has_waited_has_its_rights_checked_again(void **state) {
+    struct node *node = *state;
+    struct caller user = enable_auth(node);
+    submit(node,
+           (struct command){.type = COMMAND_LEASE_GRANT, .grant = {.id = 1, .ttl_ms = 60000}});
+    put_with_lease(node, "a", 1);
+    const struct key_range range = {.space = KEY_SPACE_ETCD, .key = bytes_from_text("b")};
+    const struct key_range others = {.space = KEY_SPACE_ETCD, .key = bytes_from_text("z")};
+    for (int round = 0; round < 3; round++) {
+        atomic_bool gate = false;
+        struct counting running[2] = {{.gate = &gate}, {.gate = &gate}};
+        struct counting waiting = {.parts_wanted = 1, .ends_itself = true};
+        for (size_t i = 0; i < 2; i++) {
+            running[i].ends_itself = true;
+            assert_int_equal(start(node, &running[i]), STATUS_PENDING);
+        }
+        waiting.scan = (struct service_scan){.run = on_run, .ran = on_ran, .revoked = on_revoked};
+        assert_int_equal(service_scan_start(node->service, &user, &waiting.scan, &others, 1),
+                         STATUS_PERMISSION_DENIED);
+        waiting.scan.lease_id = 1;
+        assert_int_equal(service_scan_start(node->service, &user, &waiting.scan, &range, 1),
+                         STATUS_PENDING);
+        if (round == 1) {
+            put_with_lease(node, "secret", 1);
+        } else if (round == 2) {
+            permit(node, AUTH_ROLE_REVOKE_PERMISSION, "b");
+        }
+        atomic_store(&gate, true);
+        run_until(node, &running[0].is_ended);
+        run_until(node, &running[1].is_ended);
+        run_until(node, &waiting.is_ended);
+        assert_int_equal(waiting.is_revoked, round > 0);
+        assert_int_equal(waiting.n_parts, round == 0);
+        if (round > 0) {
+            assert_int_equal(waiting.reason,
+                             round == 1 ? STATUS_PERMISSION_DENIED : STATUS_AUTH_OLD_REVISION);
+        }
+        submit(node, (struct command){.type = COMMAND_DELETE,
+                                      .delete = {.key = bytes_from_text("secret")}});
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -279,6 +372,7 @@ int main(void) {
         TEST(a_scan_that_waits_can_be_ended),
         TEST(scans_that_are_not_continued_make_room_for_others),
         TEST(too_many_that_wait_are_refused),
+        TEST(a_scan_that_has_waited_has_its_rights_checked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,6 +169,7 @@ void etcd_lease_keys_start(struct grpc_call *call, const struct etcd_lease_known
     struct etcd_long_read *read = etcd_long_read_create(call, &keys_kind);
     if (read != NULL) {
         list_entry(read, struct lease_keys, read)->known = *known;
+        read->scan.lease_id = known->id;
         etcd_long_read_start(read, NULL, 0);
     }
 }

@@ -104,8 +104,8 @@ static void ran(struct service_scan *scan) {
 }
 
 /* A message that was begun is cut off: the client gets an error instead of the rest. */
-static void revoked(struct service_scan *scan) {
-    finish(read_of(scan), etcd_error_of(STATUS_TOO_MANY_REQUESTS));
+static void revoked(struct service_scan *scan, enum status status) {
+    finish(read_of(scan), etcd_error_of(status));
 }
 
 struct etcd_long_read *etcd_long_read_create(struct grpc_call *call,
