@@ -1,4 +1,5 @@
 """The process stops for longer than leases last, and goes on: who kept renewing loses nothing."""
+import contextlib
 import subprocess
 import threading
 import time
@@ -7,12 +8,14 @@ import etcd3
 import pytest
 from etcd3 import etcdrpc
 
-from harness import KIND_LEASED, Server, wait_for
+from harness import KIND_LEASED, wait_for
 from harness.acceptance import either, report
+from harness.certificates import Authority
 from harness.etcdctl import etcdctl_path
 from harness.http2_frames import DATA, Connection, call, frame, message
 from harness.kinds import clean_environment
 from harness.rpc import Rpc
+from harness.tls_server import BothServer
 
 TTL_SECONDS = 3
 STALL_SECONDS = either(6.0, 30.0)
@@ -22,6 +25,7 @@ ETCDCTL_TTL_SECONDS = int(STALL_SECONDS * 1.5)
 STREAMS = 200
 STREAMS_A_GROUP = 20
 LIBRARY_CLIENTS = 5
+TLS_CLIENTS = 5
 KEEP_ALIVE = b"/etcdserverpb.Lease/LeaseKeepAlive"
 
 
@@ -126,7 +130,7 @@ class RawRenewer(Renewer):
 
 @pytest.fixture
 def server():
-    with Server(KIND_LEASED) as running:
+    with Authority() as authority, BothServer(KIND_LEASED, authority) as running:
         yield running
 
 
@@ -160,12 +164,15 @@ def stall(server, seconds):
 
 
 def test_leases_that_were_renewed_outlive_a_stop_of_the_server(server):
-    with Rpc(server) as rpc:
-        abandoned = grant(rpc, 5)
+    with contextlib.ExitStack() as stack:
+        rpc = stack.enter_context(Rpc(server))
+        encrypted = [stack.enter_context(Rpc(server.tls)) for _ in range(TLS_CLIENTS)]
+        abandoned, over_tls = grant(rpc, 5), grant(rpc, TLS_CLIENTS)
         streamed, typed = rpc.grant(TTL_SECONDS).ID, rpc.grant(ETCDCTL_TTL_SECONDS).ID
         library, raw, late = grant(rpc, LIBRARY_CLIENTS), grant(rpc, STREAMS), grant(rpc, 3)
         keyed = {lease: b"/stall/%x" % lease for lease in abandoned + raw[:20] + late}
         renewers = [StreamRenewer(rpc, streamed)]
+        renewers += [StreamRenewer(*pair) for pair in zip(encrypted, over_tls)]
         renewers += [LibraryRenewer(server, lease) for lease in library]
         renewers += [
             RawRenewer(server, raw[begin: begin + STREAMS_A_GROUP])
@@ -178,7 +185,7 @@ def test_leases_that_were_renewed_outlive_a_stop_of_the_server(server):
         etcdctl = etcdctl_keep_alive(server, typed)
         wait_for(lambda: min(renewer.rounds for renewer in renewers) > 0, 10, "renewals")
         wait_for(lambda: server.metric("leased_lease_renewals_total") > STREAMS, 10, "renewals")
-        kinds = {"a stream": [streamed], "etcdctl": [typed], "python etcd3": library,
+        kinds = {"a stream": [streamed], "TLS": over_tls, "etcdctl": [typed], "python etcd3": library,
                  "connections": raw, "newcomers": late}  # fmt: skip
 
         server.pause()

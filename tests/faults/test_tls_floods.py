@@ -9,11 +9,10 @@ import time
 import pytest
 from bystander import Bystander
 
-from harness import KIND_LEASED, Server, wait_for
+from harness import KIND_LEASED, wait_for
 from harness.acceptance import either, report
 from harness.certificates import Authority
-from harness.ports import free_ports
-from harness.tls_server import server_files
+from harness.tls_server import BothServer
 
 MIB = 1024 * 1024
 HANDSHAKES = either(3000, 9000)
@@ -25,23 +24,9 @@ WAIT_SECONDS_MAX = either(5.0, 0.25)
 SEED = 20261116
 
 
-class BothServer(Server):
-    """TLS on a port of its own, beside the plain one."""
-
-    def __init__(self, flags):
-        super().__init__(KIND_LEASED, extra_flags=flags)
-        (self.tls_port,) = free_ports(1)
-
-    def flags(self):
-        flags = super().flags()
-        flags[flags.index("--listen-client-urls") + 1] += f",https://127.0.0.1:{self.tls_port}"
-        return flags
-
-
 @pytest.fixture(name="server")
 def a_server():
-    with Authority() as authority, BothServer(server_files(authority)) as one:
-        one.trusted = authority.certificate
+    with Authority() as authority, BothServer(KIND_LEASED, authority) as one:
         yield one
 
 
@@ -56,7 +41,7 @@ def client_hello():
 
 
 def connect(server):
-    one = socket.create_connection(("127.0.0.1", server.tls_port), timeout=10)
+    one = socket.create_connection(("127.0.0.1", server.tls.port), timeout=10)
     one.setblocking(False)
     return one
 
@@ -96,8 +81,8 @@ def flood(server, hello):
             one.send(hello)
         n_answered = sum(is_answered(one, begun + 60) for one in waiting)
         # Somebody who means it gets through beside them.
-        context = ssl.create_default_context(cafile=server.trusted)
-        with socket.create_connection(("127.0.0.1", server.tls_port), timeout=10) as one:
+        context = ssl.create_default_context(cafile=server.tls.trusted)
+        with socket.create_connection(("127.0.0.1", server.tls.port), timeout=10) as one:
             with context.wrap_socket(one, server_hostname="127.0.0.1") as stream:
                 assert stream.version() == "TLSv1.3"
         return n_answered

@@ -57,8 +57,10 @@ static void try_options(const uint8_t *data, size_t size, bool are_flags) {
         must(options.listen_client_urls.n > 0 && options.advertise_client_urls.n > 0);
         must(options.election_timeout_ms >= 5 * options.heartbeat_interval_ms);
         for (size_t i = 0; i < options.listen_client_urls.n; i++) {
-            must(options.allow_insecure || url_is_loopback(&options.listen_client_urls.urls[i]));
-            must(options.listen_client_urls.urls[i].scheme == URL_HTTP);
+            const struct url *url = &options.listen_client_urls.urls[i];
+            must(options.allow_insecure || url_is_tls(url) || url_is_loopback(url));
+            must(!url_is_tls(url) || options.has_client_tls);
+            must(url_is_unix(url) ? url->path[0] != '\0' : url->host[0] != '\0');
         }
         for (size_t door = 0; door < all_doors.n_doors; door++) {
             const struct url_list *listen = &options.door_settings[door].listen;

@@ -415,6 +415,34 @@ static void plain_text_to_tls_is_told_so(void **state) {
     doors_stop(fixture);
 }
 
+static void one_client_too_many_gets_an_alert_without_a_handshake(void **state) {
+    struct net_limits limits = net_limits_default;
+    limits.connections_max = 1;
+    struct fixture *fixture = tls_start(&limits);
+    struct tls_client first;
+    tls_client_open(&first, fixture);
+    tls_client_wait(fixture, &first, tls_stream_state(first.tls) == TLS_OPEN);
+    struct tls_client second;
+    tls_client_open(&second, fixture);
+    const struct buffer *hello = tls_stream_output(second.tls);
+    int fd = raw_connect(fixture);
+    raw_send(fd, hello->data, hello->size);
+    struct buffer answer;
+    buffer_init(&answer);
+    uint64_t start_ms = clock_boottime_ms();
+    while (answer.size < 7) {
+        fixture_turn(fixture);
+        raw_read(fd, &answer);
+        assert_true(clock_boottime_ms() - start_ms < WAIT_MS_MAX);
+    }
+    assert_memory_equal(answer.data, "\x15\x03\x01\x00\x02\x02\x50", 7);
+    buffer_clear(&answer);
+    close(fd);
+    tls_client_close(&first);
+    tls_client_close(&second);
+    doors_stop(fixture);
+}
+
 static void tls_to_plain_text_gets_an_alert(void **state) {
     struct fixture *fixture = doors_start(NULL);
     struct tls_client client;
@@ -536,6 +564,7 @@ int main(void) {
         TRANSPORT_TEST(session_learns_the_names_in_the_certificate),
         TRANSPORT_TEST(listener_of_one_protocol_speaks_no_other),
         TRANSPORT_TEST(plain_text_to_tls_is_told_so),
+        TRANSPORT_TEST(one_client_too_many_gets_an_alert_without_a_handshake),
         TRANSPORT_TEST(tls_to_plain_text_gets_an_alert),
         TRANSPORT_TEST(unix_socket_is_served_and_removed),
         TRANSPORT_TEST(tls_over_a_unix_socket_is_served),
