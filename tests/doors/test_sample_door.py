@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import subprocess
 from types import SimpleNamespace
 
@@ -142,6 +143,26 @@ def test_counters_and_tokens_go_on_after_a_restart():
         second = take(server.sample_port, "bakery")
     assert (first["number"], second["number"]) == (1, 2)
     assert second["token"] > first["token"]
+
+
+def test_its_own_listeners_may_speak_tls_or_be_unix_sockets():
+    server = sample_server("--auto-tls")
+    path = os.path.join(server.home, "sample.sock")
+    (tls_port,) = free_ports(1)
+    server.extra_flags += ["--listen-sample", f"tls://127.0.0.1:{tls_port},unix://{path}"]
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with server:
+        with socket.create_connection(("127.0.0.1", tls_port), timeout=ANSWER_SECONDS) as plain:
+            with context.wrap_socket(plain) as connection:
+                connection.sendall(b"TAKE secure\n")
+                assert json.loads(connection.recv(65536))["number"] == 1
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(ANSWER_SECONDS)
+            connection.connect(path)
+            connection.sendall(b"TAKE secure\n")
+            assert json.loads(connection.recv(65536))["number"] == 2
 
 
 def test_every_member_gives_out_the_same_numbers_once():
