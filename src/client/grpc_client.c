@@ -140,7 +140,7 @@ static void close_when_done(struct grpc_client *client) {
     }
 }
 
-/* Once in a turn of the loop that has something to send, before it waits: all of it leaves
+/* Once in an iteration that has something to send, before the loop waits: all of it leaves
  * together. */
 static void on_prepare(uv_prepare_t *handle) {
     struct grpc_client *client = handle->data;

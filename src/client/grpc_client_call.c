@@ -81,7 +81,7 @@ void grpc_client_free_calls(struct grpc_client *client) {
     free_list(&client->idle_calls);
 }
 
-/* The object stays as it is until the turn is over. */
+/* The object stays as it is until the iteration is over. */
 static void bury(struct grpc_client_call *call) {
     struct grpc_client *client = call->client;
     call->ended = true;

@@ -107,7 +107,8 @@ struct grpc_client {
 
     struct grpc_client_session session;
     struct list calls;
-    struct list dead_calls; /* ended in this turn; somebody up the stack may still look at them */
+    struct list
+        dead_calls; /* ended in this iteration; callers up the stack may still look at them */
     struct list idle_calls;
     struct list deadlines;
     size_t n_calls;
@@ -189,7 +190,7 @@ void grpc_client_call_on_close(struct grpc_client_call *call, uint32_t error_cod
 /* Ends one call, or every open one, with this status. */
 void grpc_client_call_end(struct grpc_client_call *call, enum grpc_code code, const char *text);
 void grpc_client_end_calls(struct grpc_client *client, enum grpc_code code, const char *text);
-/* What ended in the last turn can be used again. */
+/* What ended in the last iteration can be used again. */
 void grpc_client_recycle_calls(struct grpc_client *client);
 /* Releases every call object. */
 void grpc_client_free_calls(struct grpc_client *client);

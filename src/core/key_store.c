@@ -209,7 +209,7 @@ enum status key_store_compact(struct key_store *store, int64_t revision) {
 }
 
 /* Frees the version below a record, unless that one is in the history itself. Deeper ones are gone
- * already: they were cut when this older one's turn was. */
+ * already: they were cut together with this older one. */
 static void cut_older(struct key_store *store, struct record *record) {
     struct record *older = record->older;
     if (older != NULL && older->mod_revision < store->compacted_revision) {

@@ -178,21 +178,21 @@ enum status lease_table_remaining(const struct lease_table *table, int64_t id, u
     return STATUS_OK;
 }
 
-size_t lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
-                                size_t capacity) {
+size_t lease_table_claim_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
+                                 size_t capacity) {
     if (table->wheel == NULL) {
         return 0;
     }
     size_t n = 0;
     size_t n_left = capacity;
-    size_t n_taken;
+    size_t n_claimed;
     size_t n_wanted;
     do {
         uint32_t handles[TAKE_CHUNK];
         n_wanted = n_left < TAKE_CHUNK ? n_left : TAKE_CHUNK;
-        n_taken = timing_wheel_advance(table->wheel, now_ms, handles, n_wanted);
-        n_left -= n_taken;
-        for (size_t i = 0; i < n_taken; i++) {
+        n_claimed = timing_wheel_advance(table->wheel, now_ms, handles, n_wanted);
+        n_left -= n_claimed;
+        for (size_t i = 0; i < n_claimed; i++) {
             struct lease_local *lease = lease_pages_local(&table->pages, handles[i]);
             const struct lease_fact *fact = lease_pages_fact(&table->pages, handles[i]);
             uint64_t due_ms = lease_deadlines_due_ms(table, handles[i]);
@@ -206,12 +206,12 @@ size_t lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int6
                 arm(table, handles[i], fact->ttl_ms, due_ms, lease->stage + 1u, now_ms);
             }
         }
-    } while (n_left > 0 && n_taken == n_wanted);
+    } while (n_left > 0 && n_claimed == n_wanted);
     lease_ids_sort(out_ids, n);
     return n;
 }
 
-void lease_table_untake(struct lease_table *table, int64_t id) {
+void lease_table_unclaim(struct lease_table *table, int64_t id) {
     uint32_t handle = lease_index_find(&table->index, &table->pages, id);
     if (table->wheel == NULL || handle == LEASE_NONE) {
         return;

@@ -66,8 +66,8 @@ static void load_chain(const struct lease_index *index, const struct lease_pages
     }
 }
 
-void lease_index_expect(const struct lease_index *index, const struct lease_pages *pages,
-                        int64_t id, bool is_near) {
+void lease_index_prefetch(const struct lease_index *index, const struct lease_pages *pages,
+                          int64_t id, bool is_near) {
     size_t bucket = bucket_of(index, id);
     if (is_near) {
         load_chain(index, pages, bucket);

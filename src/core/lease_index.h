@@ -29,10 +29,10 @@ uint32_t lease_index_find(const struct lease_index *index, const struct lease_pa
 void lease_index_add(struct lease_index *index, struct lease_pages *pages, uint32_t handle);
 void lease_index_remove(struct lease_index *index, struct lease_pages *pages, uint32_t handle);
 
-/* Ids that are given out in a row are known before they are looked for: starts to load what finding
+/* Ids that are given out in a row are known before they are looked for: prefetches what finding
  * the id will touch, first with `is_near` false, then, some ids later, with true. */
-void lease_index_expect(const struct lease_index *index, const struct lease_pages *pages,
-                        int64_t id, bool is_near);
+void lease_index_prefetch(const struct lease_index *index, const struct lease_pages *pages,
+                          int64_t id, bool is_near);
 
 size_t lease_index_bytes(const struct lease_index *index);
 void lease_index_validate(const struct lease_index *index, const struct lease_pages *pages);

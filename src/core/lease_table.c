@@ -210,8 +210,8 @@ bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_
     return true;
 }
 
-void lease_table_expect(const struct lease_table *table, int64_t id, bool is_near) {
-    lease_index_expect(&table->index, &table->pages, id, is_near);
+void lease_table_prefetch(const struct lease_table *table, int64_t id, bool is_near) {
+    lease_index_prefetch(&table->index, &table->pages, id, is_near);
 }
 
 bool lease_table_is_of(const struct lease_table *table, int64_t id, struct key_space_id owner) {

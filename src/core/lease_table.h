@@ -70,7 +70,7 @@ enum status lease_table_grant(struct lease_table *table, const struct lease_fact
 enum status lease_table_end(struct lease_table *table, int64_t id, enum lease_end reason,
                             int64_t wall_ms);
 /* Changes the TTL and clears the checkpoint; when leading, counts anew from now_ms, even if the
- * lease was taken for expiry: that was for another epoch. */
+ * lease was claimed for expiry: that was for another epoch. */
 enum status lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t ttl_ms,
                                 uint64_t now_ms);
 /* Notes the remaining time of a lease for the next leader, counted from now_ms on this node's own
@@ -95,9 +95,9 @@ void lease_table_detach(struct lease_table *table, struct record *record);
 bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_facts *out_facts);
 /* False when there is no such lease. */
 bool lease_table_is_of(const struct lease_table *table, int64_t id, struct key_space_id owner);
-/* Ids given out in a row are known ahead: starts to load what finding this one will touch, first
+/* Ids given out in a row are known ahead: prefetches what finding this one will touch, first
  * with `is_near` false, then, some ids later, with true. Changes nothing. */
-void lease_table_expect(const struct lease_table *table, int64_t id, bool is_near);
+void lease_table_prefetch(const struct lease_table *table, int64_t id, bool is_near);
 /* Records of a lease, linked by record->lease_next; NULL: none, or no such lease. The order is not
  * the same on every replica: who deletes them sorts by key first. */
 struct record *lease_table_first_key(const struct lease_table *table, int64_t id);
@@ -136,7 +136,7 @@ void lease_table_follow(struct lease_table *table);
 bool lease_table_is_leading(const struct lease_table *table);
 
 /* Counts a lease anew from now_ms. STATUS_LEASE_NOT_FOUND; STATUS_NO_LEADER when not leading;
- * STATUS_PENDING when its expiry has been taken for proposal already (lease_table_take_expired):
+ * STATUS_PENDING when its expiry has been claimed for proposal already (lease_table_claim_expired):
  * wait for its end.
  * `out_ttl_ms`: the full TTL. `out_checkpointed`: true when a checkpoint stands, or is on its way,
  * that must be cleared through the log before the renewal is acknowledged. */
@@ -148,19 +148,19 @@ enum status lease_table_renew(struct lease_table *table, int64_t id, uint64_t no
 enum status lease_table_remaining(const struct lease_table *table, int64_t id, uint64_t now_ms,
                                   int64_t *out_remaining_ms);
 
-/* Takes at most `capacity` leases whose deadline has passed, marks them as expiring, and writes
+/* Claims at most `capacity` leases whose deadline has passed, marks them as expiring, and writes
  * their ids in ascending order. Returns how many. The work of one call is bounded: there may be
- * more when lease_table_next_ms() <= now_ms afterwards. Never early. A lease that was taken is not
- * given out again unless lease_table_untake() is called. */
-size_t lease_table_take_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
-                                size_t capacity);
+ * more when lease_table_next_ms() <= now_ms afterwards. Never early. A lease that was claimed is
+ * not given out again unless lease_table_unclaim() is called. */
+size_t lease_table_claim_expired(struct lease_table *table, uint64_t now_ms, int64_t *out_ids,
+                                 size_t capacity);
 /* The proposal failed: the lease is due again at once (or, if its TTL was changed meanwhile, when
  * that is over). Harmless when it is gone. */
-void lease_table_untake(struct lease_table *table, int64_t id);
+void lease_table_unclaim(struct lease_table *table, int64_t id);
 
 /* Leases that have not been renewed for half of their TTL, then for three quarters and seven
  * eighths: the next leader must learn of it, or it would give them their full TTL. Found by
- * lease_table_take_expired(); a new leader finds those whose checkpoint it has counted down. */
+ * lease_table_claim_expired(); a new leader finds those whose checkpoint it has counted down. */
 struct lease_overdue {
     int64_t id;
     int64_t remaining_ms;
@@ -175,7 +175,7 @@ size_t lease_table_take_overdue(struct lease_table *table, uint64_t now_ms,
 /* Its checkpoint was applied, or will never be. */
 void lease_table_noted(struct lease_table *table, int64_t id, uint32_t epoch);
 
-/* A time at which to call lease_table_take_expired() again: not later than the next deadline, but
+/* A time at which to call lease_table_claim_expired() again: not later than the next deadline, but
  * perhaps earlier. UINT64_MAX: none. */
 uint64_t lease_table_next_ms(const struct lease_table *table);
 

@@ -1,7 +1,7 @@
 /*
  * What can be asked of the key store, alone or inside a transaction, and what it answers. The
  * shapes follow etcd's v3 model. Requests borrow all their bytes; outcomes point to records and
- * to arena memory, valid until the turn of the loop ends.
+ * to arena memory, valid until the iteration of the loop ends.
  *
  * A range is [key, range_end). An empty range_end means the one key; a range_end of one zero byte
  * means every key from `key` on.

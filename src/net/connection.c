@@ -10,7 +10,7 @@
 
 enum {
     FLUSH_SIZE = 128 * 1024, /* one write */
-    FLUSH_ROUNDS_MAX = 8,    /* writes of one connection in one turn */
+    FLUSH_ROUNDS_MAX = 8,    /* writes of one connection in one iteration */
     UNREAD_GRACE_MS = 1000,  /* to read what came during a stall before silence is judged */
     LINGER_MS_MAX = 2000,
     LINGER_BYTES_MAX = 8 * 1024 * 1024,
@@ -321,7 +321,7 @@ static void end_politely(struct connection *connection) {
                    uv_now(connection->pool->loop) + LINGER_MS_MAX);
 }
 
-/* True: there is more to send than one turn should. */
+/* True: there is more to send than one iteration should. */
 static bool serve(struct connection *connection) {
     const struct protocol *protocol = connection->protocol;
     bool has_more = !transport_is_full(&connection->transport) &&

@@ -48,7 +48,7 @@ struct connection {
     bool is_probed;    /* the kernel probes a peer that may be silent */
     bool is_ended;     /* the peer sends no more */
     bool is_lingering; /* all is sent, and what still comes is dropped for a moment */
-    bool must_close;   /* at the end of the turn */
+    bool must_close;   /* at the end of the iteration */
     bool is_closing;   /* the transport is being closed */
 };
 
@@ -58,7 +58,7 @@ struct connection *connection_create(struct connection_pool *pool,
 
 /* Sends what there is, tells what ended, closes if it is time. */
 void connection_flush(struct connection *connection);
-/* At the end of the turn; harmless more than once. */
+/* At the end of the iteration; harmless more than once. */
 void connection_close_later(struct connection *connection);
 void connection_drain(struct connection *connection);
 /* True when it serves nothing and has sent everything. */

@@ -64,8 +64,8 @@ void connection_pool_flush(struct connection_pool *pool) {
     if (list_is_empty(&pool->dirty)) {
         return;
     }
-    /* What doors produce while they are told of ends belongs to the next turn: a connection that
-     * always has more to send must not keep the others waiting. */
+    /* What doors produce while their on_close() runs belongs to the next iteration: a connection
+     * that always has more to send must not keep the others waiting. */
     struct list dirty;
     list_init(&dirty);
     list_append_all(&dirty, &pool->dirty);

@@ -1,7 +1,7 @@
 /*
- * Every connection of a server, and the one moment of a turn in which they are served: what was
- * produced is flushed once per connection, what ended is told, what must close is closed. Only
- * here, outside of all callbacks, are sessions freed.
+ * Every connection of a server, and the one moment of an iteration of the loop in which they are
+ * served: what was produced is flushed once per connection, what ended is told, what must close is
+ * closed. Only here, outside of all callbacks, are sessions freed.
  */
 #ifndef LEASED_NET_CONNECTION_POOL_H
 #define LEASED_NET_CONNECTION_POOL_H
@@ -23,7 +23,7 @@ struct connection_pool {
     struct net_shared *shared;
     uv_loop_t *loop;
     struct list all;      /* struct connection by in_pool */
-    struct list dirty;    /* by in_dirty: to be flushed at the end of this turn */
+    struct list dirty;    /* by in_dirty: to be flushed at the end of this iteration */
     struct list backlogs; /* struct backlog by in_pool */
     uint64_t relieved_ms; /* when connections to close were last searched for */
     struct refusals refusals;
@@ -44,9 +44,9 @@ void connection_pool_clear(struct connection_pool *pool);
 void connection_pool_accept(struct connection_pool *pool, const struct connection_terms *terms,
                             int socket, bool is_catching_up);
 
-/* To be flushed at the end of this turn. */
+/* To be flushed at the end of this iteration. */
 void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty);
-/* Flushes every dirty connection. To be called once a turn, before the loop waits. */
+/* Flushes every dirty connection. To be called once an iteration, before the loop waits. */
 void connection_pool_flush(struct connection_pool *pool);
 
 /* GOAWAY and ends of streams on every connection. */

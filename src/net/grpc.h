@@ -62,10 +62,10 @@ struct grpc_method {
      * not set data; the call must not be touched afterwards. Never called from inside
      * grpc_call_send or grpc_call_finish. */
     void (*on_close)(struct grpc_call *call);
-    /* Optional: a message that on_message() will be given in a moment, so that memory can be asked
-     * for what it will touch; told of a second time, with `is_near`, when it is nearer. False:
-     * nothing is gained, tell no more of these. */
-    bool (*on_coming)(struct grpc_call *call, struct bytes message, bool is_near);
+    /* Optional: a message that on_message() will be given in a moment, to prefetch the memory that
+     * it will touch; called a second time, with `is_near`, when it is nearer. False: nothing is
+     * gained, call no more for these. */
+    bool (*prefetch)(struct grpc_call *call, struct bytes message, bool is_near);
 };
 
 /* The door's own state of this call. */

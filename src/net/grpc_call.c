@@ -11,8 +11,8 @@
 
 enum {
     FREE_CALLS_MAX = 1024,
-    /* Messages announced to on_coming() before the first of them is handed out. */
-    COMING_MAX = 16,
+    /* Messages given to prefetch() before the first of them is handed out. */
+    PREFETCHED_MAX = 16,
     /* A call whose client has closed its side of the connection is given up after this time: the
      * client is most likely gone. */
     INPUT_ENDED_MS_MAX = 1000,
@@ -141,13 +141,13 @@ static void count_partial(struct grpc_call *call) {
     }
 }
 
-/* Announces the messages that are whole in the bytes; returns how many. */
-static size_t announce(struct grpc_call *call, struct bytes bytes, bool is_near) {
+/* Prefetches for the messages that are whole in the bytes; returns how many. */
+static size_t prefetch(struct grpc_call *call, struct bytes bytes, bool is_near) {
     size_t at = 0;
     size_t n = 0;
     struct bytes message;
-    while (n < COMING_MAX && grpc_framing_peek(bytes, &at, &message)) {
-        if (!call->method->on_coming(call, message, is_near)) {
+    while (n < PREFETCHED_MAX && grpc_framing_peek(bytes, &at, &message)) {
+        if (!call->method->prefetch(call, message, is_near)) {
             return 0;
         }
         n++;
@@ -158,14 +158,14 @@ static size_t announce(struct grpc_call *call, struct bytes bytes, bool is_near)
 static void on_bytes(struct http_exchange *exchange, struct bytes bytes) {
     struct grpc_call *call = call_of(exchange);
     size_t message_size_max = shared_of(call)->limits.message_size_max;
-    bool announces = call->method != NULL && call->method->on_coming != NULL;
-    size_t n_coming = 0;
+    bool prefetches = call->method != NULL && call->method->prefetch != NULL;
+    size_t n_prefetched = 0;
     while (!exchange->is_finished && call->method != NULL) {
-        if (announces && n_coming == 0 && grpc_framing_is_between_messages(&call->framing)) {
-            n_coming = announce(call, bytes, false);
-            announces = n_coming > 1 && announce(call, bytes, true) > 0;
+        if (prefetches && n_prefetched == 0 && grpc_framing_is_between_messages(&call->framing)) {
+            n_prefetched = prefetch(call, bytes, false);
+            prefetches = n_prefetched > 1 && prefetch(call, bytes, true) > 0;
         }
-        n_coming -= n_coming > 0;
+        n_prefetched -= n_prefetched > 0;
         struct bytes message;
         enum grpc_framing_result result =
             grpc_framing_next(&call->framing, message_size_max, &bytes, &message);

@@ -1,8 +1,8 @@
 /*
  * Memory for nghttp2. It takes half a dozen small blocks for each request and gives all of them
- * back when the request is over; a busy turn of the loop does that for hundreds at once, more than
- * the C library keeps ready. Here blocks of a size wait for the next request of any connection. One
- * thread only.
+ * back when the request is over; a busy iteration of the loop does that for hundreds at once, more
+ * than the C library keeps ready. Here blocks of a size wait for the next request of any
+ * connection. One thread only.
  */
 #ifndef LEASED_NET_HTTP2_MEMORY_H
 #define LEASED_NET_HTTP2_MEMORY_H

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-    ACCEPTS_PER_TURN_MAX = 1024,
+    ACCEPTS_PER_ITERATION_MAX = 1024,
     REST_MS = 100 /* after the process ran out of file descriptors */
 };
 
@@ -37,7 +37,7 @@ static void on_readable(uv_poll_t *handle, int status, int events) {
     (void)status;
     (void)events;
     struct listener *listener = handle->data;
-    for (unsigned i = 0; i < ACCEPTS_PER_TURN_MAX; i++) {
+    for (unsigned i = 0; i < ACCEPTS_PER_ITERATION_MAX; i++) {
         int socket = accept4(listener->socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (socket >= 0) {
             connection_pool_accept(listener->pool, &listener->terms, socket,

@@ -56,7 +56,7 @@ static void set_clock(struct net_server *server) {
     uv_timer_start(&server->clock, on_clock, due_ms > now_ms ? due_ms - now_ms : 0, 0);
 }
 
-/* Everything this turn produced goes out in one write per connection. */
+/* Everything that this iteration produced goes out in one write per connection. */
 static void on_before_wait(uv_prepare_t *handle) {
     struct net_server *server = handle->data;
     connection_pool_flush(&server->pool);

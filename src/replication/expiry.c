@@ -1,5 +1,5 @@
 /* The leader's deadlines: who is due, when to look again, and what a stall of this process does to
- * that. Only the leader proposes expiry, and a lease taken for expiry can no longer be renewed
+ * that. Only the leader proposes expiry, and a lease claimed for expiry can no longer be renewed
  * (safety rules 7 and 8). */
 #include "base/clock.h"
 #include "base/log.h"
@@ -230,7 +230,7 @@ static void expiry_done(struct service_request *request, const struct outcome *o
     struct lease_table *leases = state_machine_leases(service->machine);
     for (size_t i = 0; i < batch->n; i++) {
         if (epoch_of(leases, batch->ids[i]) == batch->epochs[i]) {
-            lease_table_untake(leases, batch->ids[i]);
+            lease_table_unclaim(leases, batch->ids[i]);
         }
     }
     answer_waiting_renewals(service);
@@ -261,9 +261,9 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
         if (batch == NULL) {
             return;
         }
-        batch->n = lease_table_take_expired(leases, now_ms, batch->ids, EXPIRY_BATCH_MAX);
+        batch->n = lease_table_claim_expired(leases, now_ms, batch->ids, EXPIRY_BATCH_MAX);
         if (batch->n == 0) {
-            return; /* what is due nevertheless comes in the next turn */
+            return; /* what is due nevertheless comes in the next iteration */
         }
         for (size_t i = 0; i < batch->n; i++) {
             batch->due_ms[i] = lease_table_due_ms(leases, batch->ids[i]);

@@ -410,8 +410,8 @@ static int64_t choose_lease_id(struct service *service) {
                        service->proposals.lease_id_counter);
     } while (lease_table_find(leases, id, &ignored));
     /* With many leases each look would wait for memory; the next ones are known already. */
-    lease_table_expect(leases, id + LEASE_IDS_NEAR, true);
-    lease_table_expect(leases, id + LEASE_IDS_FAR, false);
+    lease_table_prefetch(leases, id + LEASE_IDS_NEAR, true);
+    lease_table_prefetch(leases, id + LEASE_IDS_FAR, false);
     return id;
 }
 

@@ -259,7 +259,7 @@ static void do_expire(void) {
     int64_t ids[BATCH];
     size_t n;
     do {
-        n = lease_table_take_expired(model->table, model->now_ms, ids, BATCH);
+        n = lease_table_claim_expired(model->table, model->now_ms, ids, BATCH);
         for (size_t i = 0; i < n; i++) {
             size_t index = index_of(ids[i]);
             assert(i == 0 || ids[i - 1] < ids[i]);
@@ -281,7 +281,7 @@ static void do_expire(void) {
     }
     for (size_t i = 0; i < LEASES; i++) {
         if (model->leases[i].exists && model->leases[i].is_expiring && random_one_in(3)) {
-            lease_table_untake(model->table, id_of(i));
+            lease_table_unclaim(model->table, id_of(i));
             model->leases[i].is_expiring = false;
         }
     }

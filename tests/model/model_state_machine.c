@@ -509,7 +509,7 @@ static void expire(const int64_t *ids, size_t n, uint64_t term) {
     struct outcome outcome = apply(&command);
     for (size_t i = 0; i < n && term == model.context.term; i++) {
         if (!is_meant[i]) {
-            lease_table_untake(state_machine_leases(model.machine), ids[i]);
+            lease_table_unclaim(state_machine_leases(model.machine), ids[i]);
             continue;
         }
         n_ended += ref_end(&model.ref, ids[i], LEASE_END_EXPIRED) == STATUS_OK;
@@ -535,7 +535,7 @@ static void step_advance(void) {
     }
     for (;;) {
         CHECK(n + BATCH <= sizeof ids / sizeof ids[0]);
-        size_t n_taken = lease_table_take_expired(leases, model.ref.now_ms, ids + n, BATCH);
+        size_t n_taken = lease_table_claim_expired(leases, model.ref.now_ms, ids + n, BATCH);
         n += n_taken;
         if (n_taken < BATCH && lease_table_next_ms(leases) > model.ref.now_ms) {
             break;
@@ -553,7 +553,7 @@ static void step_advance(void) {
     }
     if (random_one_in(5)) {
         for (size_t i = 0; i < n; i++) {
-            lease_table_untake(leases, ids[i]); /* due again */
+            lease_table_unclaim(leases, ids[i]); /* due again */
         }
     } else {
         expire(ids, n, model.context.term);

@@ -462,8 +462,8 @@ static void play_advance(struct story *story) {
     int64_t ids[EXPIRED_MAX];
     story->context.now_ms += (uint64_t)to_number(story, word(story, 1));
     story->context.wall_ms += to_number(story, word(story, 1));
-    size_t n = lease_table_take_expired(state_machine_leases(story->machine), story->context.now_ms,
-                                        ids, EXPIRED_MAX);
+    size_t n = lease_table_claim_expired(state_machine_leases(story->machine),
+                                         story->context.now_ms, ids, EXPIRED_MAX);
     scenario_print(story->answer, n == 0 ? "nothing expired\n" : "expired:");
     for (size_t i = 0; i < n; i++) {
         scenario_print(story->answer, " %lld%s", (long long)ids[i], i + 1 == n ? "\n" : "");

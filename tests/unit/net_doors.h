@@ -45,10 +45,10 @@ static inline void bidi_on_message(struct grpc_call *call, struct bytes message)
     grpc_call_send(call, message);
 }
 
-static inline bool bidi_on_coming(struct grpc_call *call, struct bytes message, bool is_near) {
+static inline bool bidi_prefetch(struct grpc_call *call, struct bytes message, bool is_near) {
     struct fixture *fixture = fixture_of(call);
     assert_true(message.size > 0);
-    *(is_near ? &fixture->n_near : &fixture->n_coming) += 1;
+    *(is_near ? &fixture->n_near : &fixture->n_prefetched) += 1;
     return true;
 }
 
@@ -116,7 +116,7 @@ static const struct grpc_method test_methods[] = {
      .on_message = bidi_on_message,
      .on_half_close = bidi_on_half_close,
      .on_close = door_on_close,
-     .on_coming = bidi_on_coming},
+     .prefetch = bidi_prefetch},
     {.path = "/test.Echo/Hold",
      .kind = GRPC_UNARY,
      .on_open = door_on_open,

@@ -42,7 +42,7 @@ struct fixture {
     /* What the doors saw. */
     unsigned n_opened;
     unsigned n_messages;
-    unsigned n_coming; /* messages told of before, and again when they were near */
+    unsigned n_prefetched; /* messages given to prefetch(), and again when they were near */
     unsigned n_near;
     unsigned n_half_closed;
     unsigned n_closed;

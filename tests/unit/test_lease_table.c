@@ -208,7 +208,7 @@ static void a_large_family_ends_in_order(void **state) {
 /* --- Deadlines. --- */
 
 static size_t take(struct lease_table *table, uint64_t now_ms, int64_t *out_ids) {
-    size_t n = lease_table_take_expired(table, now_ms, out_ids, 16);
+    size_t n = lease_table_claim_expired(table, now_ms, out_ids, 16);
     lease_table_validate(table);
     return n;
 }
@@ -285,17 +285,17 @@ static void an_expiring_lease_cannot_be_renewed_until_it_is_untaken(void **state
     assert_int_equal(lease_table_renew(table, 1, 501, &ttl_ms, &checkpointed), STATUS_PENDING);
     assert_int_equal(lease_table_remaining(table, 1, 501, &ttl_ms), STATUS_OK);
     assert_int_equal(ttl_ms, 0);
-    lease_table_untake(table, 1);
-    lease_table_untake(table, 1);
-    lease_table_untake(table, 2);
+    lease_table_unclaim(table, 1);
+    lease_table_unclaim(table, 1);
+    lease_table_unclaim(table, 2);
     assert_true(lease_table_next_ms(table) <= 501);
     assert_int_equal(take(table, 501, ids), 1);
-    lease_table_untake(table, 1);
+    lease_table_unclaim(table, 1);
     assert_int_equal(lease_table_renew(table, 1, 600, &ttl_ms, &checkpointed), STATUS_OK);
     assert_int_equal(take(table, 1100, ids), 0);
     assert_int_equal(take(table, 1101, ids), 1);
     end(table, 1);
-    lease_table_untake(table, 1);
+    lease_table_unclaim(table, 1);
     lease_table_validate(table);
     lease_table_destroy(table);
 }
@@ -318,7 +318,7 @@ static void a_new_ttl_makes_another_epoch_that_is_not_expiring(void **state) {
     assert_int_equal(lease_table_renew(table, 1, 501, &ttl_ms, &checkpointed), STATUS_OK);
     assert_int_equal(take(table, 20000, ids), 1);
     lease_table_set_ttl(table, 1, LEASE_TTL_FOREVER, 20000);
-    lease_table_untake(table, 1);
+    lease_table_unclaim(table, 1);
     assert_int_equal(take(table, UINT64_C(1) << 60, ids), 0);
     lease_table_destroy(table);
 }
@@ -504,7 +504,7 @@ static void a_lease_is_overdue_at_a_half_three_quarters_and_seven_eighths(void *
         lease_table_validate(table);
     }
     assert_int_equal(take(table, 10001, ids), 2);
-    lease_table_untake(table, 1);
+    lease_table_unclaim(table, 1);
     /* Renewed, it begins anew. */
     assert_int_equal(lease_table_renew(table, 1, 20000, &ttl_ms, &checkpointed), STATUS_OK);
     assert_true(checkpointed);
@@ -554,7 +554,7 @@ static void expired_leases_come_in_batches_sorted_by_id(void **state) {
     size_t total = 0;
     size_t n;
     do {
-        n = lease_table_take_expired(table, 1001, ids, BATCH);
+        n = lease_table_claim_expired(table, 1001, ids, BATCH);
         for (size_t i = 0; i < n; i++) {
             assert_true(i == 0 || ids[i - 1] < ids[i]);
             assert_false(seen[ids[i] - 1]);
@@ -674,7 +674,7 @@ static void a_view_is_read_by_another_thread_while_the_table_changes(void **stat
             lease_table_set_ttl(table, id, 50, (uint64_t)id);
         }
         grant(table, id + LEASES, 77, (uint64_t)id);
-        lease_table_take_expired(table, (uint64_t)id, ids, 64);
+        lease_table_claim_expired(table, (uint64_t)id, ids, 64);
         if (id % 1000 == 0) {
             lease_view_close(lease_view_open(table));
         }

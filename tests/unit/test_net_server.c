@@ -97,7 +97,7 @@ static void bidirectional_stream_echoes_until_half_close(void **state) {
     assert_int_equal(fixture->n_half_closed, 0);
     /* All but the first, and those that were cut by the end of a frame. */
     assert_in_range(fixture->n_near, 4000, 5000);
-    assert_in_range(fixture->n_coming, fixture->n_near, 5000);
+    assert_in_range(fixture->n_prefetched, fixture->n_near, 5000);
     client_send(&client, answer, bytes_of(NULL, 0), false);
     client_wait(&client, answer->is_closed);
     assert_int_equal(answer->grpc_status, GRPC_OK);

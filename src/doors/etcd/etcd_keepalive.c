@@ -176,14 +176,14 @@ static void on_message(struct grpc_call *call, struct bytes message) {
 }
 
 /* Where there are many leases, memory is asked for them before they are renewed. */
-static bool on_coming(struct grpc_call *call, struct bytes message, bool is_near) {
+static bool prefetch(struct grpc_call *call, struct bytes message, bool is_near) {
     const struct lease_table *leases = state_view_leases(service_view(etcd_door_of(call)->service));
     uint64_t id;
     if (lease_table_count(leases) < LEASES_CACHED_MAX ||
         etcd_request_number(message, &id) != NULL) {
         return false;
     }
-    lease_table_expect(leases, (int64_t)id, is_near);
+    lease_table_prefetch(leases, (int64_t)id, is_near);
     return true;
 }
 
@@ -220,7 +220,7 @@ static const struct grpc_method methods[] = {
      .kind = GRPC_BIDIRECTIONAL,
      .on_open = on_open,
      .on_message = on_message,
-     .on_coming = on_coming,
+     .prefetch = prefetch,
      .on_half_close = on_half_close,
      .on_close = on_close},
 };

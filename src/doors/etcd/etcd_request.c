@@ -272,8 +272,8 @@ const struct etcd_error *etcd_request_member(struct bytes message, enum member_a
     return NULL;
 }
 
-/* `physical` (field 2) says when to answer. Here memory comes back bit by bit between turns and
- * nothing waits for it, so there is nothing to wait for. */
+/* `physical` (field 2) says when to answer. Here memory comes back bit by bit between iterations
+ * and nothing waits for it, so there is nothing to wait for. */
 const struct etcd_error *etcd_request_compact(struct bytes message, struct command *out_command) {
     struct command command = {.type = COMMAND_COMPACT};
     uint64_t revision = 0;
