@@ -11,6 +11,7 @@ from harness.exit_codes import EXIT_CODES
 from harness.ports import free_ports
 from harness.rpc import Rpc
 
+TLS_ALERT_INTERNAL_ERROR = bytes([21, 3, 1, 0, 2, 2, 80])
 LIMIT = 300
 IDLE_CLIENTS = 400
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
@@ -126,8 +127,11 @@ def test_a_refused_client_is_told_why_in_its_protocol(idle_clients):
             assert int.from_bytes(goaway[13:17], "big") == ENHANCE_YOUR_CALM
             assert b"too many connections" in goaway
         with socket.create_connection((server.host, server.client_port), timeout=5) as other:
-            other.sendall(b"\x16\x03\x01 what is this?")
+            other.sendall(b"\x00 what is this?")
             assert received(other) == b""
+        with socket.create_connection((server.host, server.client_port), timeout=5) as tls:
+            tls.sendall(b"\x16\x03\x01 what is this?")
+            assert received(tls) == TLS_ALERT_INTERNAL_ERROR
         with socket.create_connection((server.host, server.client_port), timeout=5) as silent:
             assert received(silent) == b"", "it was not closed after a second"
         assert server.stop() == 0
