@@ -24,6 +24,7 @@ struct net_server;
 struct protocol;
 struct raw_protocol;
 struct tls_context;
+struct tls_identity;
 
 enum { NET_ADDRESS_SIZE = HTTP_ADDRESS_SIZE }; /* of a client's address as text */
 
@@ -81,6 +82,9 @@ struct net_authenticator {
                                      void *out_caller);
     /* The exchange is over while it was pending: http_authenticated() must not follow any more. */
     void (*cancel)(void *context, struct http_exchange *exchange);
+    /* For raw connections, whose protocols log in by themselves or not at all: the caller that a
+     * verified certificate stands for. False: none. */
+    bool (*certificate)(void *context, const struct tls_identity *identity, void *out_caller);
 };
 
 /* Constant, outlives the server. */

@@ -65,8 +65,10 @@ const struct tls_identity *raw_connection_identity(const struct raw_connection *
 /* The client's address for logs. */
 void raw_connection_address(const struct raw_connection *connection,
                             char out_text[NET_ADDRESS_SIZE]);
-/* Who speaks: all bytes are zero, an anonymous client, until the door has found out and said so. */
-const struct caller *raw_connection_caller(const struct raw_connection *connection);
+/* The caller of the next request: what the door has set after its protocol's own way to log in,
+ * else the user of the client's certificate, else all bytes are zero, an anonymous client. To be
+ * asked for each request. */
+const struct caller *raw_connection_caller(struct raw_connection *connection);
 void raw_connection_set_caller(struct raw_connection *connection, const void *caller,
                                size_t caller_size);
 

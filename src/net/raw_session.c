@@ -28,6 +28,7 @@ struct raw_connection {
     bool wants_writable; /* the door was told to wait */
     bool is_draining;    /* the server stops */
     bool is_closed;      /* on_close has been called, or is being called */
+    bool is_logged_in;   /* the door has set the caller */
     alignas(8) uint8_t caller[NET_CALLER_SIZE_MAX];
 };
 
@@ -308,7 +309,14 @@ void raw_connection_address(const struct raw_connection *connection,
     net_connection_address(connection->host, out_text);
 }
 
-const struct caller *raw_connection_caller(const struct raw_connection *connection) {
+const struct caller *raw_connection_caller(struct raw_connection *connection) {
+    const struct net_shared *shared = connection->host->shared;
+    const struct tls_identity *identity = net_connection_identity(connection->host);
+    if (!connection->is_logged_in && identity != NULL && shared->authenticator != NULL) {
+        memset(connection->caller, 0, sizeof connection->caller);
+        shared->authenticator->certificate(shared->authenticator_context, identity,
+                                           connection->caller);
+    }
     return (const struct caller *)(const void *)connection->caller;
 }
 
@@ -317,6 +325,7 @@ void raw_connection_set_caller(struct raw_connection *connection, const void *ca
     assert(caller_size <= sizeof connection->caller);
     memset(connection->caller, 0, sizeof connection->caller);
     memcpy(connection->caller, caller, caller_size);
+    connection->is_logged_in = true;
 }
 
 void raw_connection_pause(struct raw_connection *connection) {

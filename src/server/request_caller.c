@@ -171,4 +171,13 @@ static void cancel(void *context, struct http_exchange *exchange) {
     }
 }
 
-const struct net_authenticator authenticator_of_requests = {.begin = begin, .cancel = cancel};
+static bool certificate(void *context, const struct tls_identity *identity, void *out_caller) {
+    struct caller caller = {0};
+    bool is_known =
+        authenticator_is_on(context) && authenticator_certificate(context, identity, &caller);
+    memcpy(out_caller, &caller, sizeof caller);
+    return is_known;
+}
+
+const struct net_authenticator authenticator_of_requests = {
+    .begin = begin, .cancel = cancel, .certificate = certificate};

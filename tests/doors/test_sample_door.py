@@ -1,4 +1,5 @@
 """The sample door, as docs/doors/README.md shows it: lines and HTTP, on the main port and on its own."""
+import base64
 import http.client
 import json
 import os
@@ -60,10 +61,10 @@ def take(port, queue):
     return wait_for(ticket, ANSWER_SECONDS, f"a ticket of {queue}")
 
 
-def post(port, path):
+def post(port, path, headers=None):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
     try:
-        connection.request("POST", path)
+        connection.request("POST", path, headers=headers or {})
         response = connection.getresponse()
         return response.status, response.read()
     finally:
@@ -163,6 +164,20 @@ def test_its_own_listeners_may_speak_tls_or_be_unix_sockets():
             connection.connect(path)
             connection.sendall(b"TAKE secure\n")
             assert json.loads(connection.recv(65536))["number"] == 2
+
+
+def test_with_authentication_on_nothing_is_anonymous():
+    with sample_server() as server:
+        take(server.sample_port, "bakery")
+        for words in (["user", "add", "root:secret"], ["user", "grant-role", "root", "root"], ["auth", "enable"]):
+            assert call(server, *words).returncode == 0
+        assert "error" in json.loads(exchange(server.sample_port, b"TAKE bakery\n"))
+        assert post(server.client_port, "/tickets/bakery")[0] == 401
+        wrong = {"Authorization": "Basic " + base64.b64encode(b"root:wrong").decode()}
+        assert post(server.client_port, "/tickets/bakery", wrong)[0] == 401
+        right = {"Authorization": "Basic " + base64.b64encode(b"root:secret").decode()}
+        status, body = post(server.client_port, "/tickets/bakery", right)
+        assert (status, json.loads(body)["number"]) == (201, 2)
 
 
 def test_every_member_gives_out_the_same_numbers_once():

@@ -275,6 +275,42 @@ static void the_caller_is_anonymous_until_it_is_set(void **state) {
     bench_close(&bench);
 }
 
+/* Any address will do: nothing looks into it. */
+static const struct tls_identity *certificate_of(struct protocol_host *host) {
+    return (const struct tls_identity *)(const void *)host;
+}
+
+static bool user_of_certificate(void *context, const struct tls_identity *identity,
+                                void *out_caller) {
+    const uint64_t *user = context;
+    assert_non_null(identity);
+    memcpy(out_caller, user, sizeof *user);
+    return *user != 0;
+}
+
+static void a_certificate_is_the_caller_until_the_door_sets_another(void **state) {
+    static const struct net_authenticator authenticator = {.certificate = user_of_certificate};
+    struct bench bench;
+    uint64_t user = 3;
+    bench_open(&bench);
+    bench.shared.authenticator = &authenticator;
+    bench.shared.authenticator_context = &user;
+    uint64_t caller = 0;
+    memcpy(&caller, raw_connection_caller(bench.seen.connection), sizeof caller);
+    assert_int_equal(caller, 0); /* no certificate */
+    bench.host.identity = certificate_of;
+    memcpy(&caller, raw_connection_caller(bench.seen.connection), sizeof caller);
+    assert_int_equal(caller, 3);
+    user = 0; /* the user was deleted */
+    memcpy(&caller, raw_connection_caller(bench.seen.connection), sizeof caller);
+    assert_int_equal(caller, 0);
+    user = 9;
+    raw_connection_set_caller(bench.seen.connection, &(uint64_t){7}, sizeof user);
+    memcpy(&caller, raw_connection_caller(bench.seen.connection), sizeof caller);
+    assert_int_equal(caller, 7);
+    bench_close(&bench);
+}
+
 /* --- on a listener ------------------------------------------------------------------------- */
 
 static const char http_request[] = "GET /nowhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -411,6 +447,7 @@ int main(void) {
         cmocka_unit_test(a_peer_that_takes_nothing_does_not_gather_without_end),
         cmocka_unit_test(the_server_waits_for_requests_when_it_stops),
         cmocka_unit_test(the_caller_is_anonymous_until_it_is_set),
+        cmocka_unit_test(a_certificate_is_the_caller_until_the_door_sets_another),
         cmocka_unit_test(the_main_port_tells_protocols_apart),
         cmocka_unit_test(an_earlier_protocol_that_needs_more_bytes_is_waited_for),
         cmocka_unit_test(a_listener_of_its_own_speaks_nothing_else),
