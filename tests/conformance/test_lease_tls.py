@@ -1,8 +1,6 @@
 """`lease` over TLS and Unix sockets, against etcd and against leased, with etcdctl's options."""
-import http.client
 import json
 import os
-import ssl
 
 import pytest
 from test_lease_cli import lease
@@ -10,42 +8,7 @@ from test_lease_cli import lease
 from harness import Server
 from harness.certificates import Authority
 from harness.kinds import KIND_ETCD, kinds
-
-
-class TlsServer(Server):
-    """Serves clients over TLS as `flags` say; `client` is the (certificate, key) that asks for /health."""
-
-    def __init__(self, kind, flags, client=None):
-        super().__init__(kind, extra_flags=flags)
-        self.client = client
-
-    @property
-    def client_url(self):
-        return f"https://{self.endpoint}"
-
-    @property
-    def own_certificate(self):
-        """Where --auto-tls puts it."""
-        return os.path.join(self.data_dir, "fixtures", "client", "cert.pem")
-
-    def http_get(self, path, timeout_s=2.0):
-        context = ssl._create_unverified_context()  # pylint: disable=protected-access
-        if self.client:
-            context.load_cert_chain(*self.client)
-        connection = http.client.HTTPSConnection(
-            self.host, self.client_port, timeout=timeout_s, context=context
-        )
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, response.read()
-        finally:
-            connection.close()
-
-
-def files_of(authority, **how):
-    certificate, key = authority.sign("server", common_name="server", **how)
-    return ["--cert-file", certificate, "--key-file", key]
+from harness.tls_server import TlsServer, server_files
 
 
 @pytest.fixture(name="authority", scope="module")
@@ -62,13 +25,13 @@ def another_authority():
 
 @pytest.fixture(name="server", scope="module", params=kinds())
 def a_server(request, authority):
-    with TlsServer(request.param, files_of(authority)) as one:
+    with TlsServer(request.param, server_files(authority)) as one:
         yield one
 
 
 @pytest.fixture(name="strict", scope="module", params=kinds())
 def a_server_that_wants_certificates(request, authority):
-    flags = [*files_of(authority), "--trusted-ca-file", authority.certificate, "--client-cert-auth"]
+    flags = [*server_files(authority), "--trusted-ca-file", authority.certificate, "--client-cert-auth"]
     with TlsServer(request.param, flags, client=authority.sign("probe")) as one:
         yield one
 
@@ -160,7 +123,7 @@ def test_a_server_for_another_host_is_refused(server, authority):
 
 @pytest.mark.parametrize("kind", kinds())
 def test_an_expired_server_is_refused(kind, authority):
-    with TlsServer(kind, files_of(authority, days=-1)) as one:
+    with TlsServer(kind, server_files(authority, days=-1)) as one:
         done = lease("-e", one.client_url, "--cacert", authority.certificate, "status")
     assert failure(done) == f"lease: the certificate of {one.endpoint} has expired"
 
