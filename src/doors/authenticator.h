@@ -49,6 +49,7 @@ struct authenticator_login {
         struct caller caller;     /* if the password is right */
         char name[65];            /* of the user, as it is logged */
         char address[64];
+        bool is_counted;    /* as an attempt: the password was not known */
         uint64_t attempt;   /* for login_limits_succeeded() */
         uint8_t digest[32]; /* of user and password, for the next time */
     } private;

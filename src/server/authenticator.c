@@ -232,6 +232,13 @@ bool authenticator_knows_password(struct authenticator *authenticator, struct by
     return is_known;
 }
 
+static void give_attempt_back(struct authenticator_login *login) {
+    if (login->private.is_counted) {
+        login_limits_succeeded(login->private.authenticator->limits, login->private.attempt);
+        login->private.is_counted = false;
+    }
+}
+
 static void login_done(void *data, enum status status, struct bytes hash) {
     struct authenticator_login *login = data;
     struct authenticator *authenticator = login->private.authenticator;
@@ -245,7 +252,7 @@ static void login_done(void *data, enum status status, struct bytes hash) {
         return;
     }
     authenticator->stats.logins++;
-    login_limits_succeeded(authenticator->limits, login->private.attempt);
+    give_attempt_back(login);
     struct known_password *known = known_password(authenticator, login->private.digest);
     memcpy(known->digest, login->private.digest, sizeof known->digest);
     known->caller = login->private.caller;
@@ -270,7 +277,12 @@ static enum status begin_login(struct authenticator *authenticator,
     if (status != STATUS_OK) {
         return status;
     }
-    if (!login_limits_try(authenticator->limits, name, login->private.address,
+    /* Who has shown it a moment ago does not guess, and is not kept out by those who do. */
+    struct caller ignored;
+    bool is_known = authenticator_knows_password(authenticator, name, password, &ignored);
+    login->private.is_counted = !is_known;
+    if (!is_known &&
+        !login_limits_try(authenticator->limits, name, login->private.address,
                           service_now_ms(authenticator->service), &login->private.attempt)) {
         return STATUS_TOO_MANY_REQUESTS;
     }
@@ -281,8 +293,13 @@ static enum status begin_login(struct authenticator *authenticator,
     }
     digest_of(authenticator, name, password, login->private.digest);
     login->private.job = password_hasher_verify(authenticator->hasher, password, user.password_hash,
-                                                login_done, login);
-    return login->private.job != NULL ? STATUS_PENDING : STATUS_TOO_MANY_REQUESTS;
+                                                is_known, login_done, login);
+    if (login->private.job == NULL) {
+        /* It was not looked at. */
+        give_attempt_back(login);
+        return STATUS_TOO_MANY_REQUESTS;
+    }
+    return STATUS_PENDING;
 }
 
 bool authenticator_log_in(struct authenticator *authenticator, struct authenticator_login *login,

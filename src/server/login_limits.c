@@ -1,6 +1,8 @@
 #include "server/login_limits.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
+#include <netinet/in.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +43,22 @@ static void add(EVP_MD_CTX *context, const void *data, size_t size) {
     assert(result == 1);
 }
 
+/* What counts of an address. */
+static void add_address(EVP_MD_CTX *context, const char *address) {
+    enum { NETWORK_SIZE = 8 };
+    char text[INET6_ADDRSTRLEN] = "";
+    struct in6_addr parsed;
+    size_t size = address[0] == '[' ? strcspn(address + 1, "]%") : 0;
+    if (size > 0 && size < sizeof text) {
+        memcpy(text, address + 1, size);
+    }
+    if (inet_pton(AF_INET6, text, &parsed) == 1 && !IN6_IS_ADDR_V4MAPPED(&parsed)) {
+        add(context, &parsed, NETWORK_SIZE);
+    } else {
+        add(context, address, strlen(address));
+    }
+}
+
 /* Attempts are few, so the hash may be one that nobody can plan collisions of. */
 static size_t bucket_index(const struct login_limits *limits, enum bucket_kind kind,
                            struct bytes user, const char *address) {
@@ -56,7 +74,7 @@ static size_t bucket_index(const struct login_limits *limits, enum bucket_kind k
     add(context, &user_size, sizeof user_size);
     add(context, user.data, (size_t)user_size);
     if (kind != BUCKET_USER) {
-        add(context, address, strlen(address));
+        add_address(context, address);
     }
     int result = EVP_DigestFinal_ex(context, digest, NULL);
     assert(result == 1);

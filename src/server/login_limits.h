@@ -1,6 +1,7 @@
 /*
  * How often passwords may be tried: for one user from one address, from one address, and for one
- * user from anywhere. Each is a bucket of attempts that fills again with time; an attempt that
+ * user from anywhere. The addresses of one IPv6 network of 64 bits, which one client may have all
+ * of, are one. Each is a bucket of attempts that fills again with time; an attempt that
  * succeeds is given back. A table of fixed size: under attack buckets are shared, which makes
  * limits narrower, never wider.
  */
@@ -26,8 +27,9 @@ struct login_limits;
 struct login_limits *login_limits_create(uint64_t seed);
 void login_limits_destroy(struct login_limits *limits);
 
-/* Takes an attempt out of its buckets. False: one of them is empty, and nothing was taken.
- * `out_attempt` is for login_limits_succeeded(). */
+/* Takes an attempt out of its buckets. The address is an IPv6 one in brackets, or any other text.
+ * False: one of them is empty, and nothing was taken. `out_attempt` is for
+ * login_limits_succeeded(). */
 bool login_limits_try(struct login_limits *limits, struct bytes user, const char *address,
                       uint64_t now_ms, uint64_t *out_attempt);
 /* Gives the attempt back. */

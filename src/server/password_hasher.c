@@ -13,7 +13,8 @@ static const char method[] = "$y$"; /* yescrypt, at libxcrypt's own cost */
 struct password_hasher {
     uv_loop_t *loop;
     struct list waiting;
-    size_t n_jobs;
+    struct list waiting_urgent; /* come first */
+    size_t n_jobs[2];           /* others, and urgent ones */
     size_t n_running;
     bool is_closing;
     /* What the password of nobody is verified against. */
@@ -26,6 +27,8 @@ struct password_job {
     struct password_hasher *hasher;
     password_done done; /* NULL: canceled */
     void *data;
+    bool is_urgent;
+    bool is_running;
     bool is_verification;
     bool is_nobody;
     enum status status;
@@ -46,15 +49,25 @@ struct password_hasher *password_hasher_create(uv_loop_t *loop) {
     }
     hasher->loop = loop;
     list_init(&hasher->waiting);
+    list_init(&hasher->waiting_urgent);
     char *salt = crypt_gensalt_rn(method, 0, NULL, 0, hasher->nobody, sizeof hasher->nobody);
     assert(salt != NULL);
     return hasher;
 }
 
 static void job_destroy(struct password_job *job) {
-    job->hasher->n_jobs--;
+    job->hasher->n_jobs[job->is_urgent]--;
     OPENSSL_cleanse(job, sizeof *job);
     free(job);
+}
+
+/* NULL: none waits. */
+static struct password_job *take_first(struct password_hasher *hasher) {
+    struct list *link = list_pop_first(&hasher->waiting_urgent);
+    if (link == NULL) {
+        link = list_pop_first(&hasher->waiting);
+    }
+    return link != NULL ? list_entry(link, struct password_job, link) : NULL;
 }
 
 static void destroy_if_idle(struct password_hasher *hasher) {
@@ -68,9 +81,9 @@ void password_hasher_destroy(struct password_hasher *hasher) {
         return;
     }
     hasher->is_closing = true;
-    struct list *link;
-    while ((link = list_pop_first(&hasher->waiting)) != NULL) {
-        job_destroy(list_entry(link, struct password_job, link));
+    struct password_job *job;
+    while ((job = take_first(hasher)) != NULL) {
+        job_destroy(job);
     }
     destroy_if_idle(hasher);
 }
@@ -115,11 +128,11 @@ static void ran(uv_work_t *work, int result) {
 
 static void start_waiting(struct password_hasher *hasher) {
     while (hasher->n_running < PASSWORD_RUNNING_MAX && !hasher->is_closing) {
-        struct list *link = list_pop_first(&hasher->waiting);
-        if (link == NULL) {
+        struct password_job *job = take_first(hasher);
+        if (job == NULL) {
             return;
         }
-        struct password_job *job = list_entry(link, struct password_job, link);
+        job->is_running = true;
         hasher->n_running++;
         int result = uv_queue_work(hasher->loop, &job->work, run, ran);
         assert(result == 0);
@@ -127,13 +140,15 @@ static void start_waiting(struct password_hasher *hasher) {
 }
 
 static struct password_job *add(struct password_hasher *hasher, struct bytes password,
-                                password_done done, void *data) {
+                                bool is_urgent, password_done done, void *data) {
     assert(password_is_usable(password));
-    struct password_job *job = hasher->n_jobs < PASSWORD_JOBS_MAX ? calloc(1, sizeof *job) : NULL;
+    size_t n_max = is_urgent ? PASSWORD_URGENT_JOBS_MAX : PASSWORD_JOBS_MAX;
+    struct password_job *job = hasher->n_jobs[is_urgent] < n_max ? calloc(1, sizeof *job) : NULL;
     if (job == NULL) {
         return NULL;
     }
-    hasher->n_jobs++;
+    hasher->n_jobs[is_urgent]++;
+    job->is_urgent = is_urgent;
     job->work.data = job;
     job->hasher = hasher;
     job->done = done;
@@ -141,13 +156,14 @@ static struct password_job *add(struct password_hasher *hasher, struct bytes pas
     if (password.size > 0) {
         memcpy(job->password, password.data, password.size);
     }
-    list_append(&hasher->waiting, &job->link);
+    list_append(is_urgent ? &hasher->waiting_urgent : &hasher->waiting, &job->link);
     return job;
 }
 
 struct password_job *password_hasher_verify(struct password_hasher *hasher, struct bytes password,
-                                            struct bytes hash, password_done done, void *data) {
-    struct password_job *job = add(hasher, password, done, data);
+                                            struct bytes hash, bool is_urgent, password_done done,
+                                            void *data) {
+    struct password_job *job = add(hasher, password, is_urgent, done, data);
     if (job == NULL) {
         return NULL;
     }
@@ -164,7 +180,7 @@ struct password_job *password_hasher_verify(struct password_hasher *hasher, stru
 
 struct password_job *password_hasher_hash(struct password_hasher *hasher, struct bytes password,
                                           password_done done, void *data) {
-    struct password_job *job = add(hasher, password, done, data);
+    struct password_job *job = add(hasher, password, true, done, data);
     if (job == NULL) {
         return NULL;
     }
@@ -175,5 +191,10 @@ struct password_job *password_hasher_hash(struct password_hasher *hasher, struct
 }
 
 void password_job_cancel(struct password_job *job) {
-    job->done = NULL;
+    if (job->is_running) {
+        job->done = NULL;
+        return;
+    }
+    list_remove(&job->link);
+    job_destroy(job);
 }

@@ -1,6 +1,7 @@
 /*
  * Passwords hashed and verified by libxcrypt (yescrypt) on libuv's workers. Slow by design, so a
- * few run at once, a few more wait, and further ones are refused.
+ * few run at once, a few more wait, and further ones are refused. What is urgent has room of its
+ * own and comes first, so that a flood of guesses keeps nobody out who is known.
  */
 #ifndef LEASED_SERVER_PASSWORD_HASHER_H
 #define LEASED_SERVER_PASSWORD_HASHER_H
@@ -12,9 +13,10 @@
 #include <uv.h>
 
 enum {
-    PASSWORD_SIZE_MAX = 511, /* libxcrypt's */
-    PASSWORD_JOBS_MAX = 64,  /* waiting or running */
-    PASSWORD_RUNNING_MAX = 2 /* the workers have other work, too */
+    PASSWORD_SIZE_MAX = 511,       /* libxcrypt's */
+    PASSWORD_JOBS_MAX = 64,        /* waiting or running */
+    PASSWORD_URGENT_JOBS_MAX = 16, /* the same, of those that are urgent */
+    PASSWORD_RUNNING_MAX = 2       /* the workers have other work, too */
 };
 
 struct password_hasher;
@@ -32,12 +34,14 @@ void password_hasher_destroy(struct password_hasher *hasher);
 /* True when a password can be hashed at all: its length, and no zero byte in it. */
 bool password_is_usable(struct bytes password);
 
-/* NULL: there are too many. Both copy what they are given. An empty hash is that of no user: it
- * takes as long as another, and fails. */
+/* NULL: there are too many. Both copy what they are given. To hash is urgent: only root may. An
+ * empty hash is that of no user: it takes as long as another, and fails. */
 struct password_job *password_hasher_verify(struct password_hasher *hasher, struct bytes password,
-                                            struct bytes hash, password_done done, void *data);
+                                            struct bytes hash, bool is_urgent, password_done done,
+                                            void *data);
 struct password_job *password_hasher_hash(struct password_hasher *hasher, struct bytes password,
                                           password_done done, void *data);
+/* The job is gone; one that only waited is never run. */
 void password_job_cancel(struct password_job *job);
 
 #endif

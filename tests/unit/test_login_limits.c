@@ -73,6 +73,30 @@ static void one_user_from_many_addresses_is_limited(void **state) {
     login_limits_destroy(limits);
 }
 
+static void the_addresses_of_one_network_are_one(void **state) {
+    (void)state;
+    struct login_limits *limits = login_limits_create(6);
+    int n = 0;
+    for (int i = 0; i < 10 * LOGIN_PAIR_BURST; i++) {
+        char address[64];
+        snprintf(address, sizeof address, "[2001:db8:1:2:%x::1%s]", i, i % 2 == 0 ? "" : "%eth0");
+        n += try(limits, "u", address, 1000);
+    }
+    assert_int_equal(n, LOGIN_PAIR_BURST);
+    assert_true(try(limits, "u", "[2001:db8:1:3::1]", 1000));
+    for (int i = 0; i < 3 * LOGIN_PAIR_BURST; i++) {
+        char address[64];
+        snprintf(address, sizeof address, "[::ffff:10.0.0.%d]", i);
+        assert_true(try(limits, "u", address, 1000));
+    }
+    /* What is no address is a name like any other. */
+    assert_true(try(limits, "u", "[", 1000));
+    assert_true(try(limits, "u", "[]", 1000));
+    assert_true(try(limits, "u", "", 1000));
+    assert_true(try(limits, "u", "unix", 1000));
+    login_limits_destroy(limits);
+}
+
 static void a_right_password_costs_nothing(void **state) {
     (void)state;
     struct login_limits *limits = login_limits_create(5);
@@ -91,6 +115,7 @@ int main(void) {
         cmocka_unit_test(one_address_with_many_users_is_limited),
         cmocka_unit_test(one_user_from_many_addresses_is_limited),
         cmocka_unit_test(a_right_password_costs_nothing),
+        cmocka_unit_test(the_addresses_of_one_network_are_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static struct answer hash(struct fixture *fixture, const char *password) {
 static enum status verify(struct fixture *fixture, const char *password, const char *hash_text) {
     struct answer answer = {0};
     assert_non_null(password_hasher_verify(fixture->hasher, bytes_from_text(password),
-                                           bytes_from_text(hash_text), done, &answer));
+                                           bytes_from_text(hash_text), false, done, &answer));
     uv_run(&fixture->loop, UV_RUN_DEFAULT);
     assert_int_equal(answer.n, 1);
     return answer.status;
@@ -95,6 +95,11 @@ static void what_cannot_be_hashed_is_known_before(void **state) {
     assert_false(password_is_usable(bytes_of("a\0b", 3)));
 }
 
+static struct password_job *guess(struct fixture *fixture, struct answer *answer) {
+    return password_hasher_verify(fixture->hasher, bytes_from_text("x"), bytes_of("", 0), false,
+                                  done, answer);
+}
+
 static void too_many_are_refused_and_the_rest_can_be_canceled(void **state) {
     (void)state;
     struct fixture fixture;
@@ -102,18 +107,50 @@ static void too_many_are_refused_and_the_rest_can_be_canceled(void **state) {
     struct password_job *jobs[PASSWORD_JOBS_MAX];
     open_fixture(&fixture);
     for (int i = 0; i < PASSWORD_JOBS_MAX; i++) {
-        jobs[i] = password_hasher_hash(fixture.hasher, bytes_from_text("x"), done, &answers[i]);
+        jobs[i] = guess(&fixture, &answers[i]);
         assert_non_null(jobs[i]);
     }
-    assert_null(password_hasher_hash(fixture.hasher, bytes_from_text("x"), done, &answers[0]));
-    password_job_cancel(jobs[0]);
+    assert_null(guess(&fixture, &answers[0]));
+    password_job_cancel(jobs[0]); /* runs, and has its place until it is back */
+    assert_null(guess(&fixture, &answers[0]));
+    password_job_cancel(jobs[PASSWORD_RUNNING_MAX]); /* waits, and is gone */
+    struct answer late = {0};
+    assert_non_null(guess(&fixture, &late));
+    assert_null(guess(&fixture, &answers[0]));
     while (answers[1].n == 0) {
         uv_run(&fixture.loop, UV_RUN_ONCE);
     }
     assert_int_equal(answers[0].n, 0);
+    assert_int_equal(answers[PASSWORD_RUNNING_MAX].n, 0);
     /* What waits goes with the hasher, and is not done any more. */
     close_fixture(&fixture);
-    assert_int_equal(answers[PASSWORD_JOBS_MAX - 1].n, 0);
+    assert_int_equal(late.n, 0);
+}
+
+static void what_is_urgent_does_not_wait_behind_guesses(void **state) {
+    (void)state;
+    struct fixture fixture;
+    struct answer answers[PASSWORD_JOBS_MAX] = {0};
+    struct answer urgent[PASSWORD_URGENT_JOBS_MAX] = {0};
+    open_fixture(&fixture);
+    for (int i = 0; i < PASSWORD_JOBS_MAX; i++) {
+        assert_non_null(guess(&fixture, &answers[i]));
+    }
+    for (int i = 0; i < PASSWORD_URGENT_JOBS_MAX; i++) {
+        assert_non_null(
+            password_hasher_hash(fixture.hasher, bytes_from_text("x"), done, &urgent[i]));
+    }
+    assert_null(password_hasher_verify(fixture.hasher, bytes_from_text("x"), bytes_of("", 0), true,
+                                       done, &urgent[0]));
+    while (urgent[0].n == 0) {
+        uv_run(&fixture.loop, UV_RUN_ONCE);
+    }
+    int n_guessed = 0;
+    for (int i = 0; i < PASSWORD_JOBS_MAX; i++) {
+        n_guessed += answers[i].n;
+    }
+    assert_in_range(n_guessed, 0, 2 * PASSWORD_RUNNING_MAX);
+    close_fixture(&fixture);
 }
 
 int main(void) {
@@ -122,6 +159,7 @@ int main(void) {
         cmocka_unit_test(nobody_has_a_password),
         cmocka_unit_test(what_cannot_be_hashed_is_known_before),
         cmocka_unit_test(too_many_are_refused_and_the_rest_can_be_canceled),
+        cmocka_unit_test(what_is_urgent_does_not_wait_behind_guesses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
