@@ -250,7 +250,9 @@ struct reply {
 
 static inline void reply_keep(struct reply *reply, const void *data, size_t size) {
     size_t room = sizeof reply->body - 1 - (reply->body_size < 1023 ? reply->body_size : 1023);
-    memcpy(reply->body + (sizeof reply->body - 1 - room), data, size < room ? size : room);
+    if (size > 0) {
+        memcpy(reply->body + (sizeof reply->body - 1 - room), data, size < room ? size : room);
+    }
     reply->body_size += size;
 }
 

@@ -285,6 +285,25 @@ static void a_half_closed_client_gets_its_answer(void **state) {
     doors_stop(fixture);
 }
 
+static void a_half_closed_client_that_is_gone_is_noticed(void **state) {
+    struct fixture *fixture = routes_start(NULL);
+    int fd = raw_connect(fixture);
+    raw_send_text(fd, "GET /poll?ms=600000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    while (seen.held == NULL) {
+        fixture_turn(fixture);
+    }
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    close(fd);
+    uint64_t start_ms = clock_boottime_ms();
+    while (seen.held != NULL) {
+        assert_true(clock_boottime_ms() - start_ms < WAIT_MS_MAX);
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    }
+    doors_stop(fixture);
+}
+
 static void calls_of_a_half_closed_client_end_soon(void **state) {
     struct fixture *fixture = routes_start(NULL);
     struct client client;
@@ -514,6 +533,7 @@ int main(void) {
         cmocka_unit_test(an_aborted_answer_is_noticed),
         cmocka_unit_test(a_client_that_goes_away_ends_its_exchange),
         cmocka_unit_test(a_half_closed_client_gets_its_answer),
+        cmocka_unit_test(a_half_closed_client_that_is_gone_is_noticed),
         cmocka_unit_test(calls_of_a_half_closed_client_end_soon),
         cmocka_unit_test(silence_closes_only_what_serves_nothing),
         cmocka_unit_test(headers_that_drip_are_408),
