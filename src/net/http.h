@@ -85,7 +85,7 @@ void *http_context(const struct http_exchange *exchange);
 void http_set_data(struct http_exchange *exchange, void *data);
 void *http_data(const struct http_exchange *exchange);
 const struct http_route *http_route_of(const struct http_exchange *exchange);
-/* Who asks, as the server's authenticator says (net_server.h); without one, and on public routes,
+/* The caller, as the server's authenticator says (net_server.h); without one, and on public routes,
  * all bytes are zero. */
 const struct caller *http_caller(const struct http_exchange *exchange);
 

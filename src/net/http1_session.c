@@ -25,7 +25,7 @@ static const struct http_wire http1_wire = {
     .start = http1_response_start,
     .want_body = http1_response_want_body,
     .resume = resume,
-    .reset = resume, /* the connection is closed when it is this answer's turn */
+    .reset = resume, /* the connection is closed when this answer is the next to be sent */
 };
 
 /* --- requests ------------------------------------------------------------------------------ */

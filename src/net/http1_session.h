@@ -23,7 +23,7 @@ struct http1_session {
     struct http_exchange *current; /* of the last request; NULL: none, or its answer is sent */
     struct buffer held;            /* input behind the current request */
     size_t held_taken;
-    uint64_t dropped_bytes;         /* of a body that nobody wants */
+    uint64_t dropped_bytes;         /* of a body whose exchange is over */
     struct net_timer request_timer; /* armed while the headers of a request come in */
     bool is_continue_due;           /* the client waits for 100 Continue before it sends the body */
     bool is_last;                   /* the connection is closed behind the current answer */

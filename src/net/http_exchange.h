@@ -67,7 +67,7 @@ struct http_session {
     bool is_closed; /* close has begun: the wire is not used any more */
 };
 
-/* Who serves an exchange: a route or a gRPC method. Only on_close may be missing of none. */
+/* Serves an exchange: a route or a gRPC method. All functions are there but `trailers`. */
 struct http_handler {
     void (*on_bytes)(struct http_exchange *exchange, struct bytes bytes);
     /* The request is complete. */

@@ -60,10 +60,10 @@ void net_server_add_routes(struct net_server *server, const struct http_route *r
                            size_t n_routes, void *context);
 
 /*
- * The authenticator: who is asking? It is asked once for every request and every gRPC call, except
- * on public routes, before their door learns of them. net keeps its answer, a caller of at most
- * NET_CALLER_SIZE_MAX bytes, without looking into it: http_caller(), grpc_call_caller(). Without an
- * authenticator every caller is all zeros.
+ * The authenticator finds the caller of a request. It is asked once for every request and every
+ * gRPC call, except on public routes, before their door learns of them. net keeps its answer, a
+ * caller of at most NET_CALLER_SIZE_MAX bytes, without looking into it: http_caller(),
+ * grpc_call_caller(). Without an authenticator every caller is all zeros.
  */
 enum { NET_CALLER_SIZE_MAX = 32 };
 
