@@ -113,6 +113,7 @@ struct command {
 struct outcome {
     enum status status;
     int64_t revision; /* of the store after the command */
+    size_t work;      /* of transactions and rules: see key_work.h */
     union {
         struct put_outcome put;
         struct delete_outcome delete;

@@ -105,24 +105,29 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Takes at most `n_max` keys in key order, then leaves out those out of bounds. Returns the count
- * of all keys. */
-static size_t gather_newest(const struct key_tree_node *root, const struct range_request *request,
-                            const struct span *span, size_t n_max, struct arena *arena,
-                            struct gathered *gathered) {
+/* Takes at most `n_max` keys in key order, then leaves out those out of bounds. Counts all keys.
+ * False: too much work. */
+static bool gather_newest(const struct key_tree_node *root, const struct range_request *request,
+                          const struct span *span, size_t n_max, struct key_work *work,
+                          struct arena *arena, struct gathered *gathered, size_t *out_count) {
     if (span->is_one) {
         struct record *record = span_find_one(root, span);
         gathered_init(gathered, arena, 1);
         if (record != NULL && n_max > 0 && is_wanted(request, record)) {
             gathered_add(gathered, record);
         }
-        return record != NULL;
+        *out_count = record != NULL;
+        return key_work_spend(work, 1);
     }
     size_t count = span_count_live(root, span);
     size_t left = least(count, n_max);
+    *out_count = count;
+    if (!key_work_spend(work, left + 1)) {
+        return false;
+    }
     gathered_init(gathered, arena, has_bounds(request) ? 0 : left);
     if (left == 0) {
-        return count;
+        return true;
     }
     struct key_tree_cursor cursor;
     key_tree_seek(root, span->from.bytes, true, &cursor);
@@ -133,23 +138,78 @@ static size_t gather_newest(const struct key_tree_node *root, const struct range
         }
         key_tree_cursor_next(&cursor);
     }
-    return count;
+    return true;
 }
 
-/* The same at an older revision: every key of the range has to be looked at to be counted. */
-static size_t gather_at(const struct key_tree_node *root, const struct range_request *request,
-                        const struct span *span, size_t n_max, int64_t revision,
-                        struct arena *arena, struct gathered *gathered) {
+/* The version of a key that is read at a revision, or NULL. Only what every replica holds is
+ * counted: not a tombstone that one has reclaimed and another has not. False: too much work. */
+static bool read_version(const struct key_source *source, struct record *head, int64_t revision,
+                         struct key_work *work, struct record **out_record) {
+    size_t cost = key_store_is_held(NULL, head, source->compacted_revision) ? 1 : 0;
+    struct record *record = head;
+    while (record != NULL && record->mod_revision > revision) {
+        record = record->older;
+        cost += KEY_WORK_A_VERSION;
+        if (cost > work->left) {
+            break;
+        }
+    }
+    *out_record = record == NULL || record_is_tombstone(record) ? NULL : record;
+    return key_work_spend(work, cost);
+}
+
+/* How many records were written after a revision; UINT64_MAX: not known. */
+static uint64_t count_written(const struct key_source *source, int64_t revision) {
+    const struct key_history *history = source->history;
+    return history == NULL ? UINT64_MAX : history->end - key_history_seek(history, revision + 1);
+}
+
+/* How many keys a span had at an older revision: those it has now, corrected by the keys that were
+ * written since. False: too much work. */
+static bool count_by_history(const struct key_source *source, const struct span *span,
+                             int64_t revision, struct key_work *work, size_t *out_count) {
+    const struct key_history *history = source->history;
+    size_t count = span_count_live(source->root, span);
+    uint64_t position = key_history_seek(history, revision + 1);
+    for (; position < history->end; position++) {
+        const struct record *record = key_history_at(history, position);
+        const struct record *older = record->older;
+        /* The first write of its key since then tells what was there before. */
+        bool is_first = older == NULL || older->mod_revision <= revision;
+        if (!key_work_spend(work, is_first ? KEY_WORK_A_VERSION : 1)) {
+            return false;
+        }
+        if (is_first && bytes_compare(record_stored_key(record), span->from.bytes) >= 0 &&
+            span_contains(span, record)) {
+            const struct record *head = key_tree_find(source->root, record_stored_key(record));
+            count -= !record_is_tombstone(head);
+            count += older != NULL && !record_is_tombstone(older);
+        }
+    }
+    *out_count = count;
+    return true;
+}
+
+/* The same at an older revision, for which the tree has no counts. False: too much work. */
+static bool gather_at(const struct key_source *source, const struct range_request *request,
+                      const struct span *span, size_t n_max, int64_t revision,
+                      struct key_work *work, struct arena *arena, struct gathered *gathered,
+                      size_t *out_count) {
+    bool is_counted_apart = !span->is_one && n_max != SIZE_MAX &&
+                            count_written(source, revision) <= span_count_live(source->root, span);
     size_t count = 0;
     struct key_tree_cursor cursor;
     gathered_init(gathered, arena, 0);
-    key_tree_seek(root, span->from.bytes, false, &cursor);
+    key_tree_seek(source->root, span->from.bytes, false, &cursor);
     struct record *head;
     for (; (head = key_tree_cursor_record(&cursor)) != NULL; key_tree_cursor_next(&cursor)) {
-        if (!span_contains(span, head)) {
+        if (!span_contains(span, head) || (is_counted_apart && count >= n_max)) {
             break;
         }
-        struct record *record = key_store_version_at(head, revision);
+        struct record *record;
+        if (!read_version(source, head, revision, work, &record)) {
+            return false;
+        }
         if (record != NULL) {
             if (count < n_max && is_wanted(request, record)) {
                 gathered_add(gathered, record);
@@ -160,7 +220,8 @@ static size_t gather_at(const struct key_tree_node *root, const struct range_req
             break;
         }
     }
-    return count;
+    *out_count = count;
+    return !is_counted_apart || count_by_history(source, span, revision, work, out_count);
 }
 
 static int compare_numbers(int64_t a, int64_t b) {
@@ -240,8 +301,8 @@ static size_t fetch_max(const struct range_request *request) {
 }
 
 static enum status range_in_source(const struct key_source *source, struct key_space_id space,
-                                   const struct range_request *request, struct arena *arena,
-                                   struct range_outcome *out_outcome) {
+                                   const struct range_request *request, struct key_work *work,
+                                   struct arena *arena, struct range_outcome *out_outcome) {
     int64_t revision = request->revision <= 0 ? source->revision : request->revision;
     if (revision > source->revision) {
         return STATUS_REVISION_FUTURE;
@@ -253,14 +314,21 @@ static enum status range_in_source(const struct key_source *source, struct key_s
     span_init(&span, space, request->key, request->range_end);
     struct gathered gathered = {0};
     size_t count = 0;
+    bool is_done = true;
     if (!span.is_empty) {
         size_t n_max = fetch_max(request);
-        count = revision == source->revision
-                    ? gather_newest(source->root, request, &span, n_max, arena, &gathered)
-                    : gather_at(source->root, request, &span, n_max, revision, arena, &gathered);
-        sort(&gathered, request);
+        is_done = revision == source->revision ? gather_newest(source->root, request, &span, n_max,
+                                                               work, arena, &gathered, &count)
+                                               : gather_at(source, request, &span, n_max, revision,
+                                                           work, arena, &gathered, &count);
     }
     span_clear(&span);
+    if (!is_done) {
+        return STATUS_REQUEST_TOO_LARGE;
+    }
+    if (gathered.n > 1) {
+        sort(&gathered, request);
+    }
     bool more = request->limit > 0 && gathered.n > (uint64_t)request->limit;
     out_outcome->count = (int64_t)count;
     out_outcome->more = more;
@@ -270,17 +338,18 @@ static enum status range_in_source(const struct key_source *source, struct key_s
 }
 
 enum status key_store_range(const struct key_store *store, struct key_space_id space,
-                            const struct range_request *request, struct arena *arena,
-                            struct range_outcome *out_outcome) {
+                            const struct range_request *request, struct key_work *work,
+                            struct arena *arena, struct range_outcome *out_outcome) {
     struct key_source source = key_store_source(store);
-    return range_in_source(&source, space, request, arena, out_outcome);
+    return range_in_source(&source, space, request, work, arena, out_outcome);
 }
 
 enum status key_view_range(const struct key_view *view, struct key_space_id space,
                            const struct range_request *request, struct arena *arena,
                            struct range_outcome *out_outcome) {
     struct key_source source = key_view_source(view);
-    return range_in_source(&source, space, request, arena, out_outcome);
+    struct key_work work = {.left = SIZE_MAX};
+    return range_in_source(&source, space, request, &work, arena, out_outcome);
 }
 
 size_t key_store_range_work(const struct key_store *store, struct key_space_id space,
@@ -288,11 +357,15 @@ size_t key_store_range_work(const struct key_store *store, struct key_space_id s
     if (request->range_end.size == 0) {
         return 1;
     }
-    if (request->revision > 0 && request->revision < store->revision) {
-        /* How many keys there were, or how many are gone since, is not known. */
-        return store->records;
-    }
     size_t n_max = fetch_max(request);
+    if (request->revision > 0 && request->revision < store->revision) {
+        /* How many keys there were, or how many are gone since, is not known; but a few may be
+         * taken, and counted by what was written since. */
+        struct key_source source = key_store_source(store);
+        uint64_t written = count_written(&source, request->revision);
+        return n_max < store->records ? least(store->records, n_max + (size_t)written)
+                                      : store->records;
+    }
     size_t n_keys = key_tree_live(store->tree.root);
     if (n_max == 0 || n_keys <= KEY_STORE_SMALL) {
         return least(n_max, n_keys);
@@ -339,7 +412,10 @@ void key_store_collect(const struct key_store *store, struct key_space_id space,
     span_init(&span, space, key, range_end);
     struct gathered gathered = {0};
     if (!span.is_empty) {
-        gather_newest(store->tree.root, &everything, &span, SIZE_MAX, arena, &gathered);
+        struct key_work work = {.left = SIZE_MAX};
+        size_t count;
+        (void)gather_newest(store->tree.root, &everything, &span, SIZE_MAX, &work, arena, &gathered,
+                            &count);
     }
     span_clear(&span);
     *out_records = gathered.records;

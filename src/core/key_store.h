@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "core/key_space.h"
+#include "core/key_work.h"
 #include "core/operation.h"
 #include "core/record.h"
 
@@ -67,7 +68,7 @@ struct record *key_store_find(const struct key_store *store, struct key_space_id
                               struct bytes key);
 
 /* Visits the live newest records of a range in key order until `visit` returns false. Returns how
- * many it visited. */
+ * many it visited. The work is for the caller to count. */
 size_t key_store_visit(const struct key_store *store, struct key_space_id space, struct bytes key,
                        struct bytes range_end,
                        bool (*visit)(void *context, const struct record *record), void *context);
@@ -80,12 +81,14 @@ void key_store_collect(const struct key_store *store, struct key_space_id space,
                        struct bytes range_end, struct arena *arena, struct record ***out_records,
                        size_t *out_n);
 
-/* STATUS_REVISION_COMPACTED, STATUS_REVISION_FUTURE. Sorting ties keep key order. Without sort
- * and bounds a limited range looks at little more than `limit` keys, unless the count is needed:
- * the count is always exact, and counting a range must be cheap (the tree keeps counts). */
+/* STATUS_REVISION_COMPACTED, STATUS_REVISION_FUTURE, STATUS_REQUEST_TOO_LARGE (more work than is
+ * left of `work`). Sorting ties keep key order. Without sort and bounds a limited range looks at
+ * little more than `limit` keys. The count is always exact, and cheap: at the newest revision the
+ * tree keeps counts, at an older one they are corrected by what was written since, unless that is
+ * more than the range has keys. */
 enum status key_store_range(const struct key_store *store, struct key_space_id space,
-                            const struct range_request *request, struct arena *arena,
-                            struct range_outcome *out_outcome);
+                            const struct range_request *request, struct key_work *work,
+                            struct arena *arena, struct range_outcome *out_outcome);
 
 /* About how many records key_store_range() would look at; costs little itself. */
 size_t key_store_range_work(const struct key_store *store, struct key_space_id space,

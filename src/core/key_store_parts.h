@@ -48,6 +48,7 @@ struct key_source {
     const struct key_tree_node *root;
     int64_t revision; /* the newest that is seen */
     int64_t compacted_revision;
+    const struct key_history *history; /* NULL: of a view, which another thread may read */
 };
 
 /* A store's first revision, that of nothing. */
@@ -72,20 +73,11 @@ static inline int64_t key_store_revision_seen(const struct key_store *store) {
 
 static inline struct key_source key_store_source(const struct key_store *store) {
     return (struct key_source){store->tree.root, key_store_revision_seen(store),
-                               store->compacted_revision};
+                               store->compacted_revision, &store->history};
 }
 
 static inline struct key_source key_view_source(const struct key_view *view) {
-    return (struct key_source){view->root, view->revision, view->compacted_revision};
-}
-
-/* The version in `head`'s chain that is read at a revision, or NULL. */
-static inline struct record *key_store_version_at(struct record *head, int64_t revision) {
-    struct record *record = head;
-    while (record != NULL && record->mod_revision > revision) {
-        record = record->older;
-    }
-    return record == NULL || record_is_tombstone(record) ? NULL : record;
+    return (struct key_source){view->root, view->revision, view->compacted_revision, NULL};
 }
 
 /* Whether the store still holds `older`, given that `newer` (NULL: nothing) came after it. */

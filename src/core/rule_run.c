@@ -51,6 +51,7 @@ static bool spend(struct rule_run *run, size_t *left, size_t n) {
 }
 
 bool rule_run_spend_records(struct rule_run *run, size_t n) {
+    run->n_records += n;
     return spend(run, &run->records_left, n);
 }
 

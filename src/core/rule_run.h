@@ -14,6 +14,7 @@ struct rule_run {
     struct rule_overlay overlay;
     const struct buffer *answer;
     enum status refused; /* the first reason; STATUS_OK: none */
+    size_t n_records;    /* looked at */
     size_t records_left;
     size_t changes_left;
     size_t bytes_left;

@@ -182,7 +182,9 @@ static void run_hooks(struct rule_scope *scope) {
         struct rule_run run;
         rule_run_init(&run, scope, hook->rule, hook);
         trim_answer(scope->answer);
-        if (rule_run_execute(&run, hook->request, scope->answer) == STATUS_OK) {
+        enum status status = rule_run_execute(&run, hook->request, scope->answer);
+        scope->work += run.n_records;
+        if (status == STATUS_OK) {
             commit(scope, &run);
         }
     }
@@ -199,6 +201,7 @@ enum status rule_scope_run(struct rule_scope *scope, uint32_t number, struct byt
     rule_run_init(&run, scope, rule, NULL);
     trim_answer(scope->answer);
     enum status status = rule_run_execute(&run, request, scope->answer);
+    scope->work += run.n_records;
     if (status == STATUS_OK && scope->is_full && run.overlay.has_grown) {
         status = STATUS_NO_SPACE;
     }

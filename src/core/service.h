@@ -161,6 +161,10 @@ enum status service_check_admin(struct service *service, const struct caller *ca
 
 /* The state, to be read in this iteration (after a service_read()). */
 const struct state_view *service_view(const struct service *service);
+/* Whether a read on the loop that is so much work (key_work.h) may run now. False: others have had
+ * their share of this iteration of the loop; it is to be refused with STATUS_TOO_MANY_REQUESTS. */
+bool service_allow_work(struct service *service, size_t work);
+
 /* Which commands may be used: see cluster_version.h. What needs a later version is refused with
  * STATUS_UNSUPPORTED. */
 uint32_t service_cluster_version(struct service *service);

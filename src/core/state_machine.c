@@ -301,10 +301,13 @@ static enum status authorize(const struct state_machine *machine, const struct c
 
 static enum status apply_rule(struct state_machine *machine, const struct command *command,
                               const struct caller *caller, const struct apply_context *context,
-                              struct arena *arena, struct bytes *out_answer) {
+                              struct arena *arena, struct outcome *outcome) {
     struct rule_scope scope = scope_of(machine, context, arena);
     scope.caller = caller;
-    return rule_scope_run(&scope, command->rule.number, command->rule.request, out_answer);
+    enum status status =
+        rule_scope_run(&scope, command->rule.number, command->rule.request, &outcome->rule.answer);
+    outcome->work = scope.work;
+    return status;
 }
 
 bool state_machine_knows(const struct state_machine *machine, const struct command *command) {
@@ -351,8 +354,11 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         return;
     }
     /* Commands that name no space are of etcd's: other spaces are changed by rules. */
-    const struct txn_target etcd = {
-        .keys = machine->keys, .leases = machine->leases, .space = KEY_SPACE_ETCD};
+    const struct txn_target etcd = {.keys = machine->keys,
+                                    .leases = machine->leases,
+                                    .space = KEY_SPACE_ETCD,
+                                    .is_counted = machine->cluster_version >= CLUSTER_VERSION_RULES,
+                                    .work = &outcome.work};
     lease_table_set_index(machine->leases, context->index);
     switch (command->type) {
     case COMMAND_PUT:
@@ -404,7 +410,7 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
             member_table_change(machine->members, command->member.action, command->member.facts);
         break;
     case COMMAND_RULE:
-        outcome.status = apply_rule(machine, command, caller, context, arena, &outcome.rule.answer);
+        outcome.status = apply_rule(machine, command, caller, context, arena, &outcome);
         break;
     case COMMAND_CLUSTER_VERSION:
         if (command->cluster_version.version > machine->cluster_version) {

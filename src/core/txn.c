@@ -166,19 +166,22 @@ static bool compare_holds_for(const struct compare *compare, const struct record
 
 struct comparing {
     const struct compare *compare;
+    struct key_work *work;
     bool holds;
 };
 
 static bool compare_one(void *context, const struct record *record) {
     struct comparing *comparing = context;
-    comparing->holds = compare_holds_for(comparing->compare, record);
+    comparing->holds =
+        key_work_spend(comparing->work, 1) && compare_holds_for(comparing->compare, record);
     return comparing->holds;
 }
 
-/* Needs no memory: one transaction may compare everything thousands of times. */
-static bool compare_holds(const struct txn_source *source, const struct compare *compare) {
+/* Needs no memory. When no work is left, what it says does not matter. */
+static bool compare_holds(const struct txn_source *source, const struct compare *compare,
+                          struct key_work *work) {
     static const struct record missing;
-    struct comparing comparing = {.compare = compare};
+    struct comparing comparing = {.compare = compare, .work = work};
     if (key_store_visit(source->keys, source->space, compare->key, compare->range_end, compare_one,
                         &comparing) == 0) {
         return compare->target != COMPARE_VALUE && compare_holds_for(compare, &missing);
@@ -202,10 +205,10 @@ static void branch_of(const struct txn_request *request, bool succeeded,
 }
 
 static void path_choose(const struct txn_source *source, const struct txn_request *request,
-                        struct arena *arena, struct txn_path *path) {
+                        struct key_work *work, struct arena *arena, struct txn_path *path) {
     *path = (struct txn_path){.succeeded = true};
     for (size_t i = 0; i < request->n_compares && path->succeeded; i++) {
-        path->succeeded = compare_holds(source, &request->compares[i]);
+        path->succeeded = compare_holds(source, &request->compares[i], work);
     }
     const struct operation *operations;
     size_t n;
@@ -217,7 +220,7 @@ static void path_choose(const struct txn_source *source, const struct txn_reques
         if (path->nested == NULL) {
             path->nested = arena_calloc(arena, n, sizeof *path->nested);
         }
-        path_choose(source, &operations[i].txn, arena, &path->nested[i]);
+        path_choose(source, &operations[i].txn, work, arena, &path->nested[i]);
     }
 }
 
@@ -232,7 +235,8 @@ static enum status range_check(const struct key_store *keys, const struct range_
                                                                 : STATUS_OK;
 }
 
-/* Adds what a range may gather. The limit does not count: it may cut only what was sorted. */
+/* As release 0.2 does: adds what a range may gather, and nothing for the work. The limit does not
+ * count: it may cut only what was sorted. */
 static enum status range_count(const struct txn_source *source, const struct range_request *range,
                                struct arena *arena, size_t *n_records) {
     if (range->count_only || range->range_end.size == 0) {
@@ -243,17 +247,38 @@ static enum status range_count(const struct txn_source *source, const struct ran
     } else {
         struct range_request counting = *range;
         struct range_outcome counted;
+        struct key_work work = {.left = SIZE_MAX};
         counting.count_only = true;
         enum status status =
-            key_store_range(source->keys, source->space, &counting, arena, &counted);
+            key_store_range(source->keys, source->space, &counting, &work, arena, &counted);
         assert(status == STATUS_OK);
         *n_records += (size_t)counted.count;
     }
     return *n_records > TXN_RECORDS_MAX ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
 }
 
+/* Finds out what a range costs by carrying it out; it is carried out once more in its turn. */
+static enum status range_spend(const struct txn_source *source, const struct range_request *range,
+                               struct key_work *work, struct arena *arena) {
+    struct range_outcome ignored;
+    return key_store_range(source->keys, source->space, range, work, arena, &ignored);
+}
+
+/* What has been found out about a transaction before it is carried out. */
+struct txn_cost {
+    bool is_counted; /* its work, not only what it gathers */
+    struct key_work work;
+    size_t n_records;
+};
+
+static struct txn_cost cost_of(bool is_counted) {
+    return (struct txn_cost){.is_counted = is_counted,
+                             .work = {.left = is_counted ? KEY_WORK_TXN_MAX : SIZE_MAX}};
+}
+
 static enum status path_check(const struct txn_source *source, const struct txn_request *request,
-                              const struct txn_path *path, struct arena *arena, size_t *n_records) {
+                              const struct txn_path *path, struct txn_cost *cost,
+                              struct arena *arena) {
     const struct operation *operations;
     size_t n;
     enum status status = STATUS_OK;
@@ -263,7 +288,9 @@ static enum status path_check(const struct txn_source *source, const struct txn_
         case OPERATION_RANGE:
             status = range_check(source->keys, &operations[i].range);
             if (status == STATUS_OK) {
-                status = range_count(source, &operations[i].range, arena, n_records);
+                status = cost->is_counted
+                             ? range_spend(source, &operations[i].range, &cost->work, arena)
+                             : range_count(source, &operations[i].range, arena, &cost->n_records);
             }
             break;
         case OPERATION_PUT:
@@ -275,11 +302,20 @@ static enum status path_check(const struct txn_source *source, const struct txn_
         case OPERATION_DELETE:
             break;
         case OPERATION_TXN:
-            status = path_check(source, &operations[i].txn, &path->nested[i], arena, n_records);
+            status = path_check(source, &operations[i].txn, &path->nested[i], cost, arena);
             break;
         }
     }
     return status;
+}
+
+/* Decides the way and checks everything that can fail. */
+static enum status path_prepare(const struct txn_source *source, const struct txn_request *request,
+                                struct txn_cost *cost, struct arena *arena,
+                                struct txn_path *out_path) {
+    path_choose(source, request, &cost->work, arena, out_path);
+    return cost->work.is_exceeded ? STATUS_REQUEST_TOO_LARGE
+                                  : path_check(source, request, out_path, cost, arena);
 }
 
 static void path_run(const struct txn_target *target, const struct txn_request *request,
@@ -291,13 +327,14 @@ static void path_run(const struct txn_target *target, const struct txn_request *
     outcome->succeeded = path->succeeded;
     outcome->n_outcomes = n;
     outcome->outcomes = arena_calloc(arena, n, sizeof *outcome->outcomes);
+    struct key_work spent = {.left = SIZE_MAX}; /* it was counted before */
     for (size_t i = 0; i < n; i++) {
         struct operation_outcome *one = &outcome->outcomes[i];
         one->type = operations[i].type;
         switch (operations[i].type) {
         case OPERATION_RANGE: {
             enum status status = key_store_range(target->keys, target->space, &operations[i].range,
-                                                 arena, &one->range);
+                                                 &spent, arena, &one->range);
             assert(status == STATUS_OK);
             break;
         }
@@ -319,10 +356,12 @@ static void path_run(const struct txn_target *target, const struct txn_request *
 enum status txn_run(const struct txn_target *target, const struct txn_request *request,
                     struct arena *arena, struct txn_outcome *out_outcome) {
     const struct txn_source source = source_of(target);
+    struct txn_cost cost = cost_of(target->is_counted);
     struct txn_path path;
-    path_choose(&source, request, arena, &path);
-    size_t n_records = 0;
-    enum status status = path_check(&source, request, &path, arena, &n_records);
+    enum status status = path_prepare(&source, request, &cost, arena, &path);
+    if (target->is_counted) {
+        *target->work += KEY_WORK_TXN_MAX - cost.work.left;
+    }
     if (status == STATUS_OK) {
         key_store_begin(target->keys);
         path_run(target, request, &path, arena, out_outcome);
@@ -356,6 +395,7 @@ static void path_read(const struct txn_source *source, const struct txn_request 
     outcome->succeeded = path->succeeded;
     outcome->n_outcomes = n;
     outcome->outcomes = arena_calloc(arena, n, sizeof *outcome->outcomes);
+    struct key_work spent = {.left = SIZE_MAX}; /* it was counted before */
     for (size_t i = 0; i < n; i++) {
         struct operation_outcome *one = &outcome->outcomes[i];
         one->type = operations[i].type;
@@ -365,8 +405,8 @@ static void path_read(const struct txn_source *source, const struct txn_request 
             continue;
         }
         assert(operations[i].type == OPERATION_RANGE);
-        enum status status =
-            key_store_range(source->keys, source->space, &operations[i].range, arena, &one->range);
+        enum status status = key_store_range(source->keys, source->space, &operations[i].range,
+                                             &spent, arena, &one->range);
         assert(status == STATUS_OK);
     }
 }
@@ -375,10 +415,9 @@ enum status txn_read(const struct key_store *keys, struct key_space_id space,
                      const struct txn_request *request, struct arena *arena,
                      struct txn_outcome *out_outcome) {
     const struct txn_source source = {.keys = keys, .space = space};
+    struct txn_cost cost = cost_of(true);
     struct txn_path path;
-    path_choose(&source, request, arena, &path);
-    size_t n_records = 0;
-    enum status status = path_check(&source, request, &path, arena, &n_records);
+    enum status status = path_prepare(&source, request, &cost, arena, &path);
     if (status == STATUS_OK) {
         path_read(&source, request, &path, arena, out_outcome);
     }

@@ -18,6 +18,10 @@ struct txn_target {
     struct key_store *keys;
     struct lease_table *leases;
     struct key_space_id space;
+    /* Work is bounded by KEY_WORK_TXN_MAX. Not so in clusters of version 2, where every member must
+     * do as release 0.2 does. */
+    bool is_counted;
+    size_t *work; /* what a transaction was in work is added here, also when it is refused */
 };
 
 /* Each of the three is one revision of its own if it changes anything. STATUS_LEASE_NOT_FOUND,
@@ -26,12 +30,12 @@ enum status txn_put(const struct txn_target *target, const struct put_request *r
                     struct put_outcome *out_outcome);
 void txn_delete(const struct txn_target *target, const struct delete_request *request,
                 struct arena *arena, struct delete_outcome *out_outcome);
-/* Records that the ranges of one transaction may gather, all together: they are held at the same
- * time, and a transaction in the log is carried out again at every start. No answer could carry
- * more: it ends at 2 GiB. */
+/* Records that the ranges of one transaction may gather, all together, where its work is not
+ * counted. */
 enum { TXN_RECORDS_MAX = 16 * 1024 * 1024 };
 /* Also STATUS_REVISION_COMPACTED and STATUS_REVISION_FUTURE, from ranges inside, and
- * STATUS_REQUEST_TOO_LARGE when these would gather too much. */
+ * STATUS_REQUEST_TOO_LARGE when its compares and ranges are too much work: a transaction in the log
+ * is carried out again at every start. */
 enum status txn_run(const struct txn_target *target, const struct txn_request *request,
                     struct arena *arena, struct txn_outcome *out_outcome);
 

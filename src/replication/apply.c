@@ -29,8 +29,10 @@ static void fail_unknown(struct service *service, const struct command *command)
     service_fail(service, STATUS_UNSUPPORTED, reason);
 }
 
-static void apply_commands(struct service *service, const struct log_entry_header *header,
-                           struct reader *reader, struct proposal *proposal) {
+/* Returns how much work it was, in units of key_work.h. */
+static size_t apply_commands(struct service *service, const struct log_entry_header *header,
+                             struct reader *reader, struct proposal *proposal) {
+    size_t work = 0;
     struct apply_context context = {.term = header->term,
                                     .index = header->index,
                                     .now_ms = expiry_now_ms(service) + ANSWER_MARGIN_MS,
@@ -45,7 +47,7 @@ static void apply_commands(struct service *service, const struct log_entry_heade
         enum status status = command_decode(reader, &service->arena, &command);
         if (status != STATUS_OK || !state_machine_knows(service->machine, &command)) {
             fail_unknown(service, status == STATUS_OK ? &command : NULL);
-            return;
+            return work;
         }
         if (command_inner(&command)->type == COMMAND_COMPACT) {
             /* Watchers are given what this entry wrote before it becomes out of their reach. */
@@ -53,6 +55,7 @@ static void apply_commands(struct service *service, const struct log_entry_heade
             service->background.is_reclaiming = true;
         }
         state_machine_apply(service->machine, &command, &context, &service->arena, &outcome);
+        work += outcome.work;
         if (proposal != NULL) {
             struct list *node = list_pop_first(&proposal->requests);
             assert(node != NULL);
@@ -66,6 +69,7 @@ static void apply_commands(struct service *service, const struct log_entry_heade
         }
         arena_reset(&service->arena);
     }
+    return work;
 }
 
 bool apply_check(void *data, const struct log_item *item) {
@@ -99,12 +103,12 @@ void apply_item(void *data, const struct log_item *item) {
     if (is_ours) {
         service->proposals.sequence_applied = header.sequence;
     }
-    apply_commands(service, &header, &reader, proposal);
+    size_t work = apply_commands(service, &header, &reader, proposal);
     if (proposal != NULL && !service->failed) {
         proposals_finish(service, proposal);
     }
     watch_hub_publish(state_machine_watches(service->machine));
-    snapshots_added(service, item->size);
+    snapshots_added(service, item->size, work);
 }
 
 /* --- Work that can wait. --- */

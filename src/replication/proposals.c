@@ -2,6 +2,7 @@
  * entries are on their way becomes the next. */
 #include "base/clock.h"
 #include "core/auth_command.h"
+#include "core/txn_estimate.h"
 #include "replication/entry_check.h"
 #include "replication/log_entry.h"
 #include "replication/service_internal.h"
@@ -110,6 +111,7 @@ void proposals_finish(struct service *service, struct proposal *proposal) {
     list_remove(&proposal->link);
     service->proposals.n_in_flight--;
     assert(list_is_empty(&proposal->requests));
+    service->proposals.pending_work -= proposal->work;
     proposal_destroy(proposal);
 }
 
@@ -355,6 +357,7 @@ void proposals_fail_all(struct service *service, enum status status) {
     for (struct list *node; (node = list_pop_first(&service->proposals.ready)) != NULL;) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         service->proposals.pending_bytes -= proposal->commands.size;
+        service->proposals.pending_work -= proposal->work;
         proposal_fail(proposal, status);
         proposal_destroy(proposal);
     }
@@ -365,6 +368,16 @@ void proposals_refuse(struct service *service, struct service_request *request,
                       enum status status) {
     list_append(&service->proposals.refused[status], &request->private.link);
     service->proposals.has_refused = true;
+}
+
+/* What a transaction may be in work; 0 for what is little. */
+static size_t work_of(const struct service *service, const struct command *command) {
+    command = command_inner(command);
+    if (command->type != COMMAND_TXN) {
+        return 0;
+    }
+    size_t work = txn_estimate(state_machine_keys(service->machine), KEY_SPACE_ETCD, &command->txn);
+    return work < PROPOSALS_WORK_MUCH ? 0 : work;
 }
 
 void proposals_submit(struct service *service, struct service_request *request,
@@ -387,6 +400,9 @@ void proposals_submit(struct service *service, struct service_request *request,
         proposals_refuse(service, request, STATUS_REQUEST_TOO_LARGE);
         return;
     }
+    size_t work = work_of(service, command);
+    service->proposals.pending_work += work;
+    proposal->work += work;
     service->proposals.pending_bytes += proposal->commands.size - before;
     proposal->n_commands++;
     list_append(&proposal->requests, &request->private.link);
@@ -415,6 +431,17 @@ static int64_t choose_lease_id(struct service *service) {
     return id;
 }
 
+bool service_allow_work(struct service *service, size_t work) {
+    if (work < PROPOSALS_WORK_MUCH) {
+        return true;
+    }
+    if (service->read_work + work > PROPOSALS_WORK_MAX) {
+        return false;
+    }
+    service->read_work += work;
+    return true;
+}
+
 static enum status check_submitted(struct service *service, const struct caller *caller,
                                    const struct command *command) {
     if (service->closing || service->failed) {
@@ -427,7 +454,9 @@ static enum status check_submitted(struct service *service, const struct caller 
     if (status != STATUS_OK) {
         return status;
     }
-    if (service->proposals.pending_bytes > PROPOSALS_BYTES_MAX) {
+    size_t work = work_of(service, command);
+    if (service->proposals.pending_bytes > PROPOSALS_BYTES_MAX ||
+        (work > 0 && service->proposals.pending_work + work > PROPOSALS_WORK_MAX)) {
         return STATUS_TOO_MANY_REQUESTS;
     }
     const struct auth *auth = state_machine_auth(service->machine);

@@ -33,6 +33,7 @@ const struct state_view *service_view(const struct service *service) {
 
 static void before_polling(uv_prepare_t *prepare) {
     struct service *service = prepare->data;
+    service->read_work = 0;
     if (service->is_node_closing) {
         return;
     }

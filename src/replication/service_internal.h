@@ -42,6 +42,10 @@ enum {
 /* Bytes of commands waiting or on their way; more are refused. */
 #define PROPOSALS_BYTES_MAX ((size_t)64 * 1024 * 1024)
 
+/* Work of transactions that are waiting or on their way. While there is as much, those that are
+ * much work are refused; what others submit waits some fifty milliseconds for it. */
+enum { PROPOSALS_WORK_MAX = 2 * 1024 * 1024, PROPOSALS_WORK_MUCH = 1024 };
+
 /* The requests of one entry, in the order of its commands. */
 struct proposal {
     struct list link;
@@ -50,6 +54,7 @@ struct proposal {
     uint64_t submitted_ms;
     uint64_t term; /* in which we proposed it */
     uint64_t n_commands;
+    size_t work;            /* that its transactions may be: see txn_estimate.h */
     struct buffer commands; /* until it is handed on */
     uint64_t forwarded_to;  /* the leader that was asked to propose it; 0: we propose it */
 };
@@ -65,6 +70,7 @@ struct proposals {
     struct list in_flight;       /* proposed or forwarded, and not applied yet, oldest first */
     size_t n_in_flight;
     size_t pending_bytes;
+    size_t pending_work;               /* of all that are gathering, waiting or on their way */
     struct list refused[STATUS_COUNT]; /* requests to be told so at the end of the iteration */
     bool has_refused;
     uint32_t lease_id_prefix;
@@ -203,7 +209,9 @@ struct snapshots {
     size_t n_client_jobs;       /* snapshots being made for clients */
     size_t log_bytes;           /* applied since the last snapshot */
     size_t log_bytes_at_view;   /* of which the one being made covers this much */
-    size_t log_entries;         /* the same in entries */
+    size_t log_work;            /* the same in work of transactions and rules: see key_work.h */
+    size_t log_work_at_view;
+    size_t log_entries; /* the same in entries */
     size_t log_entries_at_view;
     size_t last_size;    /* of the last snapshot */
     uint64_t disk_bytes; /* as it was at disk_bytes_ms */
@@ -281,6 +289,7 @@ struct service {
     struct snapshots snapshots;
     struct scans scans;
     struct background background;
+    size_t read_work; /* of reads on the loop in this iteration: see service_allow_work() */
     struct refusals refusals;
     struct list revoked_watches;  /* watches.c */
     struct service_info counters; /* only its counters are used */
@@ -464,7 +473,7 @@ void apply_item(void *data, const struct log_item *item);
 void apply_background(struct service *service);
 
 /* snapshots.c */
-void snapshots_added(struct service *service, size_t bytes);
+void snapshots_added(struct service *service, size_t bytes, size_t work);
 /* Takes one when enough was written since the last. */
 void snapshots_poll(struct service *service);
 /* Somebody reads a view: nothing can be reclaimed. */

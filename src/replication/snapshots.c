@@ -44,7 +44,8 @@ static uint64_t trailing_entries(const struct service *service) {
     return n < TRAILING_ENTRIES_ALONE ? TRAILING_ENTRIES_ALONE : n;
 }
 
-void snapshots_added(struct service *service, size_t bytes) {
+void snapshots_added(struct service *service, size_t bytes, size_t work) {
+    service->snapshots.log_work += work;
     service->snapshots.log_bytes += bytes + ENTRY_OVERHEAD;
     service->snapshots.log_entries++;
 }
@@ -58,6 +59,7 @@ static void take(struct service *service) {
         return;
     }
     snapshots->log_bytes_at_view = snapshots->log_bytes;
+    snapshots->log_work_at_view = snapshots->log_work;
     snapshots->log_entries_at_view = snapshots->log_entries;
 }
 
@@ -92,9 +94,11 @@ void snapshots_ended(void *data, uint64_t size) {
         snapshots->last_size = size;
         service->counters.snapshots++;
         snapshots->log_bytes -= snapshots->log_bytes_at_view;
+        snapshots->log_work -= snapshots->log_work_at_view;
         snapshots->log_entries -= snapshots->log_entries_at_view;
     }
     snapshots->log_bytes_at_view = 0;
+    snapshots->log_work_at_view = 0;
     snapshots->log_entries_at_view = 0;
 }
 
@@ -129,6 +133,7 @@ enum status snapshots_restore(void *data, struct bytes payload) {
     if (status == STATUS_OK) {
         service->snapshots.last_size = payload.size;
         service->snapshots.log_bytes = 0;
+        service->snapshots.log_work = 0;
         service->snapshots.log_entries = 0;
     }
     return status;
@@ -218,7 +223,9 @@ void snapshots_poll(struct service *service) {
         return;
     }
     start_waiting(service);
-    if (service->snapshots.view == NULL && service->snapshots.log_bytes > log_bytes_max(service)) {
+    /* Work counts as bytes do: a start that has a snapshot does not do it again. */
+    if (service->snapshots.view == NULL &&
+        service->snapshots.log_bytes + service->snapshots.log_work > log_bytes_max(service)) {
         take(service);
     }
 }

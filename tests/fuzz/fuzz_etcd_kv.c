@@ -127,8 +127,9 @@ static void try_range(struct bytes message, struct arena *arena) {
     }
     struct state_machine *machine = machine_create();
     struct range_outcome outcome;
-    enum status status = key_store_range(state_machine_keys(machine), KEY_SPACE_ETCD,
-                                         &request.range, arena, &outcome);
+    enum status status =
+        key_store_range(state_machine_keys(machine), KEY_SPACE_ETCD, &request.range,
+                        &(struct key_work){.left = SIZE_MAX}, arena, &outcome);
     if (status == STATUS_OK) {
         struct etcd_header header = {.revision = 4};
         size_t size = etcd_range_size(&header, &outcome, request.range.keys_only);

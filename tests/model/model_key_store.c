@@ -251,7 +251,9 @@ static void check_range(struct model *model) {
     struct key_space_id space = random_space();
     struct range_request request = random_request(model, from, end);
     struct range_outcome outcome;
-    enum status status = key_store_range(model->store, space, &request, &model->arena, &outcome);
+    enum status status =
+        key_store_range(model->store, space, &request, &(struct key_work){.left = SIZE_MAX},
+                        &model->arena, &outcome);
     int64_t newest = model->ref.revision + (model->ref.n_changes > 0);
     int64_t revision = request.revision <= 0 ? newest : request.revision;
     if (revision > newest) {
@@ -438,6 +440,25 @@ static void compact(struct model *model) {
     CHECK(key_store_compacted_revision(model->store) == model->ref.compacted);
 }
 
+/* Whatever each has reclaimed, two replicas count the same work, and refuse the same requests. */
+static void check_work(struct model *model, const struct key_store *copy) {
+    for (unsigned i = 0; i < 20; i++) {
+        uint8_t from[KEY_MAX];
+        uint8_t end[KEY_MAX];
+        struct key_space_id space = random_space();
+        struct range_request request = random_request(model, from, end);
+        struct range_outcome outcome;
+        struct key_work work = {.left = random_below(2) ? random_below(500) : 1000000};
+        struct key_work work_copy = work;
+        enum status status =
+            key_store_range(model->store, space, &request, &work, &model->arena, &outcome);
+        CHECK(key_store_range(copy, space, &request, &work_copy, &model->arena, &outcome) ==
+              status);
+        CHECK(work.left == work_copy.left);
+        CHECK(work.is_exceeded == (status == STATUS_REQUEST_TOO_LARGE));
+    }
+}
+
 /* Sometimes goes on with the restored store, as a replica that was sent a snapshot does. */
 static void restore(struct model *model) {
     struct view view = {key_view_open(model->store), model->ref.revision, model->ref.compacted};
@@ -454,6 +475,7 @@ static void restore(struct model *model) {
     CHECK(key_store_hash(copy, space, revision, &hash_copy) == status);
     CHECK(status != STATUS_OK || hash == hash_copy);
     check_history(model, copy);
+    check_work(model, copy);
     if (random_below(2) == 0) {
         close_all_views(model);
         key_store_destroy(model->store);

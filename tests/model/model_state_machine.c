@@ -393,8 +393,9 @@ static void step_txn(void) {
 static void step_range(void) {
     struct range_request request = random_range();
     struct range_outcome outcome;
-    enum status status = key_store_range(state_machine_keys(model.machine), KEY_SPACE_ETCD,
-                                         &request, &model.arena, &outcome);
+    enum status status =
+        key_store_range(state_machine_keys(model.machine), KEY_SPACE_ETCD, &request,
+                        &(struct key_work){.left = SIZE_MAX}, &model.arena, &outcome);
     CHECK(status == ref_range_check(&model.ref, request.revision));
     if (status == STATUS_OK) {
         check_range(&request, &outcome);

@@ -351,8 +351,9 @@ static void play_del(struct story *story) {
 static void play_get(struct story *story) {
     struct range_request request = to_range(story, 1);
     struct range_outcome outcome;
-    enum status status = key_store_range(state_machine_keys(story->machine), KEY_SPACE_ETCD,
-                                         &request, &story->arena, &outcome);
+    enum status status =
+        key_store_range(state_machine_keys(story->machine), KEY_SPACE_ETCD, &request,
+                        &(struct key_work){.left = SIZE_MAX}, &story->arena, &outcome);
     if (status == STATUS_OK) {
         print_range(story->answer, &outcome);
     } else {

@@ -43,7 +43,9 @@ static void a_range_of_everything_ends_with_its_space(void **state) {
         struct range_request request = everything;
         request.revision = revision;
         struct range_outcome outcome;
-        assert_int_equal(key_store_range(keys, middle, &request, &fixture.arena, &outcome),
+        assert_int_equal(key_store_range(keys, middle, &request,
+                                         &(struct key_work){.left = SIZE_MAX}, &fixture.arena,
+                                         &outcome),
                          STATUS_OK);
         assert_int_equal(outcome.count, 3);
         assert_int_equal(outcome.n_records, 3);

@@ -33,7 +33,9 @@ static const char *range_text(const struct key_store *store, const struct range_
     struct range_outcome outcome;
     size_t size = 0;
     arena_reset(&arena);
-    assert_int_equal(key_store_range(store, KEY_SPACE_ETCD, request, &arena, &outcome), STATUS_OK);
+    assert_int_equal(key_store_range(store, KEY_SPACE_ETCD, request,
+                                     &(struct key_work){.left = SIZE_MAX}, &arena, &outcome),
+                     STATUS_OK);
     text[0] = '\0';
     for (size_t i = 0; i < outcome.n_records; i++) {
         struct bytes key = record_key(outcome.records[i]);
@@ -61,7 +63,8 @@ static enum status range_status(const struct key_store *store, int64_t revision)
     struct range_request request = all();
     struct range_outcome outcome;
     request.revision = revision;
-    return key_store_range(store, KEY_SPACE_ETCD, &request, &arena, &outcome);
+    return key_store_range(store, KEY_SPACE_ETCD, &request, &(struct key_work){.left = SIZE_MAX},
+                           &arena, &outcome);
 }
 
 static void reclaim_all(struct key_store *store) {

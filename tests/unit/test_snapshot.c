@@ -148,9 +148,9 @@ static void everything_is_there_after_a_restore(void **state) {
     assert_false(lease_table_is_leading(state_machine_leases(b.machine)));
     struct range_request old = {.key = bytes_from_text("a"), .revision = 3};
     struct range_outcome outcome;
-    assert_int_equal(
-        key_store_range(state_machine_keys(b.machine), KEY_SPACE_ETCD, &old, &b.arena, &outcome),
-        STATUS_OK);
+    assert_int_equal(key_store_range(state_machine_keys(b.machine), KEY_SPACE_ETCD, &old,
+                                     &(struct key_work){.left = SIZE_MAX}, &b.arena, &outcome),
+                     STATUS_OK);
     assert_value(outcome.records[0], "2");
     fixture_clear(&a);
     fixture_clear(&b);

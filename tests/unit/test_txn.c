@@ -1,4 +1,5 @@
 #include "core/txn.h"
+#include "core/txn_estimate.h"
 
 #include "state_machine_fixture.h"
 
@@ -223,6 +224,69 @@ static void ranges_that_would_gather_too_much_fail_the_whole(void **state) {
     }
     assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome),
                      STATUS_REQUEST_TOO_LARGE);
+    fixture_clear(&fixture);
+}
+
+/* In clusters that count it. */
+static void a_transaction_that_is_too_much_work_is_refused(void **state) {
+    enum { KEYS = 20000, COMPARES = 100 };
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put_numbered(&fixture, KEYS);
+    struct txn_target target = target_of(&fixture);
+    size_t work = 0;
+    target.is_counted = true;
+    target.work = &work;
+    struct compare compares[COMPARES];
+    for (size_t i = 0; i < COMPARES; i++) {
+        compares[i] = number_is("a", COMPARE_VERSION, COMPARE_GREATER, 0);
+        compares[i].range_end = bytes_from_text("z");
+    }
+    struct operation put = {.type = OPERATION_PUT, .put = {.key = bytes_from_text("x")}};
+    struct txn_request request = {
+        .n_compares = COMPARES, .compares = compares, .n_success = 1, .success = &put};
+    struct txn_outcome outcome;
+    assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome),
+                     STATUS_REQUEST_TOO_LARGE);
+    assert_int_equal(work, KEY_WORK_TXN_MAX);
+    assert_null(key_store_find(target.keys, KEY_SPACE_ETCD, bytes_from_text("x")));
+    assert_int_equal(txn_estimate(target.keys, KEY_SPACE_ETCD, &request), KEY_WORK_TXN_MAX);
+    request.n_compares = 3;
+    work = 0;
+    assert_int_equal(txn_estimate(target.keys, KEY_SPACE_ETCD, &request), 3 * KEYS);
+    assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome), STATUS_OK);
+    assert_int_equal(work, 3 * KEYS);
+    assert_non_null(key_store_find(target.keys, KEY_SPACE_ETCD, bytes_from_text("x")));
+    fixture_clear(&fixture);
+}
+
+/* A count at an old revision costs what was written since, not what the range has. */
+static void counting_at_an_old_revision_is_cheap(void **state) {
+    enum { KEYS = 20000, CHANGES = 10 };
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put_numbered(&fixture, KEYS);
+    struct key_store *keys = state_machine_keys(fixture.machine);
+    int64_t revision = key_store_revision(keys);
+    for (unsigned i = 0; i < CHANGES; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%06u", i);
+        assert_int_equal(del(&fixture, key, "").delete.deleted, 1);
+        put(&fixture, "knew", "v", 0);
+    }
+    const struct range_request request = {.key = bytes_from_text("k"),
+                                          .range_end = bytes_from_text("l"),
+                                          .revision = revision,
+                                          .limit = 5};
+    struct key_work spent = {.left = KEY_WORK_TXN_MAX};
+    struct range_outcome outcome;
+    assert_int_equal(
+        key_store_range(keys, KEY_SPACE_ETCD, &request, &spent, &fixture.arena, &outcome),
+        STATUS_OK);
+    assert_int_equal(outcome.count, KEYS);
+    assert_int_equal(outcome.n_records, 5);
+    assert_true(outcome.more);
+    assert_true(KEY_WORK_TXN_MAX - spent.left < 1000);
     fixture_clear(&fixture);
 }
 
@@ -456,6 +520,8 @@ int main(void) {
         cmocka_unit_test(a_range_compares_by_all_of_its_keys),
         cmocka_unit_test(comparing_everything_many_times_takes_no_memory),
         cmocka_unit_test(ranges_that_would_gather_too_much_fail_the_whole),
+        cmocka_unit_test(a_transaction_that_is_too_much_work_is_refused),
+        cmocka_unit_test(counting_at_an_old_revision_is_cheap),
         cmocka_unit_test(all_compares_must_hold),
         cmocka_unit_test(all_changes_share_one_revision),
         cmocka_unit_test(the_failing_branch_runs_when_a_compare_does_not_hold),

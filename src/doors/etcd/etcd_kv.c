@@ -1,5 +1,6 @@
 /* The KV service. */
 #include "core/txn.h"
+#include "core/txn_estimate.h"
 #include "doors/etcd/etcd_call.h"
 #include "doors/etcd/etcd_long_read.h"
 #include "doors/etcd/etcd_range_read.h"
@@ -32,8 +33,13 @@ static void answer_range(struct grpc_call *call, const struct range_request *ran
         etcd_range_read_start(call, range);
         return;
     }
+    struct key_work work = {.left = KEY_WORK_TXN_MAX};
     enum status status =
-        key_store_range(etcd_keys(door), KEY_SPACE_ETCD, range, &door->arena, &outcome);
+        key_store_range(etcd_keys(door), KEY_SPACE_ETCD, range, &work, &door->arena, &outcome);
+    if (status == STATUS_REQUEST_TOO_LARGE) {
+        etcd_range_read_start(call, range);
+        return;
+    }
     if (status != STATUS_OK) {
         etcd_error_finish(call, etcd_error_of(status));
         return;
@@ -148,7 +154,11 @@ static void reply_txn(struct etcd_call *waiting, const struct outcome *outcome) 
 static void run_txn(struct grpc_call *call, const struct txn_request *txn) {
     struct etcd_door *door = etcd_door_of(call);
     struct txn_outcome outcome;
-    enum status status = txn_read(etcd_keys(door), KEY_SPACE_ETCD, txn, &door->arena, &outcome);
+    size_t work = txn_estimate(etcd_keys(door), KEY_SPACE_ETCD, txn);
+    enum status status =
+        service_allow_work(door->service, work)
+            ? txn_read(etcd_keys(door), KEY_SPACE_ETCD, txn, &door->arena, &outcome)
+            : STATUS_TOO_MANY_REQUESTS;
     if (status != STATUS_OK) {
         etcd_error_finish(call, etcd_error_of(status));
         return;

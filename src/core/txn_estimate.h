@@ -1,0 +1,17 @@
+/*
+ * How much work a transaction may be, told before it is carried out: for whoever decides how many
+ * of them may be on their way at once. Cheap beside the work itself, and never too low by more than
+ * what changes meanwhile.
+ */
+#ifndef LEASED_CORE_TXN_ESTIMATE_H
+#define LEASED_CORE_TXN_ESTIMATE_H
+
+#include "core/key_store.h"
+#include "core/operation.h"
+
+/* In units of key_work.h; at most KEY_WORK_TXN_MAX, beyond which it is refused. Single keys count
+ * nothing. */
+size_t txn_estimate(const struct key_store *keys, struct key_space_id space,
+                    const struct txn_request *request);
+
+#endif
