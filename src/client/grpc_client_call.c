@@ -115,7 +115,7 @@ void grpc_client_end_calls(struct grpc_client *client, enum grpc_code code, cons
     }
 }
 
-/* Gives the stream up and tells the owner why. */
+/* Gives the stream up and reports why to the owner. */
 static void break_call(struct grpc_client_call *call, enum grpc_code code, const char *text) {
     grpc_client_session_drop(call, false);
     grpc_client_call_end(call, code, text);
@@ -250,7 +250,7 @@ static const char *prefix_error(const struct grpc_client_call *call, const uint8
         return "the server sent a second answer";
     }
     if (prefix[0] != 0) {
-        return "the server compressed its answer though nobody asked";
+        return "the server compressed its answer without being asked to";
     }
     if (message_size(prefix) > GRPC_CLIENT_MESSAGE_SIZE_MAX) {
         return "the answer is too large";
@@ -301,7 +301,7 @@ static const char *take_data(struct grpc_client_call *call, struct bytes rest) {
         if (call->method->unary || call->in.size > 0 || rest.size < GRPC_FRAME_PREFIX_SIZE) {
             error = gather(call, &rest);
         } else {
-            /* A message of a stream that lies whole in what came is handed on where it lies. */
+            /* A message of a stream that is whole in what came is handed on without a copy. */
             error = prefix_error(call, rest.data);
             size_t size = message_size(rest.data);
             if (error == NULL && rest.size - GRPC_FRAME_PREFIX_SIZE < size) {
@@ -321,7 +321,7 @@ static const char *take_data(struct grpc_client_call *call, struct bytes rest) {
 }
 
 void grpc_client_call_on_data(struct grpc_client_call *call, struct bytes data) {
-    /* A body that is not gRPC (an error page) tells nothing that its HTTP status does not. */
+    /* A body that is not gRPC (an error page) says no more than its HTTP status. */
     if (!call->is_grpc) {
         return;
     }

@@ -15,7 +15,7 @@
 /* Wide windows: the answer to one range or watch may be many megabytes and is consumed at once. */
 #define STREAM_WINDOW_SIZE (4 * 1024 * 1024)
 #define CONNECTION_WINDOW_SIZE (64 * 1024 * 1024)
-/* Until the peer's SETTINGS tell how many it takes. */
+/* Until the peer's SETTINGS say how many it takes. */
 #define STREAMS_MAX_AT_FIRST 100
 #define BLOCK_SIZE_MAX (64 * 1024)
 /* A peer that makes us answer more than it reads. */
@@ -256,7 +256,7 @@ void grpc_client_session_fill(struct grpc_client *client, struct buffer *out) {
  */
 
 static void close_stream(struct grpc_client_call *call) {
-    /* An answer that ends before the request did: nobody reads the rest. */
+    /* An answer that ends before the request did: the rest is not read. */
     grpc_client_session_drop(call, call->end_sent);
     grpc_client_call_on_close(call, HTTP2_NO_ERROR);
 }
@@ -587,7 +587,7 @@ static const char *take_frames(struct grpc_client *client, struct bytes *rest) {
     return client->session.control.size > CONTROL_SIZE_MAX ? "more to answer than it reads" : NULL;
 }
 
-/* Completes the frame that lies in `partial` with the least that is needed. */
+/* Completes the frame in `partial` with the least that is needed. */
 static const char *finish_partial(struct grpc_client *client, struct bytes *rest) {
     struct buffer *partial = &client->session.partial;
     while (partial->size > 0 && rest->size > 0 && !client->destroyed) {

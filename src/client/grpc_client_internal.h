@@ -19,7 +19,7 @@
 #define GRPC_CLIENT_HOST_SIZE_MAX 256
 #define GRPC_CLIENT_READ_SIZE (64 * 1024)
 #define GRPC_CLIENT_WRITE_SIZE (64 * 1024)
-/* A byte that tells whether the message is compressed, then its length. */
+/* A byte that says whether the message is compressed, then its length. */
 #define GRPC_FRAME_PREFIX_SIZE 5
 /* A recycled call keeps its buffers only up to this size. */
 #define GRPC_CLIENT_KEPT_BUFFER_SIZE_MAX (16 * 1024)
@@ -40,7 +40,7 @@ struct grpc_client_call {
     uint32_t timeout_ms;
     int32_t stream_id;       /* 0: not sent yet */
     int64_t send_window;     /* may fall below zero when the peer lowers it */
-    uint32_t unacknowledged; /* bytes received of which the peer was not told yet */
+    uint32_t unacknowledged; /* bytes received that were not acknowledged yet */
     int http_status;
     int grpc_status; /* -1: none came */
     bool is_grpc;
@@ -129,8 +129,8 @@ struct grpc_client {
 void grpc_client_touch(struct grpc_client *client);
 /* The socket is connected. Result of libuv: below zero it cannot be used. */
 int grpc_client_on_connected(struct grpc_client *client);
-/* Ends the connection and tells its owner: "AUTHORITY what: why". Must not run while the session
- * handles bytes: the calls end here, and their owners may destroy the client. */
+/* Ends the connection and reports to its owner: "AUTHORITY what: why". Must not run while the
+ * session handles bytes: the calls end here, and their owners may destroy the client. */
 void grpc_client_fail(struct grpc_client *client, const char *what, const char *why);
 /* The same with a whole sentence. */
 void grpc_client_fail_with_text(struct grpc_client *client, const char *reason);
@@ -157,9 +157,9 @@ void grpc_client_tls_fill(struct grpc_client *client, struct buffer *out);
 /* Appends what can be read. */
 void grpc_client_tls_receive(struct grpc_client *client, struct bytes ciphertext,
                              struct buffer *out_plaintext);
-/* Ends the connection if TLS is over, and tells the owner why. */
+/* Ends the connection if TLS is over, and reports why to the owner. */
 void grpc_client_tls_settle(struct grpc_client *client);
-/* The peer hung up; tells the owner why. */
+/* The peer hung up; reports why to the owner. */
 void grpc_client_tls_receive_end(struct grpc_client *client);
 /* Says goodbye, if that is possible without waiting. */
 void grpc_client_tls_end(struct grpc_client *client);
@@ -176,7 +176,7 @@ void grpc_client_session_fill(struct grpc_client *client, struct buffer *out);
 bool grpc_client_session_is_over(const struct grpc_client *client);
 /* The call has something to send. */
 void grpc_client_session_queue(struct grpc_client_call *call);
-/* Forgets the call's stream; the peer is told unless it knows. */
+/* Forgets the call's stream; the stream is reset unless the peer has closed it. */
 void grpc_client_session_drop(struct grpc_client_call *call, bool peer_knows);
 
 /* ---- grpc_client_call.c ---- */

@@ -76,7 +76,7 @@ static void on_closed_for_retry(uv_handle_t *handle) {
     grpc_client_release(client);
 }
 
-/* Goes on in the handle's close callback, so that no failure is told from inside create. */
+/* Goes on in the handle's close callback, so that no failure is reported from inside create. */
 static void connect_next(struct grpc_client *client) {
     assert(client->socket_live);
     client->socket_live = false;

@@ -118,7 +118,7 @@ void grpc_client_tls_receive(struct grpc_client *client, struct bytes ciphertext
 void grpc_client_tls_settle(struct grpc_client *client) {
     enum tls_state state = tls_stream_state(client->tls);
     if (!client->destroyed && (state == TLS_ENDED || state == TLS_FAILED)) {
-        send_last(client); /* the alert tells the server why */
+        send_last(client); /* the alert gives the server the reason */
         fail(client);
     }
 }

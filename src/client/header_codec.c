@@ -246,7 +246,7 @@ struct bytes header_codec_encode(struct header_codec *codec, const char *path,
 }
 
 void header_codec_limit_table(struct header_codec *codec, uint32_t size) {
-    /* Who wants less than everybody has gets no table at all: that is simple, and rare. */
+    /* A peer that wants less than the default gets no table at all: that is simple, and rare. */
     if (size < HTTP2_HEADER_TABLE_SIZE) {
         codec->must_empty_table = true;
         codec->table_size_max = 0;

@@ -39,7 +39,7 @@ struct bytes header_codec_encode(struct header_codec *codec, const char *path, u
 /* The peer's SETTINGS_HEADER_TABLE_SIZE. */
 void header_codec_limit_table(struct header_codec *codec, uint32_t size);
 
-/* Every block that comes must pass here, in order, also those that nobody waits for any more.
+/* Every block that comes must pass here, in order, also those of calls that are over.
  * STATUS_MALFORMED: the connection cannot go on. */
 enum status header_codec_decode(struct header_codec *codec, struct bytes block,
                                 struct header_codec_answer *out_answer);

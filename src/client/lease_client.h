@@ -89,7 +89,7 @@ const struct lease_answer *lease_client_wait(struct lease_client *client, bool s
 
 /* ---- streams ---- */
 
-/* How a stream tells of itself; constant, one for each use. */
+/* The callbacks of a stream; constant, one for each use. */
 struct lease_keepalive_events {
     /* `ttl_seconds` 0: there is no such lease. */
     void (*on_renewed)(void *context, int64_t id, int64_t ttl_seconds);

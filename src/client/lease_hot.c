@@ -153,7 +153,7 @@ static bool decode_event(struct bytes message, struct lease_hot_event *out_event
             while (proto_next(&kv, &part)) {
                 if (part.number == KV_KEY && part.type == PROTO_BYTES) {
                     event.key = part.bytes;
-                    break; /* nobody here wants the rest */
+                    break; /* the rest is not needed */
                 }
             }
             reader.is_malformed = reader.is_malformed || kv.is_malformed;

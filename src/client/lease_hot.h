@@ -39,7 +39,7 @@ bool lease_hot_renewal_decode(struct bytes message, struct lease_hot_renewal *ou
  *         while (lease_hot_watch_next(&watch, &event)) { … }
  *     }
  *
- * `is_malformed` tells afterwards that the events broke off. */
+ * `is_malformed` says afterwards that the events broke off. */
 struct lease_hot_watch {
     bool created;
     bool canceled;

@@ -80,7 +80,7 @@ static inline bool proto_next(struct proto_reader *reader, struct proto_field *o
         proto_take(reader, 4);
         break;
     default:
-        reader->is_malformed = true; /* groups: nobody sends them */
+        reader->is_malformed = true; /* groups: obsolete, never sent */
     }
     reader->is_malformed = reader->is_malformed || tag >> 3 == 0 || tag > UINT32_MAX;
     return !reader->is_malformed;

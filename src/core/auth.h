@@ -72,7 +72,7 @@ void auth_destroy(struct auth *auth);
 
 /* STATUS_USER_EXISTS, _USER_NOT_FOUND, _ROLE_EXISTS, _ROLE_NOT_FOUND, _ROLE_NOT_GRANTED,
  * _PERMISSION_NOT_GRANTED, _ROOT_USER_MISSING, _ROOT_ROLE_MISSING, _AUTH_MANAGEMENT_INVALID (what
- * would lock everybody out), _TOO_MANY_REQUESTS (a limit of this header). Nothing is changed
+ * would lock all users out), _TOO_MANY_REQUESTS (a limit of this header). Nothing is changed
  * then. */
 enum status auth_apply(struct auth *auth, const struct auth_change *change);
 

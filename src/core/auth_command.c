@@ -15,7 +15,7 @@ static enum status check_whole_space(const struct auth *auth, const struct calle
 
 /* --- Leases. --- */
 
-/* Keys that core keeps for itself: nobody has a right to them, and nobody needs one. */
+/* Keys that core keeps for itself: no user has a right to them, and none needs one. */
 static bool is_internal(struct key_space_id space) {
     return key_space_equal(space, KEY_SPACE_LEASE_HOOKS) || key_space_equal(space, KEY_SPACE_AUTH);
 }
@@ -163,7 +163,7 @@ static enum status check_operations(struct asked *asked, const struct operation 
     return status;
 }
 
-/* Both branches, whichever is taken: which one it is tells something about the keys compared. */
+/* Both branches, whichever is taken: which one it is reveals something about the keys compared. */
 static enum status check_txn(struct asked *asked, const struct txn_request *txn) {
     enum status status = auth_check_user(asked->auth, asked->caller);
     for (size_t i = 0; i < txn->n_compares && status == STATUS_OK; i++) {
@@ -189,7 +189,7 @@ static enum status check_lease_end(struct asked *asked, int64_t lease_id) {
                                 &asked->checks);
 }
 
-/* etcd lets everybody compact, and with it take everybody's history. */
+/* etcd lets every user compact, and with it remove the history of all. */
 static enum status check_compact(const struct auth *auth, const struct caller *caller) {
     return check_whole_space(auth, caller, RIGHT_READ_WRITE, KEY_SPACE_ETCD);
 }

@@ -1,5 +1,5 @@
 /*
- * What a command needs of its caller. Asked twice: when a client submits it, to tell it at once,
+ * What a command needs of its caller. Asked twice: when a client submits it, to refuse it at once,
  * and when it is applied, on every replica alike.
  */
 #ifndef LEASED_CORE_AUTH_COMMAND_H
@@ -9,10 +9,10 @@
 #include "core/command.h"
 #include "core/lease_table.h"
 
-/* Who renews or uses a lease must be allowed to write all keys attached to it; who ends it or
- * changes its time, also those of all leases that descend from it. What one command needs is looked
- * up to this many keys, in all the leases that it names, and LEASE_FAMILY_MAX descendants: beyond
- * that it needs the right to write the whole space, or the role "root". */
+/* A caller that renews or uses a lease must be allowed to write all keys attached to it; who ends
+ * it or changes its time, also those of all leases that descend from it. What one command needs is
+ * looked up to this many keys, in all the leases that it names, and LEASE_FAMILY_MAX descendants:
+ * beyond that it needs the right to write the whole space, or the role "root". */
 enum { AUTH_LEASE_KEYS_MAX = 4096, AUTH_LEASES_REMEMBERED = 16 };
 
 /* What one command has had looked at. Zeroed in the beginning. */

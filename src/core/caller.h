@@ -1,5 +1,5 @@
 /*
- * The caller of a request. Made by whoever took the request from its source: a door from a
+ * The caller of a request. Made where the request came from its source: a door from a
  * certificate, a password or a token, replication from what another member sent, the server for its
  * own work. Every call of the service takes one; a command carries it into the log while
  * authentication is on, so that its rights are checked again when it is applied.
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum caller_kind {
-    CALLER_CLIENT = 0, /* the least: a struct that nobody filled in is an anonymous client */
+    CALLER_CLIENT = 0, /* the least: a zeroed struct is an anonymous client */
     CALLER_MEMBER = 1, /* another member, for its own work, not for a client */
     CALLER_SERVER = 2  /* this server: expiry, checkpoints, housekeeping */
 };

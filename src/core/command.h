@@ -36,7 +36,7 @@ enum command_type {
     COMMAND_CLUSTER_VERSION = 17
 };
 
-/* Checked by whoever proposes. */
+/* Checked before proposing. */
 enum {
     COMMAND_TXN_OPERATIONS_MAX = 128,
     COMMAND_TXN_TOTAL_MAX = 2048, /* operations and compares, nested ones included */
@@ -147,7 +147,7 @@ static inline const struct command *command_inner(const struct command *command)
 
 /* Appends one command. */
 void command_encode(struct buffer *buffer, const struct command *command);
-/* Reads one command; views point into the reader's bytes, arrays lie in the arena.
+/* Reads one command; views point into the reader's bytes, arrays are in the arena.
  * STATUS_MALFORMED. */
 enum status command_decode(struct reader *reader, struct arena *arena, struct command *out_command);
 

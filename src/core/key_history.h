@@ -15,7 +15,7 @@ struct key_history_chunk;
 struct key_history {
     uint64_t first;                    /* position of the oldest record held */
     uint64_t end;                      /* one past the newest */
-    struct key_history_chunk **chunks; /* a ring: chunk c lies at c modulo capacity */
+    struct key_history_chunk **chunks; /* a ring: chunk c is at c modulo capacity */
     size_t chunk_capacity;             /* a power of two, or 0 */
     size_t bytes;
 };

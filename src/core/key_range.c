@@ -261,7 +261,7 @@ static int compare_records(const void *a, const void *b, void *context) {
     return bytes_compare(record_key(record_a), record_key(record_b));
 }
 
-/* Locks and elections ask for the first by creation among many who wait: finding one needs no
+/* Locks and elections ask for the first by creation among many waiters: finding one needs no
  * sorting. */
 static void move_least_first(struct gathered *gathered, struct sorting *sorting) {
     for (size_t i = 1; i < gathered->n; i++) {

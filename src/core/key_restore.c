@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Whether a record can be what it says, whatever lies around it. */
+/* Whether a record can be what it says, whatever is around it. */
 static bool is_plausible(const struct record *record, struct key_space_id space, struct bytes key,
                          struct bytes value) {
     if (!key_space_is_valid(space) || key.size == 0 || key.size >= UINT32_MAX ||

@@ -111,7 +111,7 @@ int64_t key_store_end(struct key_store *store) {
 }
 
 /* Makes a record the newest of its key. Several changes of one key in one revision are several
- * records, told apart by sub_revision: watchers are told of each, reads see the last. */
+ * records, told apart by sub_revision: watchers get each, reads see the last. */
 static void store_link(struct key_store *store, struct record *record) {
     assert(store->is_writing);
     assert(store->n_changes < UINT32_MAX);
@@ -168,7 +168,7 @@ struct record *key_store_find(const struct key_store *store, struct key_space_id
 /* --- History. --- */
 
 uint64_t key_store_history_seek(const struct key_store *store, int64_t revision) {
-    /* What lies before compaction may be there still, but only by chance. */
+    /* What is older than the compaction may be there still, but only by chance. */
     return key_history_seek(&store->history, revision < store->compacted_revision
                                                  ? store->compacted_revision
                                                  : revision);
@@ -219,8 +219,8 @@ static void cut_older(struct key_store *store, struct record *record) {
     }
 }
 
-/* The oldest record of the history lies before compaction. It stays in its key's chain as long as
- * it is what is read at C; only a tombstone that nothing follows takes its key along. */
+/* The oldest record of the history is older than the compaction. It stays in its key's chain as
+ * long as it is what is read at C; only a tombstone that nothing follows takes its key along. */
 static void pop_history(struct key_store *store) {
     struct record *record = key_history_at(&store->history, store->history.first);
     key_history_pop(&store->history);

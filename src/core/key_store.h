@@ -101,7 +101,7 @@ size_t key_store_range_work(const struct key_store *store, struct key_space_id s
 uint64_t key_store_history_seek(const struct key_store *store, int64_t revision);
 /* One past the newest record. */
 uint64_t key_store_history_end(const struct key_store *store);
-/* NULL when the position lies before the compacted revision, or at or after the end. What was
+/* NULL when the position is before the compacted revision, or at or after the end. What was
  * written at the compacted revision itself is still there: a watcher may start at it. */
 const struct record *key_store_history_at(const struct key_store *store, uint64_t position);
 /* The live version of this record's key that it replaced; NULL when there was none, and for records

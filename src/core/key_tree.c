@@ -44,7 +44,7 @@ static void node_retire(struct key_tree *tree, struct key_tree_node *node) {
     tree->retired_last = node;
 }
 
-/* The node itself when nobody else can see it, else a copy that takes its place. */
+/* The node itself when no view shares it, else a copy that takes its place. */
 static struct key_tree_node *node_own(struct key_tree *tree, struct key_tree_node *node) {
     if (node->epoch > tree->epoch_shared) {
         return node;
@@ -79,7 +79,7 @@ static void node_reframe(struct key_tree_node *node) {
     }
 }
 
-/* Heads tell more, the more of the shared bytes is skipped; they are right in any case. */
+/* Heads distinguish more, the more of the shared bytes is skipped; they are right in any case. */
 static void node_tighten(struct key_tree_node *node) {
     if (node->n < 2 || node_shared_size(node) > node->skip) {
         node_reframe(node);

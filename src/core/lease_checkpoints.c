@@ -7,7 +7,7 @@
  * applied it, which is later than the leader's own count, never earlier.
  *
  * A term begins with a checkpoint of every lease (lease_table_checkpoint_all), so that a lease
- * nobody renews goes on running out however often the leader changes.
+ * is not renewed goes on running out however often the leader changes.
  */
 #include "core/lease_table_internal.h"
 

@@ -1,5 +1,5 @@
 /*
- * Where leases lie: in pages of 256, found by a 32-bit handle. What is replicated is kept apart
+ * Storage of leases: pages of 256, found by a 32-bit handle. What is replicated is kept apart
  * from what is local. The replicated facts are in copy-on-write pages that views share; the local
  * part (timer, keys, links) is never shared. Facts that few leases have (parent, checkpoint, class)
  * cost memory only in pages where one of them has some, and so do the links of families.
@@ -36,7 +36,7 @@ struct lease_rare {
     lease_class class;
 };
 
-/* Shared by the table and its views; whoever is not alone copies before writing. */
+/* Shared by the table and its views; a page with several owners is copied before it is written. */
 struct lease_facts_page {
     uint32_t references;     /* touched by the loop's thread only */
     uint32_t n_rare;         /* slots whose rare facts are not all zero */

@@ -79,7 +79,7 @@ enum status lease_table_checkpoint(struct lease_table *table, int64_t id, int64_
                                    uint64_t now_ms);
 /* A term begins: every lease that has no checkpoint gets one of its full TTL. It is counted from
  * written_ms where the lease was granted or renewed through the log not after the entry
- * `committed`, otherwise from now_ms: who waits for that may be answered now. */
+ * `committed`, otherwise from now_ms: renewals that wait for it may be answered now. */
 void lease_table_checkpoint_all(struct lease_table *table, uint64_t committed, uint64_t written_ms,
                                 uint64_t now_ms);
 /* What follows is of the entry with this index. */
@@ -99,7 +99,7 @@ bool lease_table_is_of(const struct lease_table *table, int64_t id, struct key_s
  * with `is_near` false, then, some ids later, with true. Changes nothing. */
 void lease_table_prefetch(const struct lease_table *table, int64_t id, bool is_near);
 /* Records of a lease, linked by record->lease_next; NULL: none, or no such lease. The order is not
- * the same on every replica: who deletes them sorts by key first. */
+ * the same on every replica: a caller that deletes them sorts by key first. */
 struct record *lease_table_first_key(const struct lease_table *table, int64_t id);
 size_t lease_table_key_count(const struct lease_table *table, int64_t id);
 /* The child of a lease with the smallest id, so that every replica ends them in the same order;

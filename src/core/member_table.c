@@ -238,7 +238,7 @@ static enum status promote(struct member *member) {
 }
 
 static enum status publish(struct member *member, const struct member_facts *facts) {
-    /* One that has lost its disk is somebody else. */
+    /* One that has lost its disk is another member. */
     if (member->facts.data_dir_id != 0 && member->facts.data_dir_id != facts->data_dir_id) {
         return STATUS_MEMBER_EXISTS;
     }

@@ -2,7 +2,7 @@
  * Who belongs to the cluster, by ascending id: the part of the replicated state that raft's own
  * configuration is made to follow. An id that was removed never comes back.
  *
- * Empty until the cluster's first leader has written down who it began with.
+ * Empty until the cluster's first leader has written down the first members.
  */
 #ifndef LEASED_CORE_MEMBER_TABLE_H
 #define LEASED_CORE_MEMBER_TABLE_H

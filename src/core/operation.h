@@ -26,7 +26,7 @@ struct range_request {
     int64_t revision; /* 0 or less: the newest */
     enum sort_order order;
     enum sort_target target;
-    bool keys_only; /* for whoever encodes the answer; the records carry their values */
+    bool keys_only; /* for the encoder of the answer; the records carry their values */
     bool count_only;
     int64_t mod_revision_min; /* 0: no bound; likewise below */
     int64_t mod_revision_max;

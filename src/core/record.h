@@ -1,7 +1,7 @@
 /*
  * One version of one key, or its tombstone. A record never changes once the key store has linked
  * it, except for the lease links, which belong to the lease table, and for `older`, which
- * compaction cuts. Records are owned by the key store; everybody else borrows them until the
+ * compaction cuts. Records are owned by the key store; others borrow them until the
  * iteration of the loop ends (reclaiming happens between iterations).
  */
 #ifndef LEASED_CORE_RECORD_H

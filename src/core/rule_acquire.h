@@ -1,6 +1,6 @@
 /*
- * Grant and acquire in one entry of the log: a lease and a key that exists as long as it, if nobody
- * has the key. The step that locks, leaderships and reservations of every protocol begin with; also
+ * Grant and acquire in one entry of the log: a lease and a key that exists as long as it, if the
+ * key is free. The step that locks, leaderships and reservations of every protocol begin with; also
  * a rule of its own in the native space.
  */
 #ifndef LEASED_CORE_RULE_ACQUIRE_H
@@ -17,11 +17,11 @@ struct rule_acquisition {
 
 struct rule_acquired {
     bool is_acquired;
-    int64_t token;    /* create revision of the key, whoever has it */
-    int64_t lease_id; /* of whoever has it; 0: none */
+    int64_t token;    /* create revision of the key, also of another holder */
+    int64_t lease_id; /* of its holder; 0: none */
 };
 
-/* When somebody else has the key, nothing is changed and is_acquired is false; the lease that has
+/* When another lease has the key, nothing is changed and is_acquired is false; the lease that has
  * it acquires again and gets the same token. STATUS_LEASE_… of rule_lease_grant(). */
 enum status rule_acquire(struct rule_run *run, const struct rule_acquisition *acquisition,
                          struct rule_acquired *out_acquired);

@@ -3,7 +3,7 @@
 #include "core/rule_hook_key.h"
 #include "core/rule_run.h"
 
-/* Ids that are chosen here lie above those that a proposer chooses (see proposals.c), and begin
+/* Ids that are chosen here are above those that a proposer chooses (see proposals.c), and begin
  * where the count of grants and changes is: the same on every replica. */
 static const uint64_t CHOSEN_ID_FIRST = UINT64_C(1) << 63 >> 2;
 
@@ -38,8 +38,8 @@ bool rule_lease_find(struct rule_run *run, int64_t id, struct lease_facts *out_f
     return true;
 }
 
-/* Who uses a lease must be able to write what is attached to it, and who ends it or changes its
- * time, also what is attached to those that descend from it. */
+/* A caller that uses a lease must be able to write what is attached to it, and one that ends it or
+ * changes its time, also what is attached to those that descend from it. */
 static bool find_to(struct rule_run *run, int64_t id, struct lease_facts *out_facts,
                     enum status (*check)(const struct auth *auth, const struct lease_table *leases,
                                          const struct caller *caller, int64_t lease_id,

@@ -30,7 +30,7 @@ struct rule_scope {
     uint32_t cluster_version;
     bool is_full; /* what would make the state larger is refused */
     const struct apply_context *context;
-    const struct auth *auth;     /* NULL: nobody's rights are looked at */
+    const struct auth *auth;     /* NULL: rights are not checked */
     const struct caller *caller; /* on whose behalf a command runs; hooks run for the server */
     struct arena *arena;
     struct buffer *answer; /* scratch */

@@ -174,7 +174,7 @@ uint64_t service_now_ms(struct service *service);
 /* A whole snapshot made off the loop. STATUS_STOPPED, or a refusal, perhaps from within the call.
  */
 struct service_snapshot {
-    /* The bytes belong to the callee, who frees them with buffer_clear(). */
+    /* The bytes belong to the callee, which frees them with buffer_clear(). */
     void (*done)(struct service_snapshot *snapshot, enum status status, struct buffer *bytes);
     struct {
         struct list link;

@@ -1,6 +1,6 @@
 /*
  * Where the bytes of a snapshot go while it is written: a file, a stream, a buffer. So the whole of
- * it need not lie in memory.
+ * it need not be in memory.
  */
 #ifndef LEASED_CORE_SNAPSHOT_SINK_H
 #define LEASED_CORE_SNAPSHOT_SINK_H

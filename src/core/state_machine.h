@@ -45,7 +45,7 @@ uint32_t state_machine_cluster_version(const struct state_machine *machine);
 bool state_machine_knows(const struct state_machine *machine, const struct command *command);
 /* False: not every member is sure to know the command, which must not be proposed yet. */
 bool state_machine_allows(const struct state_machine *machine, const struct command *command);
-/* Applies one command that it knows. Outcome arrays lie in the arena. */
+/* Applies one command that it knows. Outcome arrays are in the arena. */
 void state_machine_apply(struct state_machine *machine, const struct command *command,
                          const struct apply_context *context, struct arena *arena,
                          struct outcome *out_outcome);

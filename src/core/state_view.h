@@ -1,5 +1,5 @@
 /*
- * The replicated state for those who may look and not change: doors, routes, metrics. What it gives
+ * The replicated state for readers: doors, routes, metrics. What it gives
  * out is borrowed until the iteration of the loop ends.
  */
 #ifndef LEASED_CORE_STATE_VIEW_H

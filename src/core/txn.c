@@ -15,7 +15,7 @@ static struct txn_source source_of(const struct txn_target *target) {
         .keys = target->keys, .leases = target->leases, .space = target->space};
 }
 
-/* --- Single changes, inside a revision that somebody else opened. --- */
+/* --- Single changes, inside a revision that the caller opened. --- */
 
 static enum status put_check_lease(const struct txn_source *source,
                                    const struct put_request *request) {
@@ -104,7 +104,7 @@ static void delete_apply(const struct txn_target *target, const struct delete_re
 enum status txn_put(const struct txn_target *target, const struct put_request *request,
                     struct put_outcome *out_outcome) {
     const struct txn_source source = source_of(target);
-    /* When both are missing, etcd tells of the lease here and of the key in a transaction. */
+    /* When both are missing, etcd reports the lease here and the key in a transaction. */
     enum status status = put_check_lease(&source, request);
     if (status == STATUS_OK) {
         status = put_check_key(&source, request);

@@ -59,7 +59,7 @@ void watch_hub_remove(struct watch_hub *hub, struct watcher *watcher);
 /* Delivers to all watchers that are up to date what was written since the last call. To be called
  * after commands were applied (once a log entry is enough). Delivers a bounded amount in an
  * iteration of the loop: when a client has a hundred thousand watches on one key, those beyond the
- * bound lag for a moment, and nobody else waits for them. */
+ * bound lag for a moment, and no other watcher waits for them. */
 void watch_hub_publish(struct watch_hub *hub);
 /* The same without a bound: before history is compacted, which would end those that lag. */
 void watch_hub_publish_all(struct watch_hub *hub);
@@ -74,7 +74,7 @@ bool watch_hub_has_work(const struct watch_hub *hub);
 
 /* What it watches; lives as long as the watcher. */
 struct key_range watcher_range(const struct watcher *watcher);
-/* The watcher has been given everything up to here; 0 while its start lies in the future. */
+/* The watcher has been given everything up to here; 0 while its start is in the future. */
 int64_t watcher_revision(const struct watcher *watcher);
 /* True when nothing is owed: a progress notification may claim the store's revision. */
 bool watcher_is_current(const struct watch_hub *hub, const struct watcher *watcher);

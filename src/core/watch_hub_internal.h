@@ -90,7 +90,7 @@ void watch_events_append(struct watch_events *events, const struct record *recor
 /* Memory that only an unusual publication needed. */
 void watch_hub_free_scratch(struct watch_hub *hub);
 
-/* What an event may cost whoever is told of it, along with what it replaced. */
+/* What an event may cost the watcher that gets it, along with what it replaced. */
 size_t watch_event_bytes(const struct record *record);
 /* True when the watcher is owed the record, if its key is the watcher's at all. */
 bool watcher_wants(const struct watcher *watcher, const struct record *record);

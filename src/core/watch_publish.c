@@ -129,7 +129,7 @@ static void collect_match(void *context, struct watch_topic *topic) {
         hub->matches = resize(hub->matches, hub->matches_capacity, sizeof hub->matches[0]);
     }
     topic->n_matches++;
-    /* The record is set by the caller, who knows it. */
+    /* The record is set by the caller. */
     hub->matches[hub->n_matches++].topic = topic;
 }
 

@@ -25,7 +25,8 @@ struct tls_identity;
 bool authenticator_certificate(struct authenticator *authenticator,
                                const struct tls_identity *identity, struct caller *out_caller);
 
-/* STATUS_AUTH_TOKEN_INVALID: made by nobody, too old, or of a user that was changed since. */
+/* STATUS_AUTH_TOKEN_INVALID: not made by this cluster, too old, or of a user that was changed
+ * since. */
 enum status authenticator_token(struct authenticator *authenticator, struct bytes token,
                                 struct caller *out_caller);
 

@@ -32,8 +32,8 @@ static size_t waiting_bytes(const struct connection *connection) {
     return waiting;
 }
 
-/* A slow peer takes megabytes from a full socket before the kernel asks us for more, so what lies
- * there is looked at too. Answers to PINGs do not count: they would be taken by a peer that takes
+/* A slow peer takes megabytes from a full socket before the kernel asks us for more, so what it
+ * holds is looked at too. Answers to PINGs do not count: they would be taken by a peer that takes
  * nothing else. */
 static uint64_t taken_bytes(const struct connection *connection) {
     uint64_t unsent = transport_unacknowledged_bytes(&connection->transport) +
@@ -58,7 +58,7 @@ static void look(struct connection *connection, uint64_t now_ms) {
         backlog->taken_bytes = taken;
         backlog->stuck_ms = 0;
     } else {
-        /* When we did not run for a while, the frames that open windows may lie unread. */
+        /* When we did not run for a while, the frames that open windows may be unread. */
         uint64_t passed_ms = now_ms - backlog->looked_ms;
         backlog->stuck_ms += passed_ms < interval_ms ? passed_ms : interval_ms;
     }
@@ -91,7 +91,7 @@ static void make_room(struct connection_pool *pool, uint64_t now_ms) {
     }
     pool->relieved_ms = now_ms;
     /* Small backlogs are those of watchers that pause. They go only where the alternative is to
-     * refuse those who read. */
+     * refuse those that read. */
     size_t size_min = total > limits->queue_total_max ? 0 : limits->hoard_size;
     /* Who has begun to take again since it was last looked at, stays. */
     for (struct list *node = pool->backlogs.next; node != &pool->backlogs; node = node->next) {

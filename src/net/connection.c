@@ -304,7 +304,7 @@ static void close_now(struct connection *connection) {
 }
 
 /* Closing a socket with unread bytes resets the connection, and the client might lose the last
- * answer: it is told that no more comes, and what it still sends is dropped for a moment. */
+ * answer: it sees the end of our output, and what it still sends is dropped for a moment. */
 static void end_politely(struct connection *connection) {
     const struct protocol *protocol = connection->protocol;
     if (connection->is_lingering) {

@@ -1,7 +1,7 @@
 /*
- * One accepted socket: its first bytes tell the protocol, then a session serves it. The connection
- * moves bytes between the transport and the session, and watches the time: handshake, silence, and
- * writes that make no progress.
+ * One accepted socket: its first bytes identify the protocol, then a session serves it. The
+ * connection moves bytes between the transport and the session, and watches the time: handshake,
+ * silence, and writes that make no progress.
  */
 #ifndef LEASED_NET_CONNECTION_H
 #define LEASED_NET_CONNECTION_H
@@ -29,7 +29,7 @@ struct connection {
     struct transport transport;
     struct connection_pool *pool;
     struct protocol_host host;
-    const struct protocol *only;     /* NULL: the first bytes tell */
+    const struct protocol *only;     /* NULL: chosen by the first bytes */
     const struct protocol *protocol; /* NULL: not yet known */
     void *session;
     struct list in_pool;
@@ -56,7 +56,7 @@ struct connection {
 struct connection *connection_create(struct connection_pool *pool,
                                      const struct connection_terms *terms, int socket);
 
-/* Sends what there is, tells what ended, closes if it is time. */
+/* Sends what there is, runs the ends of calls, closes if it is time. */
 void connection_flush(struct connection *connection);
 /* At the end of the iteration; harmless more than once. */
 void connection_close_later(struct connection *connection);

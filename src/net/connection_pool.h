@@ -1,7 +1,7 @@
 /*
  * Every connection of a server, and the one moment of an iteration of the loop in which they are
- * served: what was produced is flushed once per connection, what ended is told, what must close is
- * closed. Only here, outside of all callbacks, are sessions freed.
+ * served: what was produced is flushed once per connection, ends of calls are run, what must close
+ * is closed. Only here, outside of all callbacks, are sessions freed.
  */
 #ifndef LEASED_NET_CONNECTION_POOL_H
 #define LEASED_NET_CONNECTION_POOL_H
@@ -32,7 +32,7 @@ struct connection_pool {
     struct transport_shared transports;
     struct buffer scratch;    /* what one flush produced */
     size_t n_catching_up;     /* connections that had unread bytes at the last stall */
-    void (*on_empty)(void *); /* the last handle closed; NULL: nobody waits */
+    void (*on_empty)(void *); /* the last handle closed; NULL: no callback */
     void *on_empty_data;
 };
 

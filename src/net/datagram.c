@@ -128,7 +128,7 @@ bool datagram_send(struct datagram_socket *socket, const struct datagram_source 
 
 /* --- life ---------------------------------------------------------------------------------- */
 
-/* -1: errno tells why. */
+/* -1: with errno. */
 static int bind_socket(const struct addrinfo *address, uint16_t port) {
     int fd = socket(address->ai_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {

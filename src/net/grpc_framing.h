@@ -1,5 +1,5 @@
 /*
- * gRPC's length-prefixed messages out of a stream of bytes cut anywhere. A message that lies whole
+ * gRPC's length-prefixed messages out of a stream of bytes cut anywhere. A message that is whole
  * in the input is handed out without a copy; only what arrived of an unfinished one is kept, so a
  * prefix that announces gigabytes costs nothing.
  */
@@ -41,7 +41,7 @@ void grpc_framing_reset(struct grpc_framing *framing);
 enum grpc_framing_result grpc_framing_next(struct grpc_framing *framing, size_t message_size_max,
                                            struct bytes *input, struct bytes *out_message);
 
-/* The message that lies whole at `*at` in the input, between messages; moves `*at` behind it.
+/* The message that is whole at `*at` in the input, between messages; moves `*at` behind it.
  * Nothing is taken off the input. False: none, or not whole. */
 bool grpc_framing_peek(struct bytes input, size_t *at, struct bytes *out_message);
 

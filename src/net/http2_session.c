@@ -13,7 +13,7 @@ enum {
     CONNECTION_WINDOW_SIZE = 1024 * 1024,
     /* Our answers repeat a handful of headers. */
     DEFLATE_TABLE_SIZE = 1024,
-    /* nghttp2's own guards stand behind http2_guard's, which tells the peer why. */
+    /* nghttp2's own guards stand behind http2_guard's, which gives the peer a reason. */
     LIBRARY_RESET_BURST = 40000,
     LIBRARY_RESETS_PER_SECOND = 4000
 };

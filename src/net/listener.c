@@ -115,7 +115,7 @@ void listener_close(struct listener *listener, void (*on_closed)(void *data), vo
     listener->on_closed_data = data;
     uv_close((uv_handle_t *)&listener->readable, on_handle_closed);
     uv_close((uv_handle_t *)&listener->rest, on_handle_closed);
-    /* At once, so that nobody connects to a server that will not answer. */
+    /* At once, so that no client connects to a server that will not answer. */
     close(listener->socket);
     listener->socket = -1;
     if (listener->path != NULL) {

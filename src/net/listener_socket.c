@@ -78,7 +78,7 @@ static int remove_stale(const struct sockaddr_un *address) {
     bool is_refused = connect(fd, (const struct sockaddr *)address, sizeof *address) != 0 &&
                       errno == ECONNREFUSED;
     close(fd);
-    /* Anything but a refusal (a full queue, for one) means that somebody listens. */
+    /* Anything but a refusal (a full queue, for one) means that another process listens. */
     if (!is_refused) {
         return EADDRINUSE;
     }

@@ -1,6 +1,6 @@
 /*
  * Sockets that listen: TCP on one address, or a Unix socket in the file system. Ports and paths
- * that somebody else uses are never taken over; a Unix socket that a dead process left behind is.
+ * that another process uses are never taken over; a Unix socket that a dead process left behind is.
  */
 #ifndef LEASED_NET_LISTENER_SOCKET_H
 #define LEASED_NET_LISTENER_SOCKET_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* The socket's own file, so that nobody else's is removed at the end. */
+/* The socket's own file, so that no other one is removed at the end. */
 struct listener_file {
     dev_t device;
     ino_t inode;

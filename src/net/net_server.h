@@ -1,8 +1,8 @@
 /*
  * The client side of the process: listeners, connections, and which protocol each speaks. The first
- * bytes of a connection tell (HTTP/2 preface, HTTP/1 method; more to come), so one port serves all.
- * It owns every connection and bounds what each may hold: frames, streams, headers, queued
- * bytes, idle time before the first request.
+ * bytes of a connection identify its protocol (HTTP/2 preface, HTTP/1 method, raw protocols), so
+ * one port serves all. It owns every connection and bounds what each may hold: frames, streams,
+ * headers, queued bytes, idle time before the first request.
  */
 #ifndef LEASED_NET_NET_SERVER_H
 #define LEASED_NET_NET_SERVER_H
@@ -29,15 +29,15 @@ struct tls_identity;
 enum { NET_ADDRESS_SIZE = HTTP_ADDRESS_SIZE }; /* of a client's address as text */
 
 struct net_limits {
-    size_t connections_max;         /* further ones are told so and closed, see refusal.h */
+    size_t connections_max;         /* further ones are refused, see refusal.h */
     size_t streams_max;             /* concurrent, per connection */
     size_t message_size_max;        /* a gRPC message from a client */
     size_t header_size_max;         /* all request headers of one request */
     size_t stream_queue_high;       /* bytes queued on a stream: not writable above */
     size_t connection_queue_max;    /* bytes queued on a connection: reading stops above */
     size_t connection_queue_abort;  /* still more on top of this closes the connection */
-    size_t queue_total_soft;        /* bytes queued on all connections: who takes none, goes */
-    size_t queue_total_max;         /* the same: nobody has room above */
+    size_t queue_total_soft;        /* queued on all connections: idle readers go */
+    size_t queue_total_max;         /* the same: no more room above */
     size_t hoard_size;              /* bytes queued on a connection: some must be taken above */
     uint64_t hoard_timeout_ms;      /* closed when none of these was taken for so long */
     uint64_t evict_after_ms;        /* the same when there is more than `queue_total_soft` */
@@ -128,7 +128,7 @@ struct net_listen_options {
     const struct protocol *only; /* nothing else is spoken there; NULL: what the scope has */
 };
 
-/* `out_port` tells the port, may be NULL. A Unix socket that a dead process left is replaced; its
+/* `out_port` is the port, may be NULL. A Unix socket that a dead process left is replaced; its
  * file is removed when the server stops. STATUS_IO with a reason in `out_error`. */
 enum status net_server_listen(struct net_server *server, const struct net_listen_options *options,
                               uint16_t *out_port, char *out_error, size_t error_size);

@@ -8,7 +8,7 @@ enum { BATCH_SIZE = 64, SLOTS_MIN = 64 };
 /* A slot holds an armed timer or the number of the next free slot. */
 union slot {
     struct net_timer *timer;
-    uintptr_t next_free; /* (next << 1) | 1: timers are aligned, so the lowest bit tells */
+    uintptr_t next_free; /* (next << 1) | 1: the lowest bit of a timer is never set */
 };
 
 struct net_timers {

@@ -82,7 +82,7 @@ struct protocol {
     /* The peer sends no more. What it has asked may still be answered: the connection is closed
      * once the session is idle. NULL: closed as soon as the output is sent. */
     void (*end_input)(void *session);
-    /* True: the peer may still be sending what nobody wants, and gets a moment to read the last
+    /* True: the peer may still be sending what is not wanted, and gets a moment to read the last
      * answer before the connection is closed (RFC 9112, 9.6). NULL: never. */
     bool (*lingers)(const void *session);
     /* Asks the peer for a sign of life; NULL: the protocol has none, and silence ends a connection

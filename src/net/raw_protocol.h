@@ -26,7 +26,7 @@ struct raw_protocol {
     const char *name;
     /* Whether a connection that begins with these bytes speaks this protocol: SNIFF_YES needs bytes
      * that no other protocol begins with, within SNIFF_SIZE_MAX. HTTP is asked first, then raw
-     * protocols in the order of the doors. NULL: the protocol cannot be told apart, and is spoken
+     * protocols in the order of the doors. NULL: the protocol cannot be recognised, and is spoken
      * only on listeners of its own. There nothing is sniffed, and open() is called when the
      * connection is accepted. */
     enum sniff_result (*sniff)(struct bytes first);

@@ -25,7 +25,7 @@ struct raw_connection {
     enum session_state state;
     bool is_paused;
     bool is_resumed;     /* what was kept during a pause is still to be given */
-    bool wants_writable; /* the door was told to wait */
+    bool wants_writable; /* the door waits for on_writable */
     bool is_draining;    /* the server stops */
     bool is_closed;      /* on_close has been called, or is being called */
     bool is_logged_in;   /* the door has set the caller */

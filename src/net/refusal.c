@@ -78,7 +78,7 @@ static void on_timeout(struct net_timer *timer) {
 }
 
 /* A new socket takes these few bytes at once, or it is closed without them. */
-static void tell(struct refusal *refusal, const char *answer, size_t size) {
+static void send_refusal(struct refusal *refusal, const char *answer, size_t size) {
     ssize_t n = send(refusal->socket, answer, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     refusal->is_told = true;
     if (n != (ssize_t)size || shutdown(refusal->socket, SHUT_WR) != 0) {
@@ -92,11 +92,11 @@ static void sniff_and_tell(struct refusal *refusal) {
     enum sniff_result http1 = sniff_http1(first);
     enum sniff_result tls = tls_hello_protocol.sniff(first);
     if (http2 == SNIFF_YES) {
-        tell(refusal, http2_answer, sizeof http2_answer - 1);
+        send_refusal(refusal, http2_answer, sizeof http2_answer - 1);
     } else if (http1 == SNIFF_YES) {
-        tell(refusal, http1_answer, sizeof http1_answer - 1);
+        send_refusal(refusal, http1_answer, sizeof http1_answer - 1);
     } else if (tls == SNIFF_YES) {
-        tell(refusal, tls_answer, sizeof tls_answer);
+        send_refusal(refusal, tls_answer, sizeof tls_answer);
     } else if (http1 == SNIFF_NO && http2 == SNIFF_NO && tls == SNIFF_NO) {
         refusal_close(refusal);
     }

@@ -1,8 +1,8 @@
 /*
- * Connections beyond `connections_max`. A few at a time are kept until their first bytes tell the
- * protocol, are told in it that there is no room (HTTP/1.1: 503; HTTP/2: GOAWAY), and are closed;
- * all others are closed at once. So a client learns why, and refusing costs a bounded number of
- * descriptors.
+ * Connections beyond `connections_max`. A few at a time are kept until their first bytes identify
+ * the protocol, get an answer in it that there is no room (HTTP/1.1: 503; HTTP/2: GOAWAY), and are
+ * closed; all others are closed at once. So a client learns why, and refusing costs a bounded
+ * number of descriptors.
  */
 #ifndef LEASED_NET_REFUSAL_H
 #define LEASED_NET_REFUSAL_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sockets held at a time in order to be told; whoever plans descriptors counts these. */
+/* Sockets held at a time for their answer; descriptors.c counts these. */
 enum { REFUSALS_MAX = 16 };
 
 struct connection_pool;
@@ -21,7 +21,7 @@ struct connection_pool;
 struct refusals {
     struct list open; /* struct refusal by in_refusals */
     size_t n_open;
-    uint64_t logged_ms; /* when the log was last told; 0: never */
+    uint64_t logged_ms; /* when it was last logged; 0: never */
     uint64_t n_unlogged;
 };
 

@@ -8,8 +8,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Handshakes are the dearest thing that a client can ask for without being anybody. They share this
- * much of each iteration, so that a flood of them delays others by no more. */
+/* Handshakes are the most expensive thing that an unauthenticated client can ask for. They share
+ * this much of each iteration, so that a flood of them delays others by no more. */
 static const uint64_t handshake_ns_max = UINT64_C(10) * 1000 * 1000;
 
 enum {
@@ -161,7 +161,7 @@ static void tls_received(struct transport *transport, struct bytes wire) {
 }
 
 static void tls_ended(struct transport *transport) {
-    /* Without the goodbye of TLS the end may be somebody else's doing. */
+    /* Without the goodbye of TLS the end may be forged. */
     if (transport->tls != NULL && tls_stream_feed_end(transport->tls) == TLS_FAILED) {
         transport->events->on_failed(transport);
     } else {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Also tells the texts of a later form from these. */
+/* Also distinguishes these texts from those of a later form. */
 static const char prefix[] = "lt1.";
 
 enum {

@@ -286,7 +286,8 @@ static enum status begin_login(struct authenticator *authenticator,
                           service_now_ms(authenticator->service), &login->private.attempt)) {
         return STATUS_TOO_MANY_REQUESTS;
     }
-    /* Nobody's password takes as long as somebody's, so that names cannot be found out. */
+    /* The password of an unknown user takes as long to verify, so that names cannot be found out.
+     */
     struct auth_user user = {0};
     if (auth_find_user(auth_of(authenticator), name, &user)) {
         login->private.caller = (struct caller){.user_id = user.id, .auth_version = user.version};

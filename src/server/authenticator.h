@@ -1,5 +1,5 @@
 /*
- * Carries out doors/authenticator.h, and tells net the caller of every HTTP request and gRPC call
+ * Carries out doors/authenticator.h, and gives net the caller of every HTTP request and gRPC call
  * from its headers and its connection's certificate:
  *
  *     token: T · authorization: T (gRPC, as etcd's clients send it)
@@ -8,7 +8,7 @@
  *     a verified client certificate
  *
  * The first that is there counts; one that is wrong is refused and not passed over. While
- * authentication is off everybody is anonymous.
+ * authentication is off every caller is anonymous.
  */
 #ifndef LEASED_SERVER_AUTHENTICATOR_H
 #define LEASED_SERVER_AUTHENTICATOR_H

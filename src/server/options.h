@@ -137,8 +137,8 @@ enum options_result options_parse(struct options *options, const struct door_lis
                                   char out_error[OPTIONS_ERROR_SIZE]);
 void options_clear(struct options *options);
 
-/* The second half of options_parse(): what one option alone cannot tell, such as which listeners
- * are allowed together. STATUS_INVALID. */
+/* The second half of options_parse(): what does not follow from one option alone, such as which
+ * listeners are allowed together. STATUS_INVALID. */
 enum status options_check(struct options *options, char out_error[OPTIONS_ERROR_SIZE]);
 
 /* Remembers something for the log; beyond OPTIONS_NOTICES_MAX it is dropped. */

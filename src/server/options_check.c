@@ -1,4 +1,5 @@
-/* What one option alone cannot tell: defaults made from other options, and which go together. */
+/* What does not follow from one option alone: defaults made from other options, and which go
+ * together. */
 #include "server/options.h"
 
 #include "base/duration.h"
@@ -131,7 +132,7 @@ static enum status check_listeners(const struct options *options, const struct u
                         flag, list->texts[i]);
         }
         /* Between members check_peer_urls() looks at it; a certificate that a member made for
-         * itself does not tell who it is. */
+         * itself does not prove its identity. */
         if (is_tls && !(is_for_peers && options->peer_auto_tls)) {
             continue;
         }

@@ -17,7 +17,7 @@ struct password_hasher {
     size_t n_jobs[2];           /* others, and urgent ones */
     size_t n_running;
     bool is_closing;
-    /* What the password of nobody is verified against. */
+    /* What the password of an unknown user is verified against. */
     char nobody[CRYPT_OUTPUT_SIZE];
 };
 

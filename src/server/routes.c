@@ -17,7 +17,7 @@ static const char *unhealthy_reason(struct service *service) {
     struct service_info info;
     const struct state_view *state = service_view(service);
     service_info(service, &info);
-    /* A leader that has not applied an entry of its own term yet serves nobody. */
+    /* A leader that has not applied an entry of its own term yet does not serve. */
     if (info.leader_id == 0 ||
         (info.leader_id == info.member_id && !lease_table_is_leading(state_view_leases(state)))) {
         return "RAFT NO LEADER";

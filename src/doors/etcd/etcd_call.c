@@ -219,7 +219,7 @@ bool etcd_call_keep(struct etcd_call *waiting, struct bytes message) {
     return true;
 }
 
-/* The service keeps the object; it has nobody to answer any more. */
+/* The service keeps the object; its client is gone. */
 static void give_up(struct etcd_call *waiting) {
     etcd_error_finish(waiting->call, etcd_error_of(STATUS_NO_MEMORY));
     grpc_call_set_data(waiting->call, NULL);

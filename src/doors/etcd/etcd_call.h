@@ -34,7 +34,7 @@ struct etcd_door {
     struct service *service;
     struct authenticator *authenticator;
     struct etcd_door_options options;
-    uint64_t quota_bytes; /* of keys and their history, told in the metrics */
+    uint64_t quota_bytes; /* of keys and their history, shown in the metrics */
     struct etcd_identity identity;
     uint64_t leader_id;
     uint64_t identity_ms; /* when the two above were asked for */
@@ -124,7 +124,7 @@ struct etcd_call *etcd_call_submit(struct grpc_call *call, const struct command 
                                    void (*reply)(struct etcd_call *waiting,
                                                  const struct outcome *outcome));
 
-/* The object of a call that waits; NULL: the call has been told that memory is out. It is given
+/* The object of a call that waits; NULL: the call was ended because memory is out. It is given
  * back when the call is answered, before or after. */
 struct etcd_call *etcd_call_create(struct grpc_call *call);
 void etcd_call_destroy(struct etcd_call *waiting);
@@ -132,12 +132,12 @@ void etcd_call_destroy(struct etcd_call *waiting);
 bool etcd_call_keep(struct etcd_call *waiting, struct bytes message);
 
 /* True: the state may be read now. False: `resume` is called with the same message when it may be,
- * or the call is told why not. The ranges are those that will be read. */
+ * or the call is refused with the reason. The ranges are those that will be read. */
 bool etcd_call_may_read(struct grpc_call *call, struct bytes message,
                         const struct key_range *ranges, size_t n_ranges,
                         void (*resume)(struct grpc_call *call, struct bytes message));
 
-/* The same for a read that may be stale: true, or the call has been told why not. */
+/* The same for a read that may be stale: true, or the call was refused with the reason. */
 bool etcd_call_may_read_local(struct grpc_call *call, const struct key_range *ranges,
                               size_t n_ranges);
 
@@ -149,7 +149,7 @@ void etcd_call_read(struct grpc_call *call, struct bytes message, const struct k
 void etcd_call_read_as(struct grpc_call *call, const struct caller *caller, struct bytes message,
                        void (*resume)(struct grpc_call *call, struct bytes message));
 
-/* True when the caller has the role "root", or may be anybody; false: the call has been told so.
+/* True when the caller has the role "root", or authentication is off; false: the call was refused.
  * `what` is for the log. */
 bool etcd_call_is_root(struct grpc_call *call, const char *what);
 bool etcd_call_is_user(struct grpc_call *call, const char *what);
@@ -177,7 +177,7 @@ void etcd_ticker_init(struct etcd_ticker *ticker,
 /* Harmless when it is done already. */
 void etcd_ticker_start(struct etcd_door *door, struct etcd_ticker *ticker);
 void etcd_ticker_stop(struct etcd_door *door, struct etcd_ticker *ticker);
-/* The door ticks fast while anybody is in a hurry. */
+/* The door ticks fast while any ticker is urgent. */
 void etcd_ticker_hurry(struct etcd_door *door, bool hurry);
 
 /* --- The services. --- */
@@ -196,7 +196,7 @@ extern const struct etcd_methods etcd_cluster_methods;
 extern const struct etcd_methods etcd_auth_methods;
 extern const struct etcd_methods etcd_health_methods;
 
-/* --- What the registry of doors is told. --- */
+/* --- For the registry of doors. --- */
 
 extern const struct door_request etcd_requests[];
 

@@ -125,7 +125,7 @@ static const struct door_flag flags[] = {
     {.name = "experimental-watch-progress-notify-interval",
      .kind = DOOR_FLAG_DURATION,
      .fallback = "10m",
-     .help = "How often idle watches that asked for it are told the revision."},
+     .help = "Interval of progress notifications to idle watches that asked for them."},
 };
 
 static void *open_door(const struct door_environment *environment) {

@@ -12,14 +12,14 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* The version that is told to clients. Some switch features on by it: kube-apiserver wants
+/* The version that clients see. Some switch features on by it: kube-apiserver wants
  * 3.5.13 or newer for consistent reads from its cache. */
 #define ETCD_VERSION "3.5.21"
 
 struct etcd_door_options {
     uint64_t progress_interval_ms;       /* of progress notifications to quiet watches */
     size_t watches_per_stream_max;       /* further ones are refused */
-    size_t progress_at_once_watches_max; /* a stream of more is told of its progress at a tick */
+    size_t progress_at_once_watches_max; /* a stream of more gets its progress at a tick */
     size_t watch_bytes_per_stream_max;   /* of keys and range ends of all watches of a stream */
     size_t renewals_per_stream_max;      /* waiting for an answer; the stream is ended above */
     size_t snapshots_max; /* being sent at the same time; each holds a copy of the state */

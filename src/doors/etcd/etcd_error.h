@@ -1,5 +1,5 @@
 /*
- * What an etcd client is told when something is refused. Clients compare the texts as strings, so
+ * The codes and texts of refusals. Clients compare the texts as strings, so
  * they are etcd's, to the letter.
  */
 #ifndef LEASED_DOORS_ETCD_ETCD_ERROR_H

@@ -62,7 +62,8 @@ void etcd_long_read_commit(struct etcd_long_read *read, struct pb_writer *writer
 
 /* --- The loop. --- */
 
-/* Reads can be asked for faster than they are taken: whoever has much to take is given no more. */
+/* Reads can be requested faster than their answers are read: a client with a long queue gets no
+ * more. */
 static bool is_refused_for_room(struct etcd_long_read *read, const struct grpc_call *call) {
     if (read->size <= ETCD_SHORT_READ_BYTES_MAX || grpc_call_has_room(call)) {
         return false;

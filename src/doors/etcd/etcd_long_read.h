@@ -41,7 +41,7 @@ struct etcd_long_read {
 };
 
 /* A zeroed object of the kind, for what its measure() needs to know; then start. The call belongs
- * to the read from here on. NULL: out of memory, and the call has been told. */
+ * to the read from here on. NULL: out of memory, and the call was ended. */
 struct etcd_long_read *etcd_long_read_create(struct grpc_call *call,
                                              const struct etcd_long_read_kind *kind);
 /* The ranges are those that will be read, borrowed for the call. Answers the call in any case. */

@@ -51,8 +51,8 @@ static void collect_errors(struct etcd_door *door, const struct service_info *in
     }
 }
 
-/* What etcd tells of its database file: all of it, and how much of that is not history. Here it is
- * the memory of keys and leases. */
+/* What etcd reports of its database file: all of it, and how much of that is not history. Here it
+ * is the memory of keys and leases. */
 struct state_sizes {
     uint64_t all;
     uint64_t in_use;
@@ -278,7 +278,7 @@ static void on_hash_kv(struct grpc_call *call, struct bytes message) {
 
 /* --- The rest. --- */
 
-/* Keys lie in memory and the log is cut by snapshots: there is nothing to defragment. */
+/* Keys are in memory and the log is cut by snapshots: there is nothing to defragment. */
 static void on_defragment(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
     if (etcd_call_is_root(call, "defragmentation")) {

@@ -50,7 +50,7 @@ size_t etcd_delete_size(const struct etcd_header *header, const struct delete_ou
 void etcd_delete_write(struct pb_writer *writer, const struct etcd_header *header,
                        const struct delete_outcome *outcome);
 
-/* `shape` (may be NULL: nobody asked for keys_only) is etcd_txn_shape() of the request, or the
+/* `shape` (may be NULL: keys_only was not asked for) is etcd_txn_shape() of the request, or the
  * request itself. */
 size_t etcd_txn_size(const struct etcd_header *header, const struct txn_outcome *outcome,
                      const struct txn_request *shape);

@@ -10,7 +10,7 @@
 #include "core/command.h"
 #include "doors/etcd/etcd_error.h"
 
-/* Reads a transaction with all that is nested in it; arrays lie in the arena, bytes are borrowed
+/* Reads a transaction with all that is nested in it; arrays are in the arena, bytes are borrowed
  * from the message. It has not passed command_check() yet. NULL, or the error to answer with. What
  * it may allocate is bounded by COMMAND_TXN_TOTAL_MAX, whatever the message says.
  * `out_serializable`: every range in it asked to be. */

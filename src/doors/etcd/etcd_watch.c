@@ -146,7 +146,7 @@ static void create(struct etcd_watch_stream *stream, const struct etcd_watch_req
         finish(stream, etcd_error_of(STATUS_NO_MEMORY));
         return;
     }
-    /* A negative start lies before everything; 0 means from now on. */
+    /* A negative start is before everything; 0 means from now on. */
     int64_t start = request->start_revision < 0 ? 1 : request->start_revision;
     int64_t compacted = key_store_compacted_revision(etcd_keys(stream->door));
     bool is_compacted = start > 0 && start < compacted;
@@ -206,7 +206,7 @@ static bool all_current(struct etcd_watch_stream *stream) {
 /* The client takes the revision of the answer as seen by all its watches: it must not overtake an
  * event that one of them is still owed. */
 static void progress(struct etcd_watch_stream *stream) {
-    /* The answer tells the newest revision; who has a watch may know it. */
+    /* The answer has the newest revision; a client with a watch may know it. */
     if (stream->table.count == 0) {
         enum status status = service_check_user(stream->door->service, etcd_caller(stream->call),
                                                 "progress of watches");
@@ -215,7 +215,7 @@ static void progress(struct etcd_watch_stream *stream) {
             return;
         }
     }
-    /* Looking at many watches for each of many requests would hold everybody up: those are told
+    /* Looking at many watches for each of many requests would delay all clients: those are answered
      * together, at the next tick. */
     bool is_cheap = stream->table.count <= stream->door->options.progress_at_once_watches_max;
     if (is_cheap && all_current(stream)) {
@@ -234,8 +234,8 @@ static void settle_progress(struct etcd_watch_stream *stream) {
     }
 }
 
-/* Only watches without events since the last round need to be told, and a stream that does not
- * read is told nothing. */
+/* Only watches without events since the last round need a notification, and a stream that does
+ * not read gets none. */
 static void notify_progress(struct etcd_watch_stream *stream) {
     for (struct list *link = stream->watches.next; link != &stream->watches; link = link->next) {
         struct etcd_watch *watch = list_entry(link, struct etcd_watch, link);

@@ -81,7 +81,7 @@ bool etcd_watch_deliver(struct service_watch *service_watch, const struct watch_
     return true;
 }
 
-/* The start was compacted away while the watch lagged: etcd ends the watch and tells from where the
+/* The start was compacted away while the watch lagged: etcd ends the watch and says from where the
  * client could go on. The header has no revision then. */
 void etcd_watch_compacted(struct service_watch *service_watch, int64_t compacted_revision) {
     struct etcd_watch *watch = list_entry(service_watch, struct etcd_watch, watch);
