@@ -153,6 +153,12 @@ WRONG_TREES = {
         {"ARCHITECTURE.md": "## Time and safety\n\n1. One.\n2. Two.\n\n## Decisions\n\n3. No rule.\n",
          "src/base/a.c": "/* (safety rules 1 and 2)\n * (safety\n * rule 3) */\n"},
         "src/base/a.c:2: ARCHITECTURE.md has no safety rule 3"),
+    "mutant_that_does_not_apply": (
+        tidy.mutants,
+        {"src/core/a.c": "int one;\nint two;\n",
+         "tests/sim/mutants/rule-1.patch": "none\n\n--- a/src/core/a.c\n+++ b/src/core/a.c\n"
+                                           "@@ -1,2 +1,1 @@\n int one;\n-int three;\n"},
+        "rule-1.patch: does not apply any more"),
     "corpus_without_target": (
         tidy.corpora, {"tests/fuzz/corpus/a/1": "x"}, "corpus/a/ belongs to no target"),
 }
@@ -188,6 +194,9 @@ def test_a_right_tree_passes(tmp_path):
         "tests/fuzz/fuzz_a.c": "",
         "tests/fuzz/meson.build": "fuzz_targets = [\n  'a',\n]\n",
         "Makefile": "all:\n\ttrue\n",
+        "tests/sim/README.md": "sim\n",
+        "tests/sim/mutants/rule-1.patch": "none\n\n--- a/src/base/a.c\n+++ b/src/base/a.c\n@@ -1,3 +1,2 @@\n"
+                                          ' #include "base/a.h"\n-\n #include <stdio.h>\n',
     })
     for check in tidy.TREE_CHECKS:
         assert check(tmp_path) == []

@@ -348,7 +348,21 @@ def corpora(root):
     return problems
 
 
+def mutants(root):
+    """Each mutant of the simulation can still be applied, so that tools/sim-mutants can show what it is worth."""
+    problems = []
+    for name in list_files(root):
+        if re.fullmatch(r"tests/sim/mutants/[\w-]+\.patch", name):
+            # Outside of any repository: a folder that git ignores would be skipped without a word.
+            result = subprocess.run(
+                ["git", "apply", "--check", str(Path(root).resolve() / name)], cwd=root, text=True,
+                env={**os.environ, "GIT_DIR": os.devnull}, stderr=subprocess.PIPE, check=False)
+            if result.returncode != 0:
+                problems.append(f"{name}: does not apply any more: {result.stderr.strip()}")
+    return problems
+
+
 TREE_CHECKS = [
     include_edges, pure_rules, readmes, long_files, white_space, unfinished_words, machine_paths, build_lists,
-    corpora, safety_rules,
+    corpora, safety_rules, mutants,
 ]
