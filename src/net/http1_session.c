@@ -165,6 +165,9 @@ static void parse_held(struct http1_session *session) {
     if (held_bytes(session) == 0 || session->is_last) {
         drop_held(session);
     }
+    if (session->is_input_ended && held_bytes(session) == 0) {
+        http_session_end_input(&session->http);
+    }
     watch_head(session);
 }
 

@@ -41,6 +41,10 @@ static void on_clock(uv_timer_t *timer) {
     net_timers_run(server->shared.timers, uv_now(server->loop));
 }
 
+static uint64_t loop_now_ms(const void *loop) {
+    return uv_now(loop);
+}
+
 /* The one libuv timer follows the wheel. */
 static void set_clock(struct net_server *server) {
     uint64_t due_ms = net_timers_next_ms(server->shared.timers);
@@ -78,6 +82,7 @@ struct net_server *net_server_create(uv_loop_t *loop, const struct net_limits *l
     list_init(&server->scopes);
     list_init(&server->datagram_sockets);
     net_shared_init(&server->shared, limits, uv_now(loop));
+    net_timers_set_clock(server->shared.timers, loop_now_ms, loop);
     net_scope_init(&server->main_scope, &server->shared.routes);
     server->main_scope.has_http = true;
     uv_timer_init(loop, &server->clock);

@@ -17,6 +17,8 @@ struct net_timers {
     uint32_t n_slots;
     uint32_t first_free;
     uint64_t now_ms;
+    uint64_t (*clock)(const void *source); /* NULL: none */
+    const void *clock_source;
 };
 
 static bool slot_is_free(union slot slot) {
@@ -103,8 +105,15 @@ void net_timers_set_now(struct net_timers *timers, uint64_t now_ms) {
     }
 }
 
+void net_timers_set_clock(struct net_timers *timers, uint64_t (*now_ms)(const void *source),
+                          const void *source) {
+    timers->clock = now_ms;
+    timers->clock_source = source;
+}
+
 uint64_t net_timers_now_ms(const struct net_timers *timers) {
-    return timers->now_ms;
+    uint64_t now_ms = timers->clock != NULL ? timers->clock(timers->clock_source) : 0;
+    return now_ms > timers->now_ms ? now_ms : timers->now_ms;
 }
 
 void net_timers_run(struct net_timers *timers, uint64_t now_ms) {

@@ -1,6 +1,7 @@
 /*
  * Timers of connections and calls on one timing wheel. A timer is embedded in what it belongs to;
- * while armed it holds a handle of the wheel. Reads no clock: time is an argument.
+ * while armed it holds a handle of the wheel. Reads no clock of its own: time is an argument, or
+ * comes from a function that the owner has given.
  */
 #ifndef LEASED_NET_NET_TIMERS_H
 #define LEASED_NET_NET_TIMERS_H
@@ -29,6 +30,10 @@ static inline bool net_timer_is_armed(const struct net_timer *timer) {
     return timer->handle != TIMING_WHEEL_NONE;
 }
 
+/* Where the present time is found between two runs. Without it, time stands still from one
+ * net_timers_set_now() or net_timers_run() to the next. */
+void net_timers_set_clock(struct net_timers *timers, uint64_t (*now_ms)(const void *source),
+                          const void *source);
 /* Moves time forward without firing anything. */
 void net_timers_set_now(struct net_timers *timers, uint64_t now_ms);
 uint64_t net_timers_now_ms(const struct net_timers *timers);

@@ -340,6 +340,25 @@ static void silence_closes_only_what_serves_nothing(void **state) {
     doors_stop(fixture);
 }
 
+/* Doors set timers from callbacks that are not of the network, which may have been silent for long.
+ */
+static void a_timer_counts_from_when_it_is_set(void **state) {
+    struct fixture *fixture = routes_start(NULL);
+    struct client client;
+    client_open(&client, fixture);
+    struct answer *answer =
+        begin_http2(&client, &(struct question){.method = "GET", .target = "/poll?ms=600000"});
+    client_wait(&client, seen.held != NULL);
+    poll(NULL, 0, 150);
+    uv_update_time(&fixture->loop);
+    uint64_t start_ms = clock_boottime_ms();
+    http_set_timer(seen.held, 100, on_poll_over);
+    client_wait(&client, answer->is_closed);
+    assert_true(clock_boottime_ms() - start_ms >= 98);
+    client_close(&client);
+    doors_stop(fixture);
+}
+
 static void headers_that_drip_are_408(void **state) {
     struct net_limits limits = net_limits_default;
     limits.handshake_timeout_ms = 80;
@@ -536,6 +555,7 @@ int main(void) {
         cmocka_unit_test(a_half_closed_client_that_is_gone_is_noticed),
         cmocka_unit_test(calls_of_a_half_closed_client_end_soon),
         cmocka_unit_test(silence_closes_only_what_serves_nothing),
+        cmocka_unit_test(a_timer_counts_from_when_it_is_set),
         cmocka_unit_test(headers_that_drip_are_408),
         cmocka_unit_test(a_body_that_drips_is_408),
         cmocka_unit_test(a_stop_ends_long_polls_with_an_answer),
