@@ -236,6 +236,12 @@ static void on_end_of_stream(struct grpc_client *client) {
     }
 }
 
+/* A server that closes before it has read everything resets the connection: before the protocol is
+ * agreed on, that is how one ends that speaks another. */
+static bool is_end_of_stream(const struct grpc_client *client, ssize_t size) {
+    return size == UV_EOF || (size == UV_ECONNRESET && !client->settings_received);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
     struct grpc_client *client = stream->data;
     struct bytes bytes = bytes_of(client->read_buffer, size > 0 ? (size_t)size : 0);
@@ -243,7 +249,7 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {
     if (client->state != GRPC_CLIENT_CONNECTED) {
         return;
     }
-    if (size == UV_EOF) {
+    if (is_end_of_stream(client, size)) {
         on_end_of_stream(client);
     } else if (size < 0) {
         grpc_client_fail(client, "was lost", uv_strerror((int)size));

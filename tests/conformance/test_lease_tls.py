@@ -1,6 +1,9 @@
 """`lease` over TLS and Unix sockets, against etcd and against leased, with etcdctl's options."""
 import json
 import os
+import socket
+import struct
+import threading
 
 import pytest
 from test_lease_cli import lease
@@ -150,6 +153,26 @@ def test_a_scheme_that_does_not_fit_is_told(server, authority):
         url = f"https://{without.endpoint}"
         over_tls = failure(lease("-e", url, "--cacert", authority.certificate, "status"))
     assert over_tls.startswith(f"lease: {without.endpoint} ") and "use http://" in over_tls
+
+
+@pytest.mark.parametrize("scheme, other", [("https", "http"), ("http", "https")])
+def test_a_connection_that_is_reset_at_once_is_told_like_one_that_is_closed(authority, scheme, other):
+    """So ends a server that speaks something else and does not read everything."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def reset():
+            connection, _ = listener.accept()
+            connection.recv(1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+        thread = threading.Thread(target=reset, daemon=True)
+        thread.start()
+        url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+        flags = ("--cacert", authority.certificate) if scheme == "https" else ()
+        told = failure(lease("-e", url, *flags, "status"))
+        thread.join(10)
+    assert f"use {other}://" in told, told
 
 
 def test_files_that_cannot_be_used_are_named(authority):
