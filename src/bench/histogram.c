@@ -35,23 +35,6 @@ void histogram_add(struct histogram *histogram, uint64_t number) {
     histogram->buckets[bucket_of(number)]++;
 }
 
-void histogram_add_all(struct histogram *to, const struct histogram *from) {
-    if (from->count == 0) {
-        return;
-    }
-    if (to->count == 0 || from->min < to->min) {
-        to->min = from->min;
-    }
-    if (from->max > to->max) {
-        to->max = from->max;
-    }
-    to->count += from->count;
-    to->sum += from->sum;
-    for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
-        to->buckets[i] += from->buckets[i];
-    }
-}
-
 /* How many of `count` make up that share, rounded up; in two parts, so that no count overflows. */
 static uint64_t rank_of(uint64_t count, unsigned per_million) {
     uint64_t whole = count / HISTOGRAM_PER_MILLION_MAX * per_million;

@@ -21,7 +21,6 @@ struct histogram {
 };
 
 void histogram_add(struct histogram *histogram, uint64_t number);
-void histogram_add_all(struct histogram *to, const struct histogram *from);
 
 /* The number below or at which `per_million` millionths of all are (500000: the median); never
  * below the exact one, never above it by more than 1/128, never above the largest number added. 0

@@ -89,8 +89,6 @@ struct grpc_client *grpc_client_call_client(const struct grpc_client_call *call)
  * Nothing else may be called on this call in between. */
 uint8_t *grpc_client_call_reserve(struct grpc_client_call *call, size_t size);
 void grpc_client_call_commit(struct grpc_client_call *call, size_t size);
-/* Bytes queued and not yet handed to the transport. */
-size_t grpc_client_call_queued_bytes(const struct grpc_client_call *call);
 
 /* Nothing more will be sent on this call. A unary call needs it after its message. */
 void grpc_client_call_half_close(struct grpc_client_call *call);

@@ -221,10 +221,6 @@ void grpc_client_call_commit(struct grpc_client_call *call, size_t size) {
     grpc_client_session_queue(call);
 }
 
-size_t grpc_client_call_queued_bytes(const struct grpc_client_call *call) {
-    return call->out.size - call->out_sent;
-}
-
 void grpc_client_call_half_close(struct grpc_client_call *call) {
     call->half_closed = true;
     grpc_client_session_queue(call);

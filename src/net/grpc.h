@@ -107,8 +107,6 @@ bool grpc_call_is_writable(struct grpc_call *call);
 /* False when so much waits to be sent, to this peer or to all together, that an answer which may be
  * large should be refused instead of being made. */
 bool grpc_call_has_room(const struct grpc_call *call);
-/* Bytes queued on this stream and not yet handed to the socket. */
-size_t grpc_call_queued_bytes(const struct grpc_call *call);
 
 /* Ends the call: queued messages go out first, then the trailers. `text` (may be NULL) is copied
  * and percent-encoded. Later sends and finishes are ignored. */

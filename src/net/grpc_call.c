@@ -377,10 +377,6 @@ bool grpc_call_has_room(const struct grpc_call *call) {
     return http_exchange_has_room(&call->exchange);
 }
 
-size_t grpc_call_queued_bytes(const struct grpc_call *call) {
-    return http_exchange_queued_bytes(&call->exchange);
-}
-
 void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *text) {
     if (http_exchange_is_over(&call->exchange)) {
         return;

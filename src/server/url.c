@@ -127,13 +127,6 @@ enum status url_list_parse(const char *text, struct arena *arena, struct url_lis
     return STATUS_OK;
 }
 
-void url_list_set(struct url_list *list, const struct url *url, struct arena *arena) {
-    memset(list, 0, sizeof *list);
-    list->n = 1;
-    list->urls[0] = *url;
-    list->texts[0] = url_text(url, arena);
-}
-
 bool url_is_tls(const struct url *url) {
     return url->scheme == URL_HTTPS || url->scheme == URL_UNIXS;
 }

@@ -48,9 +48,6 @@ enum status url_parse(const char *text, struct url *out_url, char *out_error, si
 enum status url_list_parse(const char *text, struct arena *arena, struct url_list *out_list,
                            char *out_error, size_t error_size);
 
-/* A list of one. */
-void url_list_set(struct url_list *list, const struct url *url, struct arena *arena);
-
 /* The normal form, in the arena. */
 const char *url_text(const struct url *url, struct arena *arena);
 /* "host:port", with brackets around an IPv6 address, in the arena. */

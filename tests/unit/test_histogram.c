@@ -82,20 +82,6 @@ static void the_largest_numbers_have_a_bucket(void **state) {
     assert_true(histogram_quantile(&histogram, 1000000) == UINT64_MAX);
 }
 
-static void sums_are_as_if_added_one_by_one(void **state) {
-    struct histogram *other = calloc(1, sizeof *other);
-    assert_non_null(other);
-    histogram_add(&histogram, 50);
-    histogram_add(other, 10);
-    histogram_add(other, 90);
-    histogram_add_all(&histogram, other);
-    assert_int_equal(histogram.count, 3);
-    assert_int_equal(histogram.min, 10);
-    assert_int_equal(histogram.max, 90);
-    assert_int_equal(histogram_quantile(&histogram, 500000), 50);
-    free(other);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(an_empty_one_gives_zero, empty),
@@ -105,7 +91,6 @@ int main(void) {
         cmocka_unit_test_setup(far_quantiles_are_told_apart, empty),
         cmocka_unit_test_setup(the_mean_is_exact, empty),
         cmocka_unit_test_setup(the_largest_numbers_have_a_bucket, empty),
-        cmocka_unit_test_setup(sums_are_as_if_added_one_by_one, empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
