@@ -8,20 +8,8 @@ enum {
     SPLITS_AHEAD = 4 /* the chain that is split so many grants later is loaded now */
 };
 
-/* Ids may be sequential or chosen by clients: every bit of them must reach every bit of the hash.
- * The finaliser of MurmurHash3 does that; the constant only moves the fixed point away from 0. */
-static uint64_t hash_id(int64_t id) {
-    uint64_t hash = (uint64_t)id ^ UINT64_C(0x2545f4914f6cdd1d);
-    hash ^= hash >> 33;
-    hash *= UINT64_C(0xff51afd7ed558ccd);
-    hash ^= hash >> 33;
-    hash *= UINT64_C(0xc4ceb9fe1a85ec53);
-    hash ^= hash >> 33;
-    return hash;
-}
-
 static size_t bucket_of(const struct lease_index *index, int64_t id) {
-    uint64_t hash = hash_id(id);
+    uint64_t hash = keyed_hash_number(&index->key, (uint64_t)id);
     size_t bucket = hash & (index->round * 2 - 1);
     return bucket < index->n_buckets ? bucket : hash & (index->round - 1);
 }
@@ -35,8 +23,8 @@ static void set_capacity(struct lease_index *index, size_t capacity) {
     index->capacity = capacity;
 }
 
-void lease_index_init(struct lease_index *index) {
-    *index = (struct lease_index){.n_buckets = BUCKETS_MIN, .round = BUCKETS_MIN};
+void lease_index_init(struct lease_index *index, const struct hash_key *key) {
+    *index = (struct lease_index){.key = *key, .n_buckets = BUCKETS_MIN, .round = BUCKETS_MIN};
     set_capacity(index, BUCKETS_MIN);
     for (size_t i = 0; i < BUCKETS_MIN; i++) {
         index->buckets[i] = LEASE_NONE;

@@ -5,6 +5,7 @@
 #ifndef LEASED_CORE_LEASE_INDEX_H
 #define LEASED_CORE_LEASE_INDEX_H
 
+#include "base/keyed_hash.h"
 #include "core/lease_pages.h"
 
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 #include <stdint.h>
 
 struct lease_index {
+    struct hash_key key; /* ids are chosen by clients if they like */
     uint32_t *buckets;
     size_t n_buckets;
     size_t capacity;
@@ -19,7 +21,7 @@ struct lease_index {
     size_t count;
 };
 
-void lease_index_init(struct lease_index *index);
+void lease_index_init(struct lease_index *index, const struct hash_key *key);
 void lease_index_clear(struct lease_index *index);
 
 /* LEASE_NONE: no such lease. */

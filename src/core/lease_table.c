@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct lease_table *lease_table_create(void) {
+struct lease_table *lease_table_create(const struct hash_key *key) {
     struct lease_table *table = calloc(1, sizeof *table);
     if (table == NULL) {
         abort();
@@ -17,7 +17,7 @@ struct lease_table *lease_table_create(void) {
         abort();
     }
     lease_pages_init(&table->pages);
-    lease_index_init(&table->index);
+    lease_index_init(&table->index, key != NULL ? key : &hash_key_fixed);
     return table;
 }
 

@@ -10,6 +10,7 @@
 #define LEASED_CORE_LEASE_TABLE_H
 
 #include "base/bytes.h"
+#include "base/keyed_hash.h"
 #include "base/status.h"
 #include "core/key_space.h"
 #include "core/record.h"
@@ -50,7 +51,8 @@ enum status lease_ttl_check(int64_t ttl_ms);
 
 struct lease_table;
 
-struct lease_table *lease_table_create(void);
+/* The key is copied; NULL: hash_key_fixed. Nothing that is replicated depends on it. */
+struct lease_table *lease_table_create(const struct hash_key *key);
 void lease_table_destroy(struct lease_table *table);
 
 size_t lease_table_count(const struct lease_table *table);

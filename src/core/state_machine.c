@@ -19,6 +19,7 @@ struct state_machine {
     struct state_view view;
     uint32_t cluster_version;
     uint32_t cluster_version_known;
+    struct hash_key hash_key;
     struct rule_index *rules;
     struct buffer answer; /* scratch of rules */
     struct key_store *keys;
@@ -41,8 +42,10 @@ struct state_machine *state_machine_create(const struct state_machine_options *o
                                          ? options->cluster_version_known
                                          : CLUSTER_VERSION_KNOWN;
     machine->keys = key_store_create();
-    machine->leases = lease_table_create();
-    machine->watches = watch_hub_create(machine->keys);
+    machine->hash_key =
+        options != NULL && options->hash_key != NULL ? *options->hash_key : hash_key_fixed;
+    machine->leases = lease_table_create(&machine->hash_key);
+    machine->watches = watch_hub_create(machine->keys, &machine->hash_key);
     machine->members = member_table_create();
     machine->auth = auth_create();
     machine->rules = rule_index_create(options != NULL ? options->rules : NULL);
@@ -497,7 +500,7 @@ void snapshot_view_close(struct snapshot_view *view) {
 
 enum status state_machine_restore(struct state_machine *machine, struct bytes snapshot) {
     struct snapshot_target restored = {.keys = key_store_create(),
-                                       .leases = lease_table_create(),
+                                       .leases = lease_table_create(&machine->hash_key),
                                        .members = member_table_create(),
                                        .auth = auth_create()};
     enum status status = snapshot_decode(snapshot, &restored);

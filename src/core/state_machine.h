@@ -22,8 +22,9 @@
 struct state_machine;
 
 struct state_machine_options {
-    const struct rule_set *rules;   /* NULL: none. The rules outlive the machine. */
-    uint32_t cluster_version_known; /* for tests: 0 is the newest */
+    const struct rule_set *rules;    /* NULL: none. The rules outlive the machine. */
+    const struct hash_key *hash_key; /* of tables in memory; NULL: hash_key_fixed */
+    uint32_t cluster_version_known;  /* for tests: 0 is the newest */
 };
 
 /* Options may be NULL. */

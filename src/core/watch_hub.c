@@ -15,12 +15,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct watch_hub *watch_hub_create(const struct key_store *store) {
+struct watch_hub *watch_hub_create(const struct key_store *store, const struct hash_key *key) {
     struct watch_hub *hub = calloc(1, sizeof *hub);
     if (hub == NULL) {
         abort();
     }
-    watch_topics_init(&hub->topics);
+    watch_topics_init(&hub->topics, key != NULL ? key : &hash_key_fixed);
     list_init(&hub->behind);
     list_init(&hub->waiting);
     hub->store = store;

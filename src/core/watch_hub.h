@@ -9,6 +9,7 @@
 #define LEASED_CORE_WATCH_HUB_H
 
 #include "base/bytes.h"
+#include "base/keyed_hash.h"
 #include "core/key_store.h"
 #include "core/permission.h"
 #include "core/record.h"
@@ -46,7 +47,8 @@ struct watcher_options {
     void *data;
 };
 
-struct watch_hub *watch_hub_create(const struct key_store *store);
+/* The key is copied; NULL: hash_key_fixed. */
+struct watch_hub *watch_hub_create(const struct key_store *store, const struct hash_key *key);
 /* Watchers left are dropped silently. */
 void watch_hub_destroy(struct watch_hub *hub);
 

@@ -8,29 +8,8 @@
 
 enum { BUCKETS_MIN = 64 };
 
-/* Eight bytes at a step; the multiplication and the shift carry every byte to every bit. */
-static uint64_t hash_key(struct bytes key) {
-    const uint64_t factor = UINT64_C(0x9fb21c651e98df25);
-    uint64_t hash = key.size * factor;
-    size_t i = 0;
-    for (; key.size - i >= 8; i += 8) {
-        uint64_t word;
-        memcpy(&word, key.data + i, 8);
-        hash = (hash ^ word) * factor;
-        hash ^= hash >> 32;
-    }
-    uint64_t rest = 0;
-    if (i < key.size) {
-        memcpy(&rest, key.data + i, key.size - i);
-    }
-    hash = (hash ^ rest) * factor;
-    hash ^= hash >> 32;
-    hash *= factor;
-    return hash ^ hash >> 29;
-}
-
-void watch_topics_init(struct watch_topics *topics) {
-    *topics = (struct watch_topics){0};
+void watch_topics_init(struct watch_topics *topics, const struct hash_key *key) {
+    *topics = (struct watch_topics){.key = *key};
     list_init(&topics->all);
 }
 
@@ -40,7 +19,8 @@ void watch_topics_clear(struct watch_topics *topics) {
         free(list_entry(link, struct watch_topic, link));
     }
     free(topics->buckets);
-    watch_topics_init(topics);
+    struct hash_key key = topics->key;
+    watch_topics_init(topics, &key);
 }
 
 static struct watch_topic **bucket_of(const struct watch_topics *topics, uint64_t hash) {
@@ -101,7 +81,7 @@ static struct watch_topic *make(struct watch_topics *topics, const struct watch_
 }
 
 static struct watch_topic *get_key(struct watch_topics *topics, struct bytes key) {
-    uint64_t hash = hash_key(key);
+    uint64_t hash = keyed_hash_bytes(&topics->key, key);
     struct watch_topic *topic = find_key(topics, key, hash);
     if (topic != NULL) {
         return topic;
@@ -208,7 +188,8 @@ static void visit_interval(void *context, struct watch_interval *interval) {
 void watch_topics_visit(const struct watch_topics *topics, struct bytes stored_key,
                         void (*visit)(void *context, struct watch_topic *topic), void *context) {
     if (topics->n_keys > 0) {
-        struct watch_topic *topic = find_key(topics, stored_key, hash_key(stored_key));
+        struct watch_topic *topic =
+            find_key(topics, stored_key, keyed_hash_bytes(&topics->key, stored_key));
         if (topic != NULL) {
             visit(context, topic);
         }
@@ -225,7 +206,7 @@ void watch_topics_validate(const struct watch_topics *topics) {
         struct watch_topic *topic = list_entry(link, struct watch_topic, link);
         assert(topic->references > 0);
         if (topic->is_one_key) {
-            assert(topic->hash == hash_key(topic->interval.low));
+            assert(topic->hash == keyed_hash_bytes(&topics->key, topic->interval.low));
             assert(find_key(topics, topic->interval.low, topic->hash) == topic);
             n_keys++;
         } else {

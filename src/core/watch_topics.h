@@ -7,6 +7,7 @@
 #define LEASED_CORE_WATCH_TOPICS_H
 
 #include "base/bytes.h"
+#include "base/keyed_hash.h"
 #include "base/list.h"
 #include "core/key_space.h"
 #include "core/permission.h"
@@ -32,6 +33,7 @@ struct watch_topic {
 };
 
 struct watch_topics {
+    struct hash_key key;
     struct watch_topic **buckets;
     size_t n_buckets; /* a power of two, or 0 */
     size_t n_keys;
@@ -40,7 +42,7 @@ struct watch_topics {
     struct list all;
 };
 
-void watch_topics_init(struct watch_topics *topics);
+void watch_topics_init(struct watch_topics *topics, const struct hash_key *key);
 /* Frees every topic that is left. */
 void watch_topics_clear(struct watch_topics *topics);
 

@@ -152,9 +152,13 @@ static struct service *service_create(uv_loop_t *loop, const struct replication_
     if (service->options.election_ms == 0) {
         service->options.election_ms = ELECTION_MS_DEFAULT;
     }
-    service->machine = state_machine_create(&(struct state_machine_options){
-        .rules = service->options.rules,
-        .cluster_version_known = service->options.cluster_version_known});
+    struct hash_key hash_key;
+    hash_key_fill(&hash_key);
+    const struct state_machine_options machine = {.rules = service->options.rules,
+                                                  .hash_key = &hash_key,
+                                                  .cluster_version_known =
+                                                      service->options.cluster_version_known};
+    service->machine = state_machine_create(&machine);
     list_init(&service->snapshots.waiting);
     list_init(&service->revoked_watches);
     scans_init(service);
@@ -211,13 +215,11 @@ static void handle_closed(uv_handle_t *handle) {
 
 static void node_closed(void *data) {
     struct service *service = data;
-    uv_handle_t *handles[] = {(uv_handle_t *)&service->prepare,
-                              (uv_handle_t *)&service->check,
-                              (uv_handle_t *)&service->background.handle,
-                              (uv_handle_t *)&service->expiry.timer,
-                              (uv_handle_t *)&service->scans.timer,
-                              (uv_handle_t *)&service->cluster.ping_timer,
-                              (uv_handle_t *)&service->cluster.raft_timer};
+    uv_handle_t *handles[] = {
+        (uv_handle_t *)&service->prepare,           (uv_handle_t *)&service->check,
+        (uv_handle_t *)&service->background.handle, (uv_handle_t *)&service->expiry.timer,
+        (uv_handle_t *)&service->scans.timer,       (uv_handle_t *)&service->cluster.ping_timer,
+        (uv_handle_t *)&service->cluster.raft_timer};
     service->n_handles_open = sizeof handles / sizeof handles[0];
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], handle_closed);

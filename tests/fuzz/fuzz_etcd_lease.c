@@ -27,7 +27,7 @@ static void try_grant(struct bytes message) {
         command.grant.id = 1; /* the service chooses */
     }
     command.grant.owner = KEY_SPACE_ETCD; /* as applying it does */
-    struct lease_table *leases = lease_table_create();
+    struct lease_table *leases = lease_table_create(NULL);
     lease_table_lead(leases, 1);
     assert(lease_table_grant(leases, &command.grant, 1) == STATUS_OK);
     int64_t remaining_ms;

@@ -371,7 +371,7 @@ static bool restore_one(void *context, const struct lease_facts *facts) {
 
 /* Goes on with a copy of the table, as after installing a snapshot. */
 static void do_restore(void) {
-    struct lease_table *copy = lease_table_create();
+    struct lease_table *copy = lease_table_create(NULL);
     struct lease_view *view = lease_view_open(model->table);
     assert(lease_view_visit(view, restore_one, copy));
     assert(lease_table_restore_end(copy, 1) == STATUS_OK);
@@ -481,7 +481,7 @@ static void step(void) {
 static void run(void) {
     model = calloc(1, sizeof *model);
     assert(model != NULL);
-    model->table = lease_table_create();
+    model->table = lease_table_create(NULL);
     model->now_ms = random_below(1000000);
     for (unsigned i = 0; i < STEPS; i++) {
         step();

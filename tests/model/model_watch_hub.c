@@ -296,7 +296,7 @@ static void step(void) {
 
 static void run(void) {
     store = key_store_create();
-    hub = watch_hub_create(store);
+    hub = watch_hub_create(store, NULL);
     memset(listeners, 0, sizeof listeners);
     n_events = 0;
     for (unsigned i = 0; i < STEPS; i++) {

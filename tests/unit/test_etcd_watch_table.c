@@ -12,7 +12,7 @@ enum { NODES = 1000 };
 static void watches_are_found_by_id_until_they_are_removed(void **state) {
     static struct etcd_watch_node nodes[NODES];
     struct etcd_watch_table table;
-    etcd_watch_table_init(&table);
+    etcd_watch_table_init(&table, &hash_key_fixed);
     assert_null(etcd_watch_table_find(&table, 0));
     for (int i = 0; i < NODES; i++) {
         nodes[i].id = (int64_t)i * 8 - NODES; /* of both signs, and not dense */

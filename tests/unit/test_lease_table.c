@@ -1,5 +1,7 @@
 #include "core/lease_table.h"
 
+#include "core/lease_table_internal.h"
+
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +28,7 @@ static void end(struct lease_table *table, int64_t id) {
 }
 
 static void a_granted_lease_is_found_with_its_facts(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     struct lease_facts parent = {
         .owner = KEY_SPACE_ETCD, .id = INT64_MIN, .ttl_ms = LEASE_TTL_MS_MAX};
     struct lease_facts facts = {.owner = KEY_SPACE_ETCD,
@@ -53,7 +55,7 @@ static void a_granted_lease_is_found_with_its_facts(void **state) {
 }
 
 static void a_grant_that_cannot_be_is_refused_and_changes_nothing(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     grant(table, 1, 1000, 0);
     struct {
         struct lease_facts facts;
@@ -81,7 +83,7 @@ static void a_grant_that_cannot_be_is_refused_and_changes_nothing(void **state) 
 }
 
 static void an_ended_lease_is_gone_and_its_id_is_free(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     grant(table, 5, 1000, 0);
     assert_int_equal(lease_table_end(table, 5, LEASE_END_EXPIRED, 17), STATUS_OK);
     assert_int_equal(lease_table_end(table, 5, LEASE_END_EXPIRED, 17), STATUS_LEASE_NOT_FOUND);
@@ -93,7 +95,7 @@ static void an_ended_lease_is_gone_and_its_id_is_free(void **state) {
 }
 
 static void the_last_ended_leases_are_remembered_newest_first(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     enum { ENDS = LEASE_ENDED_MAX + 10 };
     for (int64_t id = 1; id <= ENDS; id++) {
         grant(table, id, id * 10, 0);
@@ -114,7 +116,7 @@ static void the_last_ended_leases_are_remembered_newest_first(void **state) {
 static void ids_come_in_ascending_order(void **state) {
     static const int64_t ids[] = {5, -3, INT64_MAX, INT64_MIN, 1, -1, 1000};
     static const int64_t sorted[] = {INT64_MIN, -3, -1, 1, 5, 1000, INT64_MAX};
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     size_t n;
     int64_t *none = lease_table_ids(table, &n);
     assert_int_equal(n, 0);
@@ -132,7 +134,7 @@ static void ids_come_in_ascending_order(void **state) {
 /* --- Keys. --- */
 
 static void records_attach_and_detach_in_any_order(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     struct record records[4] = {{.lease_id = 9}, {.lease_id = 9}, {.lease_id = 9}, {0}};
     struct record stray = {.lease_id = 10};
     grant(table, 9, 1000, 0);
@@ -163,7 +165,7 @@ static void records_attach_and_detach_in_any_order(void **state) {
 static void the_first_child_is_the_one_with_the_smallest_id(void **state) {
     static const int64_t orders[][5] = {{1, 2, 3, 4, 5}, {5, 4, 3, 2, 1}, {3, 5, 1, 2, 4}};
     for (size_t i = 0; i < 3; i++) {
-        struct lease_table *table = lease_table_create();
+        struct lease_table *table = lease_table_create(NULL);
         grant(table, 100, 1000, 0);
         for (size_t j = 0; j < 5; j++) {
             grant_child(table, orders[i][j], 100);
@@ -186,7 +188,7 @@ static void the_first_child_is_the_one_with_the_smallest_id(void **state) {
 
 static void a_large_family_ends_in_order(void **state) {
     enum { CHILDREN = 100000 };
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     grant(table, INT64_MAX, 1000, 0);
     uint64_t id = 1;
     for (unsigned i = 0; i < CHILDREN; i++) {
@@ -214,7 +216,7 @@ static size_t take(struct lease_table *table, uint64_t now_ms, int64_t *out_ids)
 }
 
 static void a_lease_expires_after_its_ttl_and_not_before(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     lease_table_lead(table, 1000);
     grant(table, 1, 500, 1000);
@@ -231,7 +233,7 @@ static void a_lease_expires_after_its_ttl_and_not_before(void **state) {
 }
 
 static void nothing_expires_while_following(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     grant(table, 1, 10, 0);
     assert_false(lease_table_is_leading(table));
@@ -255,7 +257,7 @@ static void nothing_expires_while_following(void **state) {
 }
 
 static void renewing_counts_anew(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     int64_t ttl_ms = 0;
     bool checkpointed = true;
@@ -275,7 +277,7 @@ static void renewing_counts_anew(void **state) {
 }
 
 static void an_expiring_lease_cannot_be_renewed_until_it_is_untaken(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     int64_t ttl_ms = 0;
     bool checkpointed;
@@ -301,7 +303,7 @@ static void an_expiring_lease_cannot_be_renewed_until_it_is_untaken(void **state
 }
 
 static void a_new_ttl_makes_another_epoch_that_is_not_expiring(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     int64_t ttl_ms;
     bool checkpointed;
@@ -324,7 +326,7 @@ static void a_new_ttl_makes_another_epoch_that_is_not_expiring(void **state) {
 }
 
 static void a_changed_ttl_counts_from_the_change(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     int64_t remaining_ms;
     lease_table_lead(table, 0);
@@ -348,7 +350,7 @@ static void a_changed_ttl_counts_from_the_change(void **state) {
 }
 
 static void a_lease_without_end_has_no_deadline(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     int64_t value;
     bool checkpointed;
@@ -365,7 +367,7 @@ static void a_lease_without_end_has_no_deadline(void **state) {
 }
 
 static void the_longest_ttl_ends_on_time(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     lease_table_lead(table, 12345);
     grant(table, 1, LEASE_TTL_MS_MAX, 12345);
@@ -375,7 +377,7 @@ static void the_longest_ttl_ends_on_time(void **state) {
 }
 
 static void a_new_leader_gives_the_full_ttl_unless_a_checkpoint_says_less(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     int64_t ttl_ms;
     bool checkpointed = false;
@@ -403,7 +405,7 @@ static void a_new_leader_gives_the_full_ttl_unless_a_checkpoint_says_less(void *
 }
 
 static void a_checkpoint_runs_down_while_others_lead(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
     grant(table, 1, 10000, 0);
     grant(table, 2, 10000, 0);
@@ -433,7 +435,7 @@ static void a_checkpoint_runs_down_while_others_lead(void **state) {
 }
 
 static void a_term_begins_with_a_checkpoint_of_every_lease(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     size_t bytes = lease_table_bytes(table);
     for (int64_t id = 1; id <= 256; id++) {
         grant(table, id, 10000, 0);
@@ -461,7 +463,7 @@ static void a_term_begins_with_a_checkpoint_of_every_lease(void **state) {
 /* A node that starts finds in its log what was written before, but not what was committed: whoever
  * waits for a grant or a renewal that is committed only now is answered now. */
 static void what_was_in_the_log_counts_from_then_unless_somebody_still_waits_for_it(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     lease_table_set_index(table, 7);
     grant(table, 1, 10000, 900);
     grant(table, 2, 10000, 900);
@@ -482,7 +484,7 @@ static void what_was_in_the_log_counts_from_then_unless_somebody_still_waits_for
 }
 
 static void a_lease_is_overdue_at_a_half_three_quarters_and_seven_eighths(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     struct lease_overdue overdue[4];
     int64_t ids[16];
     int64_t ttl_ms;
@@ -521,7 +523,7 @@ static void a_lease_is_overdue_at_a_half_three_quarters_and_seven_eighths(void *
 /* Otherwise the checkpoint would stand although the renewal was acknowledged after it was taken,
  * and the next leader would end the lease early. */
 static void a_renewal_while_a_checkpoint_is_on_its_way_must_clear_it(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     struct lease_overdue overdue[4];
     int64_t ids[16];
     int64_t ttl_ms;
@@ -543,7 +545,7 @@ static void a_renewal_while_a_checkpoint_is_on_its_way_must_clear_it(void **stat
 
 static void expired_leases_come_in_batches_sorted_by_id(void **state) {
     enum { LEASES = 5000, BATCH = 700 };
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     static int64_t ids[BATCH];
     static bool seen[LEASES];
     memset(seen, 0, sizeof seen);
@@ -592,7 +594,7 @@ static bool stop_at_once(void *context, const struct lease_facts *facts) {
 
 static void a_view_does_not_change(void **state) {
     enum { LEASES = 2000 };
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     for (int64_t id = 1; id <= LEASES; id++) {
         grant(table, id, 10, 0);
     }
@@ -654,7 +656,7 @@ static void *read_view(void *data) {
 
 static void a_view_is_read_by_another_thread_while_the_table_changes(void **state) {
     enum { LEASES = 20000 };
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     lease_table_lead(table, 0);
     for (int64_t id = 1; id <= LEASES; id++) {
         grant(table, id, 100000, 0);
@@ -695,12 +697,12 @@ static bool restore_one(void *context, const struct lease_facts *facts) {
 }
 
 static void a_table_is_restored_from_a_view_with_parents_after_children(void **state) {
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     /* The first slot is freed and taken by a parent of those after it. */
     grant(table, 50, 10, 0);
     grant(table, 1, 10, 0);
     end(table, 50);
-    struct lease_table *copy = lease_table_create();
+    struct lease_table *copy = lease_table_create(NULL);
     struct lease_facts child = {
         .owner = KEY_SPACE_ETCD, .id = 3, .ttl_ms = 30, .parent_id = 2, .checkpoint_ms = 4};
     struct lease_facts sibling = {.owner = KEY_SPACE_ETCD, .id = 4, .ttl_ms = 30, .parent_id = 2};
@@ -736,7 +738,7 @@ static void a_restore_refuses_what_cannot_be(void **state) {
         {.owner = KEY_SPACE_ETCD, .id = 3, .ttl_ms = 5, .parent_id = 1},
     };
     struct lease_facts bad = {.owner = KEY_SPACE_ETCD, .id = 4, .ttl_ms = 0};
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     assert_int_equal(lease_table_restore(table, &bad), STATUS_CORRUPT);
     assert_int_equal(lease_table_restore(table, &facts[0]), STATUS_OK);
     assert_int_equal(lease_table_restore(table, &facts[0]), STATUS_CORRUPT);
@@ -751,7 +753,7 @@ static void a_restore_refuses_what_cannot_be(void **state) {
 
 static void a_lease_costs_at_most_100_bytes_and_memory_comes_back(void **state) {
     enum { LEASES = 200000 };
-    struct lease_table *table = lease_table_create();
+    struct lease_table *table = lease_table_create(NULL);
     size_t empty = lease_table_bytes(table);
     lease_table_lead(table, 0);
     for (int64_t id = 1; id <= LEASES; id++) {
@@ -768,6 +770,37 @@ static void a_lease_costs_at_most_100_bytes_and_memory_comes_back(void **state) 
     }
     lease_table_validate(table);
     assert_true(lease_table_bytes(table) - empty <= 100000);
+    lease_table_destroy(table);
+}
+
+/* The ids that met in one bucket of the hash without a key: each undoes its mixing. */
+static int64_t colliding_id(uint64_t number) {
+    uint64_t hash = number << 20;
+    hash ^= hash >> 33;
+    hash *= UINT64_C(0x9cb4b2f8129337db); /* the inverse of 0xc4ceb9fe1a85ec53 */
+    hash ^= hash >> 33;
+    hash *= UINT64_C(0x4f74430c22a54005); /* the inverse of 0xff51afd7ed558ccd */
+    hash ^= hash >> 33;
+    return (int64_t)(hash ^ UINT64_C(0x2545f4914f6cdd1d));
+}
+
+static void chosen_ids_do_not_meet_in_one_bucket(void **state) {
+    enum { LEASES = 20000, CHAIN_MAX = 32 };
+    struct hash_key key;
+    hash_key_fill(&key);
+    struct lease_table *table = lease_table_create(&key);
+    for (uint64_t i = 1; i <= LEASES; i++) {
+        grant(table, colliding_id(i), 1000, 0);
+    }
+    for (size_t i = 0; i < table->index.n_buckets; i++) {
+        unsigned length = 0;
+        for (uint32_t at = table->index.buckets[i]; at != LEASE_NONE;
+             at = lease_pages_local(&table->pages, at)->next) {
+            length++;
+        }
+        assert_true(length < CHAIN_MAX);
+    }
+    lease_table_validate(table);
     lease_table_destroy(table);
 }
 
@@ -801,6 +834,7 @@ int main(void) {
         cmocka_unit_test(a_table_is_restored_from_a_view_with_parents_after_children),
         cmocka_unit_test(a_restore_refuses_what_cannot_be),
         cmocka_unit_test(a_lease_costs_at_most_100_bytes_and_memory_comes_back),
+        cmocka_unit_test(chosen_ids_do_not_meet_in_one_bucket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

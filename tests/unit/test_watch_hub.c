@@ -98,7 +98,7 @@ struct fixture {
 static int set_up(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
     f->store = key_store_create();
-    f->hub = watch_hub_create(f->store);
+    f->hub = watch_hub_create(f->store, NULL);
     *state = f;
     return 0;
 }

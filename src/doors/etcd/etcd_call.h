@@ -6,6 +6,7 @@
 #define LEASED_DOORS_ETCD_ETCD_CALL_H
 
 #include "base/arena.h"
+#include "base/keyed_hash.h"
 #include "base/list.h"
 #include "base/pb_writer.h"
 #include "doors/authenticator.h"
@@ -37,8 +38,9 @@ struct etcd_door {
     uint64_t quota_bytes; /* of keys and their history, shown in the metrics */
     struct etcd_identity identity;
     uint64_t leader_id;
-    uint64_t identity_ms; /* when the two above were asked for */
-    struct arena arena;   /* of the request being handled */
+    uint64_t identity_ms;     /* when the two above were asked for */
+    struct arena arena;       /* of the request being handled */
+    struct hash_key hash_key; /* of tables of ids that clients choose */
     struct list free_calls;
     size_t n_free_calls;
     uv_timer_t timer;

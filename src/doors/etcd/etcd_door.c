@@ -77,6 +77,7 @@ struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
     door->authenticator = authenticator;
     door->options = options != NULL ? *options : etcd_door_options_default;
     arena_init(&door->arena);
+    hash_key_fill(&door->hash_key);
     list_init(&door->free_calls);
     list_init(&door->tickers);
     int result = uv_timer_init(loop, &door->timer);

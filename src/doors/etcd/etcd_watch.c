@@ -280,7 +280,7 @@ static void on_open(struct grpc_call *call) {
     }
     stream->call = call;
     stream->door = door;
-    etcd_watch_table_init(&stream->table);
+    etcd_watch_table_init(&stream->table, &stream->door->hash_key);
     list_init(&stream->watches);
     list_init(&stream->lagging);
     etcd_ticker_init(&stream->ticker, on_tick);

@@ -5,25 +5,23 @@
 
 enum { BUCKETS_MIN = 8 };
 
-void etcd_watch_table_init(struct etcd_watch_table *table) {
-    *table = (struct etcd_watch_table){0};
+void etcd_watch_table_init(struct etcd_watch_table *table, const struct hash_key *key) {
+    *table = (struct etcd_watch_table){.key = key};
 }
 
 void etcd_watch_table_clear(struct etcd_watch_table *table) {
     free(table->buckets);
-    etcd_watch_table_init(table);
+    etcd_watch_table_init(table, table->key);
 }
 
-/* Ids are chosen by clients if they like: spread them, so that no choice makes one long bucket
- * out of many by accident. */
-static size_t bucket_of(int64_t id, size_t n_buckets) {
-    uint64_t spread = (uint64_t)id * UINT64_C(0x9e3779b97f4a7c15);
-    return (size_t)(spread >> 32) & (n_buckets - 1);
+/* Ids are chosen by clients if they like: no choice makes one long bucket out of many. */
+static size_t bucket_of(const struct etcd_watch_table *table, int64_t id, size_t n_buckets) {
+    return (size_t)keyed_hash_number(table->key, (uint64_t)id) & (n_buckets - 1);
 }
 
-static void link_node(struct etcd_watch_node **buckets, size_t n_buckets,
-                      struct etcd_watch_node *node) {
-    size_t bucket = bucket_of(node->id, n_buckets);
+static void link_node(const struct etcd_watch_table *table, struct etcd_watch_node **buckets,
+                      size_t n_buckets, struct etcd_watch_node *node) {
+    size_t bucket = bucket_of(table, node->id, n_buckets);
     node->next = buckets[bucket];
     buckets[bucket] = node;
 }
@@ -38,7 +36,7 @@ static bool grow(struct etcd_watch_table *table) {
         struct etcd_watch_node *node = table->buckets[i];
         while (node != NULL) {
             struct etcd_watch_node *next = node->next;
-            link_node(buckets, n_buckets, node);
+            link_node(table, buckets, n_buckets, node);
             node = next;
         }
     }
@@ -53,7 +51,7 @@ bool etcd_watch_table_add(struct etcd_watch_table *table, struct etcd_watch_node
     if (table->count >= table->n_buckets && !grow(table)) {
         return false;
     }
-    link_node(table->buckets, table->n_buckets, node);
+    link_node(table, table->buckets, table->n_buckets, node);
     table->count++;
     return true;
 }
@@ -62,7 +60,7 @@ struct etcd_watch_node *etcd_watch_table_find(const struct etcd_watch_table *tab
     if (table->n_buckets == 0) {
         return NULL;
     }
-    struct etcd_watch_node *node = table->buckets[bucket_of(id, table->n_buckets)];
+    struct etcd_watch_node *node = table->buckets[bucket_of(table, id, table->n_buckets)];
     while (node != NULL && node->id != id) {
         node = node->next;
     }
@@ -70,7 +68,7 @@ struct etcd_watch_node *etcd_watch_table_find(const struct etcd_watch_table *tab
 }
 
 void etcd_watch_table_remove(struct etcd_watch_table *table, struct etcd_watch_node *node) {
-    struct etcd_watch_node **at = &table->buckets[bucket_of(node->id, table->n_buckets)];
+    struct etcd_watch_node **at = &table->buckets[bucket_of(table, node->id, table->n_buckets)];
     while (*at != node) {
         assert(*at != NULL);
         at = &(*at)->next;

@@ -5,6 +5,8 @@
 #ifndef LEASED_DOORS_ETCD_ETCD_WATCH_TABLE_H
 #define LEASED_DOORS_ETCD_ETCD_WATCH_TABLE_H
 
+#include "base/keyed_hash.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,12 +17,14 @@ struct etcd_watch_node {
 };
 
 struct etcd_watch_table {
+    const struct hash_key *key;
     struct etcd_watch_node **buckets;
     size_t n_buckets; /* a power of two, or 0 */
     size_t count;
 };
 
-void etcd_watch_table_init(struct etcd_watch_table *table);
+/* The key outlives the table. */
+void etcd_watch_table_init(struct etcd_watch_table *table, const struct hash_key *key);
 /* Leaves the watches alone. */
 void etcd_watch_table_clear(struct etcd_watch_table *table);
 /* False when memory is out. The id must be new. */
