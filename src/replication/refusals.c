@@ -18,7 +18,7 @@ static void show_name(const struct service *service, const struct caller *caller
         return;
     }
     if (!auth_find_user_id(state_machine_auth(service->machine), caller->user_id, &user)) {
-        snprintf(out_text, NAME_SHOWN_MAX + 1, "(deleted user)");
+        snprintf(out_text, NAME_SHOWN_MAX + 1, "(unknown)");
         return;
     }
     size_t n = user.name.size < NAME_SHOWN_MAX ? user.name.size : NAME_SHOWN_MAX;

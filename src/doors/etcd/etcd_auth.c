@@ -215,12 +215,8 @@ static void authenticate_ready(struct grpc_call *call, struct bytes message) {
 }
 
 /* Nobody is known yet, so this read is the server's own: a member that lags must not refuse a user
- * that was added elsewhere. */
+ * that was added elsewhere, or say that authentication is off. */
 static void on_authenticate(struct grpc_call *call, struct bytes message) {
-    if (!auth_is_enabled(auth_of(call))) {
-        etcd_error_finish(call, etcd_error_of(STATUS_AUTH_NOT_ENABLED));
-        return;
-    }
     etcd_call_read_as(call, &caller_server, message, authenticate_ready);
 }
 
@@ -382,15 +378,7 @@ static void role_get_ready(struct grpc_call *call, struct bytes message) {
         etcd_error_finish(call, etcd_error_of(STATUS_ROLE_NOT_FOUND));
         return;
     }
-    /* What "root" may is no permission, but is shown as one. */
-    static const uint8_t open_end[1];
-    const struct permission everything = {
-        RIGHT_READ_WRITE, {KEY_SPACE_ETCD, bytes_of(NULL, 0), bytes_of(open_end, 1)}};
-    if (bytes_equal(role.name, bytes_from_text("root"))) {
-        answer_role(call, &everything, 1);
-    } else {
-        answer_role(call, role.permissions, role.n_permissions);
-    }
+    answer_role(call, role.permissions, role.n_permissions);
 }
 
 static void read_then(struct grpc_call *call, struct bytes message,

@@ -4,7 +4,7 @@ A section is a function of a harness.etcdctl.Session. It says what a user types;
 what comes back is judged by comparing two servers, never here. Each section uses
 keys of its own. To add one: write the function, name it in SECTIONS.
 """
-from etcdctl_sections import elections, keys, leases, maintenance, ranges, transactions, watches
+from etcdctl_sections import elections, keys, leases, maintenance, ranges, transactions, users, watches
 
 SECTIONS = [
     keys.putting,
@@ -35,4 +35,6 @@ SECTIONS = [
     maintenance.without_auth,
     elections.locking,
     elections.electing,
+    users.managing,
+    users.enabling,
 ]

@@ -1,0 +1,398 @@
+"""Every request of every protocol, by everybody: without an identity, with a wrong one, by a user without
+the right, by one who has it; asked of the leader and of a member that forwards.
+
+The requests are those that the program itself names (leased --list-requests). One that is not known here
+fails the test: whoever adds a request says here how it is made.
+"""
+import secrets
+import subprocess
+
+import grpc
+import pytest
+from etcd3 import etcdrpc
+
+from harness import auth
+from harness import peer_protocol as protocol
+from harness.auth import DENIED, OK, UNKNOWN_CALLER
+from harness.cluster import Cluster
+from harness.kinds import KIND_LEASED, binary_of
+from harness.rpc import CALL_SECONDS, Rpc
+from harness.wait import wait_for
+
+WORK, WORK_END = b"/job/", b"/job0"
+KEY = b"/job/key"
+LEASE, LEASE_OF_OTHERS = 77, 78
+PASSWORDS = {"root": "root's", "worker": "worker's", "guest": "guest's"}
+
+
+def unary(payload=b"", may_fail=()):
+    return ("unary", payload, may_fail)
+
+
+def message(kind, **fields):
+    return getattr(etcdrpc, kind)(**fields).SerializeToString()
+
+
+def watch_message():
+    return etcdrpc.WatchRequest(
+        create_request=etcdrpc.WatchCreateRequest(key=KEY)
+    ).SerializeToString()
+
+
+def txn_message():
+    put = etcdrpc.RequestOp(request_put=etcdrpc.PutRequest(key=KEY, value=b"t"))
+    return message("TxnRequest", success=[put])
+
+
+# How each request is made, and what it may say to one who has the right to make it.
+REQUESTS = {
+    "GET /health": ("http", "/health", ()),
+    "GET /livez": ("http", "/livez", ()),
+    "GET /readyz": ("http", "/readyz", ()),
+    "GET /version": ("http", "/version", ()),
+    "GET /metrics": ("http", "/metrics", ()),
+    "/etcdserverpb.KV/Range": unary(message("RangeRequest", key=KEY)),
+    "/etcdserverpb.KV/Put": unary(message("PutRequest", key=KEY, value=b"v")),
+    "/etcdserverpb.KV/DeleteRange": unary(message("DeleteRangeRequest", key=WORK + b"x")),
+    "/etcdserverpb.KV/Txn": unary(txn_message()),
+    "/etcdserverpb.KV/Compact": unary(message("CompactionRequest", revision=1), ["has been compacted"]),
+    "/etcdserverpb.Watch/Watch": ("watch", watch_message(), ()),
+    "/etcdserverpb.Lease/LeaseGrant": unary(message("LeaseGrantRequest", TTL=600)),
+    "/etcdserverpb.Lease/LeaseRevoke": unary(message("LeaseRevokeRequest", ID=LEASE)),
+    "/etcdserverpb.Lease/LeaseKeepAlive": ("stream", message("LeaseKeepAliveRequest", ID=LEASE), ()),
+    "/etcdserverpb.Lease/LeaseTimeToLive": unary(message("LeaseTimeToLiveRequest", ID=LEASE, keys=True)),
+    "/etcdserverpb.Lease/LeaseLeases": unary(),
+    "/etcdserverpb.Cluster/MemberList": unary(),
+    "/etcdserverpb.Cluster/MemberAdd": unary(
+        message("MemberAddRequest", peerURLs=["http://127.0.0.1:1"]) + b"\x10\x01", ["unhealthy", "already exists"]
+    ),
+    "/etcdserverpb.Cluster/MemberRemove": unary(message("MemberRemoveRequest", ID=1), ["member not found"]),
+    "/etcdserverpb.Cluster/MemberUpdate": unary(
+        message("MemberUpdateRequest", ID=1, peerURLs=["http://127.0.0.1:1"]), ["member not found"]
+    ),
+    "/etcdserverpb.Cluster/MemberPromote": unary(b"\x08\x01", ["member not found"]),
+    "/etcdserverpb.Maintenance/Alarm": unary(),
+    "/etcdserverpb.Maintenance/Status": unary(),
+    "/etcdserverpb.Maintenance/Defragment": unary(),
+    "/etcdserverpb.Maintenance/Hash": unary(),
+    "/etcdserverpb.Maintenance/HashKV": unary(),
+    "/etcdserverpb.Maintenance/Snapshot": ("stream", b"", ()),
+    "/etcdserverpb.Maintenance/MoveLeader": unary(
+        message("MoveLeaderRequest", targetID=1), ["bad leader transferee", "not leader"]
+    ),
+    "/etcdserverpb.Maintenance/Downgrade": unary(b"", ["no older version"]),
+    "/etcdserverpb.Auth/AuthEnable": unary(),
+    # Really done by test_root_switches_it_off: here it would end the matrix.
+    "/etcdserverpb.Auth/AuthDisable": ("refused only", b"", ()),
+    "/etcdserverpb.Auth/AuthStatus": unary(),
+    "/etcdserverpb.Auth/Authenticate": unary(
+        message("AuthenticateRequest", name="worker", password=PASSWORDS["worker"])
+    ),
+    "/etcdserverpb.Auth/UserAdd": unary(
+        message("AuthUserAddRequest", name="new", password="new's"), ["already exists"]
+    ),
+    "/etcdserverpb.Auth/UserGet": unary(message("AuthUserGetRequest", name="root")),
+    "/etcdserverpb.Auth/UserList": unary(),
+    "/etcdserverpb.Auth/UserDelete": unary(message("AuthUserDeleteRequest", name="nobody"), ["not found"]),
+    "/etcdserverpb.Auth/UserChangePassword": unary(
+        message("AuthUserChangePasswordRequest", name="nobody", password="x"), ["not found"]
+    ),
+    "/etcdserverpb.Auth/UserGrantRole": unary(
+        message("AuthUserGrantRoleRequest", user="worker", role="worker")
+    ),
+    "/etcdserverpb.Auth/UserRevokeRole": unary(
+        message("AuthUserRevokeRoleRequest", name="worker", role="nothing"), ["not granted"]
+    ),
+    "/etcdserverpb.Auth/RoleAdd": unary(message("AuthRoleAddRequest", name="new"), ["already exists"]),
+    "/etcdserverpb.Auth/RoleGet": unary(message("AuthRoleGetRequest", role="worker")),
+    "/etcdserverpb.Auth/RoleList": unary(),
+    "/etcdserverpb.Auth/RoleDelete": unary(message("AuthRoleDeleteRequest", role="nothing"), ["not found"]),
+    "/etcdserverpb.Auth/RoleGrantPermission": unary(
+        message("AuthRoleGrantPermissionRequest", name="new", perm=auth.permission(b"/new/")), ["not found"]
+    ),
+    "/etcdserverpb.Auth/RoleRevokePermission": unary(
+        message("AuthRoleRevokePermissionRequest", role="worker", key="/nothing"), ["not granted"]
+    ),
+    "/grpc.health.v1.Health/Check": unary(),
+    "/grpc.health.v1.Health/Watch": ("stream", b"", ()),
+}
+
+# The same method, with something in it that needs more than the method as such.
+MORE = {
+    "write through a key of another": (
+        "write", "/etcdserverpb.KV/Put", unary(message("PutRequest", key=KEY, lease=LEASE)),
+    ),
+    "read by way of a put": (
+        "read_write", "/etcdserverpb.KV/Put", unary(message("PutRequest", key=KEY, prev_kv=True)),
+    ),
+    "serializable read": (
+        "read", "/etcdserverpb.KV/Range", unary(message("RangeRequest", key=KEY, serializable=True)),
+    ),
+    "read of all keys": (
+        "root", "/etcdserverpb.KV/Range", unary(message("RangeRequest", key=b"\0", range_end=b"\0")),
+    ),
+    "delete of all keys but none": (
+        "root", "/etcdserverpb.KV/DeleteRange",
+        unary(message("DeleteRangeRequest", key=b"\xff\xff", range_end=b"\0")),
+    ),
+    "alarm": (
+        "root", "/etcdserverpb.Maintenance/Alarm",
+        unary(message("AlarmRequest", action=2, memberID=1, alarm=1)),
+    ),
+    "somebody else": (
+        "root", "/etcdserverpb.Auth/UserGet", unary(message("AuthUserGetRequest", name="nobody"), ["not found"]),
+    ),
+}  # fmt: skip
+
+
+def listed_requests():
+    """{name: right}, as the program says."""
+    output = subprocess.run(
+        [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
+    ).stdout
+    rows = [line.split("\t") for line in output.splitlines()]
+    return {name: right for _door, name, right in rows}
+
+
+LISTED = listed_requests()
+
+
+class Matrix:
+    """A cluster with users, and a client of each of two members: the leader and another one."""
+
+    def __init__(self, cluster, secret):
+        self.cluster = cluster
+        self.secret = secret
+        leader = cluster.leader()
+        self.servers = [cluster[leader], cluster[next(i for i in range(3) if i != leader)]]
+        self.rpcs = [Rpc(server) for server in self.servers]
+        rpc = self.rpcs[0]
+        auth.add_user(rpc, "worker", PASSWORDS["worker"], [auth.permission(WORK, WORK_END)])
+        auth.add_user(rpc, "guest", PASSWORDS["guest"], [auth.permission(b"/guest/", b"/guest0")])
+        root = auth.enable(rpc, PASSWORDS["root"])
+        # A token of one member is good on the other.
+        self.tokens = {name: auth.log_in(self.rpcs[1], name, PASSWORDS[name]) for name in PASSWORDS}
+        self.tokens["root"] = root
+        self.prepare()
+
+    def call(self, at, method, payload, token=None):
+        metadata = [("token", token)] if token else None
+        return self.rpcs[at].channel.unary_unary(method)(payload, metadata=metadata, timeout=CALL_SECONDS)
+
+    def prepare(self):
+        """What the requests are about is there, whatever the last one did."""
+        root = self.tokens["root"]
+        for lease, key in ((LEASE, KEY), (LEASE_OF_OTHERS, b"/other/key")):
+            grant = message("LeaseGrantRequest", TTL=600, ID=lease)
+            outcome = auth.outcome_of(lambda: self.call(0, "/etcdserverpb.Lease/LeaseGrant", grant, root))
+            assert outcome in (OK, "etcdserver: lease already exists")
+            self.call(0, "/etcdserverpb.KV/Put", message("PutRequest", key=key, lease=lease), root)
+
+    def state(self):
+        """Everything that a request could change, as root sees it, but for the revision."""
+        root = self.tokens["root"]
+
+        def ask(method, payload=b"", kind=None):
+            answer = self.call(0, f"/etcdserverpb.{method}", payload, root)
+            parsed = getattr(etcdrpc, kind).FromString(answer)
+            parsed.ClearField("header")
+            return parsed
+
+        return [
+            ask("KV/Range", message("RangeRequest", key=b"\0", range_end=b"\0"), "RangeResponse"),
+            ask("Lease/LeaseLeases", b"", "LeaseLeasesResponse"),
+            ask("Cluster/MemberList", b"", "MemberListResponse"),
+            ask("Auth/UserList", b"", "AuthUserListResponse"),
+            ask("Auth/RoleList", b"", "AuthRoleListResponse"),
+            ask("Auth/UserGet", message("AuthUserGetRequest", name="worker"), "AuthUserGetResponse"),
+            ask("Auth/RoleGet", message("AuthRoleGetRequest", role="worker"), "AuthRoleGetResponse"),
+            self.call(0, "/etcdserverpb.Maintenance/Alarm", b"", root),
+        ]
+
+    def outcome(self, at, method, recipe, identity):
+        kind, payload, _may_fail = recipe
+        if kind == "http":
+            return self.http_outcome(at, payload, identity)
+        token = {None: None, "wrong": self.wrong_token()}.get(identity, self.tokens.get(identity))
+        metadata = [("token", token)] if token else None
+        if kind in ("unary", "refused only"):
+            return auth.outcome_of(lambda: self.call(at, method, payload, token))
+        stream = self.rpcs[at].channel.stream_stream(method)(
+            iter([payload]), metadata=metadata, timeout=CALL_SECONDS
+        )
+        try:
+            answer = next(iter(stream))
+        except grpc.RpcError as error:
+            return auth.outcome_of_text(error.details())
+        finally:
+            stream.cancel()
+        if kind == "watch":
+            parsed = etcdrpc.WatchResponse.FromString(answer)
+            return auth.outcome_of_text(parsed.cancel_reason) if parsed.canceled else OK
+        return OK
+
+    def wrong_token(self):
+        """Of nobody, but nearly root's."""
+        token = self.tokens["root"]
+        return token[:-1] + ("A" if token[-1] != "A" else "B")
+
+    def http_outcome(self, at, path, identity):
+        user = {None: None, "wrong": ("worker", "wrong")}.get(identity, (identity, PASSWORDS.get(identity)))
+        status, _body = auth.get(self.servers[at], path, user)
+        return {200: OK, 401: UNKNOWN_CALLER, 403: DENIED}.get(status, str(status))
+
+
+@pytest.fixture(name="matrix", scope="module")
+def a_matrix(tmp_path_factory):
+    path = tmp_path_factory.mktemp("matrix") / "secret"
+    path.touch(mode=0o600)
+    secret = secrets.token_hex(16).encode()
+    path.write_bytes(secret)
+    with Cluster(extra_flags=["--peer-secret-file", str(path)]) as cluster:
+        made = Matrix(cluster, secret)
+        yield made
+        for rpc in made.rpcs:
+            rpc.close()
+
+
+def expected(right, identity):
+    """Of one who must be refused; None: of one who must not be."""
+    if right == "none" or identity in ("root", "worker") or (right == "user" and identity == "guest"):
+        return None
+    return DENIED if identity == "guest" else UNKNOWN_CALLER
+
+
+def check(matrix, name, method, recipe, right):
+    matrix.prepare()
+    before = matrix.state()
+    refused_identities = [who for who in (None, "wrong", "guest") if expected(right, who) is not None]
+    for at in (0, 1):
+        for identity in refused_identities:
+            outcome = matrix.outcome(at, method, recipe, identity)
+            assert outcome == expected(right, identity), f"{name} by {identity} at member {at}"
+    assert matrix.state() == before, f"{name} was refused, and yet something changed"
+    if recipe[0] == "refused only":
+        return
+    for at in (0, 1):
+        for identity in (None, "wrong", "guest", "root" if right == "root" else "worker"):
+            if identity in refused_identities:
+                continue
+            matrix.prepare()
+            outcome = matrix.outcome(at, method, recipe, identity)
+            allowed = outcome == OK or any(text in outcome for text in recipe[2])
+            assert allowed, f"{name} by {identity} at member {at}: {outcome}"
+
+
+def test_every_request_is_known_here():
+    assert set(REQUESTS) == set(LISTED)
+    assert set(LISTED.values()) <= {"none", "user", "read", "write", "read_write", "root"}
+    nobody_needs = {name for name, right in LISTED.items() if right == "none"}
+    assert nobody_needs == {
+        "GET /health", "GET /livez", "GET /readyz", "/etcdserverpb.Auth/Authenticate",
+        "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_request(matrix, name):
+    check(matrix, name, name, REQUESTS[name], LISTED[name])
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_request_that_needs_more(matrix, name):
+    right, method, recipe = MORE[name]
+    check(matrix, name, method, recipe, right)
+
+
+def test_a_lease_of_others_is_not_for_everybody(matrix):
+    """A key that the worker may not write is attached to it."""
+    requests = {
+        "/etcdserverpb.Lease/LeaseRevoke": unary(message("LeaseRevokeRequest", ID=LEASE_OF_OTHERS)),
+        "/etcdserverpb.Lease/LeaseKeepAlive": ("stream", message("LeaseKeepAliveRequest", ID=LEASE_OF_OTHERS), ()),
+        "/etcdserverpb.Lease/LeaseTimeToLive": unary(
+            message("LeaseTimeToLiveRequest", ID=LEASE_OF_OTHERS, keys=True)
+        ),
+        "/etcdserverpb.KV/Put": unary(message("PutRequest", key=KEY, lease=LEASE_OF_OTHERS)),
+    }
+    for method, recipe in requests.items():
+        for at in (0, 1):
+            assert matrix.outcome(at, method, recipe, "worker") == DENIED, f"{method} at member {at}"
+
+
+def test_a_token_opens_http_too(matrix):
+    for server in matrix.servers:
+        assert auth.get(server, "/metrics", bearer=matrix.tokens["guest"])[0] == 200
+        assert auth.get(server, "/metrics", bearer=matrix.wrong_token())[0] == 401
+
+
+# Members
+
+
+def test_the_peer_port_tells_nothing_without_the_secret(matrix):
+    before = matrix.state()
+    for server in matrix.servers:
+        with pytest.raises(protocol.Refused):
+            protocol.ask(server)
+        with pytest.raises(protocol.Refused):
+            protocol.ask(server, b"wrong")
+        with protocol.connect(server) as connection:
+            connection.sendall(protocol.propose([protocol.put_command(KEY, b"stolen")]))
+            connection.settimeout(CALL_SECONDS)
+            # Whatever it is told, it is no answer.
+            with pytest.raises((ConnectionError, EOFError)):
+                while connection.recv(4096):
+                    pass
+                raise EOFError
+    assert matrix.state() == before
+
+
+def member_id(matrix, at):
+    answer = matrix.call(at, "/etcdserverpb.Maintenance/Status", b"", matrix.tokens["root"])
+    return etcdrpc.StatusResponse.FromString(answer).header.member_id
+
+
+def test_a_member_that_forgets_the_caller_is_refused(matrix):
+    """One of another make, that knows the secret: a command without a caller is nobody's."""
+    leader = matrix.servers[0]
+    before = matrix.state()
+    shape = protocol.ask(leader, matrix.secret)
+    to_id, from_id = member_id(matrix, 0), member_id(matrix, 1)
+    stopped = matrix.cluster.servers.index(matrix.servers[1])
+    matrix.cluster.stop(stopped)
+    try:
+        with protocol.greet_soon(leader, shape, from_id, to_id, matrix.secret) as link:
+            link.sendall(protocol.propose([protocol.put_command(KEY, b"stolen")]))
+            link.sendall(protocol.propose([protocol.grant_command(99, 60000)], sequence=2))
+            # The next one of the same link that is allowed comes behind them in the log.
+            caller = bytes([15, 2, 0, 0])  # as a server's own work
+            link.sendall(protocol.propose([caller + protocol.put_command(b"/last", b"")], sequence=3))
+            last = message("RangeRequest", key=b"/last")
+
+            def is_last_there():
+                answer = matrix.call(0, "/etcdserverpb.KV/Range", last, matrix.tokens["root"])
+                return etcdrpc.RangeResponse.FromString(answer).count == 1
+
+            wait_for(is_last_there, CALL_SECONDS, "what the member proposed last")
+    finally:
+        matrix.cluster.restart(stopped)
+    delete = message("DeleteRangeRequest", key=b"/last")
+    matrix.call(0, "/etcdserverpb.KV/DeleteRange", delete, matrix.tokens["root"])
+    assert matrix.state() == before
+
+
+# The end of it
+
+
+def test_root_switches_it_off(matrix):
+    matrix.call(1, "/etcdserverpb.Auth/AuthDisable", b"", matrix.tokens["root"])
+    method = "/etcdserverpb.KV/Range"
+    for at in (0, 1):
+        assert matrix.outcome(at, method, REQUESTS[method], None) == OK
+        # No token is good while it is off, and none of before when it is on again.
+        assert matrix.outcome(at, method, REQUESTS[method], "root") == UNKNOWN_CALLER
+    matrix.call(0, "/etcdserverpb.Auth/AuthEnable", b"")
+    # A login waits until the member knows.
+    auth.log_in(matrix.rpcs[1], "guest", PASSWORDS["guest"])
+    for at in (0, 1):
+        for identity in (None, "root", "worker"):
+            assert matrix.outcome(at, method, REQUESTS[method], identity) == UNKNOWN_CALLER
