@@ -181,7 +181,17 @@ struct expiry_batch {
 };
 
 /* expiry.c */
+/* A renewal whose caller may write the keys of the lease, and what that depends on. */
+enum { ALLOWED_RENEWALS = 256 };
+struct allowed_renewal {
+    int64_t id;
+    uint64_t user_id;
+    uint64_t auth_version;
+    uint64_t auth_generation;
+    int64_t revision;
+};
 struct expiry {
+    struct allowed_renewal allowed[ALLOWED_RENEWALS];
     struct expiry_batch *batches[EXPIRY_IN_FLIGHT_MAX];
     struct list waiting_renewals;
     uint64_t iteration_ms;      /* when the loop last came round */

@@ -398,6 +398,22 @@ static void rights_are_checked_for_everything_that_is_asked(void **state) {
     assert_int_equal(service_time_left(node.service, &user, &renewal, &ttl_ms),
                      STATUS_PERMISSION_DENIED);
 
+    /* What was allowed is looked at again when users or roles change. */
+    struct command mine = grant_command(7, 60000);
+    struct command key = put_command("k", "v", 7);
+    struct service_renewal own = {.id = 7, .owner = KEY_SPACE_ETCD};
+    assert_int_equal(run_as(&node, &user, &mine), STATUS_OK);
+    assert_int_equal(run_as(&node, &user, &key), STATUS_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(service_renew(node.service, &user, &own, &ttl_ms), STATUS_OK);
+    }
+    set_permission(&node, AUTH_ROLE_REVOKE_PERMISSION);
+    assert_int_equal(service_renew(node.service, &user, &own, &ttl_ms), STATUS_PERMISSION_DENIED);
+    set_permission(&node, AUTH_ROLE_GRANT_PERMISSION);
+    assert_int_equal(service_renew(node.service, &user, &own, &ttl_ms), STATUS_OK);
+    assert_int_equal(service_renew(node.service, &caller_anonymous, &own, &ttl_ms),
+                     STATUS_USER_EMPTY);
+
     /* A lease of another protocol does not exist for this one. */
     struct lease_facts foreign = {.id = 6, .ttl_ms = 60000, .owner = KEY_SPACE_SAMPLE};
     assert_int_equal(lease_table_grant(state_machine_leases(node.service->machine), &foreign, 1),
