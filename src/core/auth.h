@@ -123,6 +123,11 @@ enum status auth_check_admin(const struct auth *auth, const struct caller *calle
 enum status auth_check_range(const struct auth *auth, const struct caller *caller, enum right right,
                              const struct key_range *range);
 
+/* To check many ranges for one caller: what its roles together cover (auth_ranges.h), borrowed
+ * until the next change. NULL: it needs no right, or it is not known. */
+struct auth_ranges;
+const struct auth_ranges *auth_ranges_of(const struct auth *auth, const struct caller *caller);
+
 /* --- Snapshots. --- */
 
 void auth_encode(const struct auth *auth, struct buffer *buffer);

@@ -71,6 +71,21 @@ static struct auth_ranges *build_ranges(const struct auth *auth, const struct us
     return ranges;
 }
 
+static const struct auth_ranges *ranges_of(const struct auth *auth, struct user *user) {
+    if (user->ranges == NULL || user->ranges_generation != auth->generation) {
+        auth_ranges_destroy(user->ranges);
+        user->ranges = build_ranges(auth, user);
+        user->ranges_generation = auth->generation;
+    }
+    return user->ranges;
+}
+
+const struct auth_ranges *auth_ranges_of(const struct auth *auth, const struct caller *caller) {
+    enum status status = STATUS_OK;
+    struct user *user = is_free(auth, caller) ? NULL : find(auth, caller, &status);
+    return user == NULL || is_root(user) ? NULL : ranges_of(auth, user);
+}
+
 enum status auth_check_range(const struct auth *auth, const struct caller *caller, enum right right,
                              const struct key_range *range) {
     enum status status = STATUS_OK;
@@ -81,10 +96,6 @@ enum status auth_check_range(const struct auth *auth, const struct caller *calle
     if (user == NULL || is_root(user)) {
         return status;
     }
-    if (user->ranges == NULL || user->ranges_generation != auth->generation) {
-        auth_ranges_destroy(user->ranges);
-        user->ranges = build_ranges(auth, user);
-        user->ranges_generation = auth->generation;
-    }
-    return auth_ranges_cover(user->ranges, right, range) ? STATUS_OK : STATUS_PERMISSION_DENIED;
+    return auth_ranges_cover(ranges_of(auth, user), right, range) ? STATUS_OK
+                                                                  : STATUS_PERMISSION_DENIED;
 }

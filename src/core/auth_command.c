@@ -1,5 +1,7 @@
 #include "core/auth_command.h"
 
+#include "core/auth_ranges.h"
+
 static enum status check_key(const struct auth *auth, const struct caller *caller, enum right right,
                              struct key_space_id space, struct bytes key, struct bytes range_end) {
     const struct key_range range = {.space = space, .key = key, .range_end = range_end};
@@ -36,19 +38,18 @@ static bool count_keys(const struct lease_table *leases, const int64_t *ids, siz
     return true;
 }
 
-static enum status check_keys(const struct auth *auth, const struct lease_table *leases,
-                              const struct caller *caller, int64_t lease_id, enum right right) {
-    enum status status = STATUS_OK;
+static bool may_use_keys(const struct auth_ranges *ranges, const struct lease_table *leases,
+                         int64_t lease_id, enum right right) {
+    bool is_allowed = true;
     for (const struct record *record = lease_table_first_key(leases, lease_id);
-         record != NULL && status == STATUS_OK; record = record->lease_next) {
-        if (!is_internal(record_space(record))) {
-            status = check_key(auth, caller, right, record_space(record), record_key(record),
-                               bytes_of(NULL, 0));
-        }
+         record != NULL && is_allowed; record = record->lease_next) {
+        const struct key_range range = {.space = record_space(record), .key = record_key(record)};
+        is_allowed = is_internal(range.space) || auth_ranges_cover(ranges, right, &range);
     }
-    return status;
+    return is_allowed;
 }
 
+/* Of a caller that is known and does not have the role "root". */
 static enum status check_leases(const struct auth *auth, const struct lease_table *leases,
                                 const struct caller *caller, enum right right, const int64_t *ids,
                                 size_t n, struct auth_lease_checks *checks) {
@@ -60,11 +61,12 @@ static enum status check_leases(const struct auth *auth, const struct lease_tabl
     if (n > LEASE_FAMILY_MAX || !count_keys(leases, ids, n, checks)) {
         return check_whole_space(auth, caller, right, facts.owner);
     }
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        status = check_keys(auth, leases, caller, ids[i], right);
+    const struct auth_ranges *ranges = auth_ranges_of(auth, caller);
+    bool is_allowed = true;
+    for (size_t i = 0; i < n && is_allowed; i++) {
+        is_allowed = may_use_keys(ranges, leases, ids[i], right);
     }
-    return status;
+    return is_allowed ? STATUS_OK : STATUS_PERMISSION_DENIED;
 }
 
 enum status auth_check_lease(const struct auth *auth, const struct lease_table *leases,

@@ -13,7 +13,7 @@
  * it or changes its time, also those of all leases that descend from it. What one command needs is
  * looked up to this many keys, in all the leases that it names, and LEASE_FAMILY_MAX descendants:
  * beyond that it needs the right to write the whole space, or the role "root". */
-enum { AUTH_LEASE_KEYS_MAX = 4096, AUTH_LEASES_REMEMBERED = 16 };
+enum { AUTH_LEASE_KEYS_MAX = 1024, AUTH_LEASES_REMEMBERED = 16 };
 
 /* What one command has had looked at. Zeroed in the beginning. */
 struct auth_lease_checks {
