@@ -95,7 +95,7 @@ void lease_table_detach(struct lease_table *table, struct record *record);
 /* --- Reading. --- */
 
 bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_facts *out_facts);
-/* False when there is no such lease. */
+/* False when the lease belongs to another; one that does not exist belongs to everybody. */
 bool lease_table_is_of(const struct lease_table *table, int64_t id, struct key_space_id owner);
 /* Ids given out in a row are known ahead: prefetches what finding this one will touch, first
  * with `is_near` false, then, some ids later, with true. Changes nothing. */

@@ -10,7 +10,8 @@
 struct lease_table {
     struct lease_pages pages;
     struct lease_index index;
-    struct timing_wheel *wheel; /* NULL: not leading */
+    size_t n_of_owner[UINT8_MAX + 1]; /* leases, by the number of their owner's space */
+    struct timing_wheel *wheel;       /* NULL: not leading */
     /* A ring: n_ended counts all that ever ended, the last LEASE_ENDED_MAX are kept. */
     struct lease_ended *ended;
     uint64_t n_ended;
