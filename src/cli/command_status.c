@@ -11,8 +11,9 @@
 
 static json_t *to_json(const struct endpoint_status *status) {
     json_t *leases = status->has_leases ? json_integer((json_int_t)status->n_leases) : json_null();
-    return json_pack("{s:s, s:s, s:s, s:s?, s:I, s:I, s:I, s:o, s:f}", "endpoint", status->endpoint,
-                     "version", status->version, "member_id", status->member, "leader",
+    return json_pack("{s:s, s:s, s:s, s:s, s:s?, s:I, s:I, s:I, s:o, s:f}", "endpoint",
+                     status->endpoint, "version", status->version, "cluster_version",
+                     status->cluster_version, "member_id", status->member, "leader",
                      status->has_leader ? status->leader : NULL, "raft_term",
                      (json_int_t)status->term, "revision", (json_int_t)status->revision,
                      "db_size_bytes", (json_int_t)status->db_size_bytes, "leases", leases,

@@ -70,6 +70,8 @@ static void on_status(void *context, const struct lease_answer *answer) {
     status->latency_us = clock_boottime_us() - probe->start_us;
     endpoint_format(probe->endpoint, status->endpoint);
     snprintf(status->version, sizeof status->version, "%s", response->version);
+    snprintf(status->cluster_version, sizeof status->cluster_version, "%s",
+             response->storageversion);
     format_hex(response->leader, status->leader);
     status->has_leader = response->leader != 0;
     status->term = response->raftterm;

@@ -18,6 +18,7 @@
 struct endpoint_status {
     char endpoint[ENDPOINT_TEXT_SIZE_MAX];
     char version[64];
+    char cluster_version[16]; /* empty: the server does not say */
     char member[STATUS_PROBE_HEX_SIZE];
     char leader[STATUS_PROBE_HEX_SIZE];
     bool has_leader;

@@ -241,8 +241,9 @@ struct service_member {
 struct service_info {
     uint64_t cluster_id;
     uint64_t member_id;
-    uint64_t leader_id; /* 0: none */
-    bool is_learner;    /* this node does not vote, or not yet */
+    uint64_t leader_id;       /* 0: none */
+    uint32_t cluster_version; /* see cluster_version.h */
+    bool is_learner;          /* this node does not vote, or not yet */
     uint64_t term;
     uint64_t last_index;
     uint64_t applied_index;

@@ -285,6 +285,7 @@ void service_info(struct service *service, struct service_info *out_info) {
     info.member_id = service->options.member_id;
     info.leader_id = service->failed ? 0 : cluster_leader(service);
     info.is_learner = members_is_learner(service);
+    info.cluster_version = state_machine_cluster_version(service->machine);
     info.term = raft_engine_term(service->engine);
     info.last_index = raft_engine_last_index(service->engine);
     info.applied_index = raft_engine_applied_index(service->engine);

@@ -55,6 +55,8 @@ static void write_keys(struct buffer *buffer, const struct key_store *keys,
 }
 
 static void write_raft(struct buffer *buffer, const struct service_info *info) {
+    prometheus_gauge(buffer, "leased_cluster_version",
+                     "The version whose commands all members know.", info->cluster_version);
     prometheus_gauge(buffer, "leased_raft_term", "The current term.", info->term);
     prometheus_gauge(buffer, "leased_raft_last_index", "The newest entry of the log.",
                      info->last_index);

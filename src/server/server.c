@@ -240,6 +240,13 @@ static void removed(void *data) {
     }
 }
 
+/* TEST_LEASED_CLUSTER_VERSION makes a member act as one of a release that knows no more than that
+ * version: for the tests of upgrades alone. */
+static uint32_t cluster_version_for_tests(void) {
+    const char *text = getenv("TEST_LEASED_CLUSTER_VERSION");
+    return text == NULL ? 0 : (uint32_t)strtoul(text, NULL, 10);
+}
+
 static void open_replication(struct server *server) {
     const struct options *options = server->options;
     /* A member that joined gets the list of members from the others. */
@@ -272,6 +279,7 @@ static void open_replication(struct server *server) {
         .peer_tls = options->has_peer_tls ? &server->peer_tls.options : NULL,
         .peer_secret = bytes_of(server->peer_secret.data, server->peer_secret.size),
         .strict_reads = options->strict_reads,
+        .cluster_version_known = cluster_version_for_tests(),
         .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,
         .election_ms = (uint32_t)options->election_timeout_ms,
         .log_bytes_max = options->snapshot_log_bytes,

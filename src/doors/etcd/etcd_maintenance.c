@@ -79,12 +79,16 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     struct status_errors errors;
     collect_errors(door, &info, &errors);
     struct bytes version = bytes_from_text(ETCD_VERSION);
+    /* etcd's word for what all members of a cluster can read; our numbers are our own. */
+    char storage[16];
+    snprintf(storage, sizeof storage, "%u", info.cluster_version);
+    struct bytes storage_version = bytes_from_text(storage);
 
     size_t size = etcd_header_size(&header) + pb_bytes_size(2, version) +
                   pb_uint64_size(3, sizes.all) + pb_uint64_size(4, info.leader_id) +
                   pb_uint64_size(5, info.last_index) + pb_uint64_size(6, info.term) +
                   pb_uint64_size(7, info.applied_index) + pb_uint64_size(9, sizes.in_use) +
-                  pb_bool_size(10, info.is_learner);
+                  pb_bool_size(10, info.is_learner) + pb_bytes_size(11, storage_version);
     for (size_t i = 0; i < errors.n; i++) {
         size += pb_bytes_size(8, bytes_from_text(errors.texts[i]));
     }
@@ -104,6 +108,7 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     }
     pb_write_uint64(&writer, 9, sizes.in_use);
     pb_write_bool(&writer, 10, info.is_learner);
+    pb_write_bytes(&writer, 11, storage_version);
     etcd_answer_finish(call, &writer);
 }
 
