@@ -84,13 +84,19 @@ static bool remove_one(struct service *service, uint64_t now_ms) {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < configuration->n; i++) {
         const struct raft_config_server *server = &configuration->servers[i];
-        if (member_table_find(table_of(service), server->id) != NULL ||
-            (server->role == CONFIG_VOTER && !reconfigure_can_lose(service, server->id, now_ms))) {
+        if (member_table_find(table_of(service), server->id) != NULL) {
             continue;
         }
         if (server->id == service->options.member_id) {
-            transfer_to_another(service);
-            return true;
+            /* Whether or not the others are a majority: a voter that knows of the removal refuses
+             * this member, and is with the others only when one of them leads. */
+            if (transfer_to_another(service)) {
+                return true;
+            }
+            continue;
+        }
+        if (server->role == CONFIG_VOTER && !reconfigure_can_lose(service, server->id, now_ms)) {
+            continue;
         }
         uint64_t id = server->id;
         status = raft_engine_change(service->engine, ENGINE_REMOVE, id, NULL, now_ms);

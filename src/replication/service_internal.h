@@ -431,8 +431,9 @@ void transfer_poll(struct service *service, uint64_t now_ms);
 /* A leader that stops gives its lease up, then its leadership away, so that the others need not
  * wait for an election. False: there is nobody to hand over to. */
 bool transfer_on_stop(struct service *service);
-/* Gives leadership to whoever is most fit for it. */
-void transfer_to_another(struct service *service);
+/* Gives leadership to the voter that is most fit for it. False: there is none, or a transfer is
+ * under way. */
+bool transfer_to_another(struct service *service);
 /* The others are gone, too: nobody will take over. */
 bool transfer_is_late(const struct service *service);
 

@@ -118,11 +118,13 @@ static uint64_t most_fit(struct service *service) {
     return best_id;
 }
 
-void transfer_to_another(struct service *service) {
+bool transfer_to_another(struct service *service) {
     uint64_t id = most_fit(service);
-    if (id != 0 && !service->transfer.is_under_way) {
-        transfer(service, id);
+    if (id == 0 || service->transfer.is_under_way) {
+        return false;
     }
+    transfer(service, id);
+    return true;
 }
 
 bool transfer_on_stop(struct service *service) {
