@@ -60,7 +60,7 @@ def test_version_is_one_that_clients_of_etcd_accept(server):
     assert status == 200
     assert tuple(map(int, version["etcdserver"].split("."))) >= (3, 5, 13)
     assert version["etcdcluster"] == "3.5.0"
-    assert version["leased"] == "0.2.0"
+    assert version["leased"] == "0.3.0"
 
 
 def test_metrics_follow_what_happens(server):

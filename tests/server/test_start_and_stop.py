@@ -47,7 +47,7 @@ def text_of(server):
 def test_version_names_the_libraries():
     done = run("--version")
     assert done.returncode == 0
-    assert done.stdout.splitlines()[0] == "leased 0.2.0"
+    assert done.stdout.splitlines()[0] == "leased 0.3.0"
     for library in ("libraft 0.", "libuv 1.", "nghttp2 1."):
         assert library in done.stdout
 
