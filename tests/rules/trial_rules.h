@@ -43,6 +43,7 @@ enum trial_fault {
     TRIAL_FAULTS
 };
 
+enum { TRIAL_RULES_MAX = 8 };
 extern const struct rule_set trial_rules;
 
 void trial_request_name(struct buffer *buffer, const char *name);

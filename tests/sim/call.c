@@ -189,7 +189,7 @@ static void snapshot_made(struct service_snapshot *snapshot, enum status status,
     struct call *call = list_entry(snapshot, struct call, snapshot);
     if (status == STATUS_OK) {
         struct state_machine *machine =
-            state_machine_create(&(struct state_machine_options){.rules = &tickets_rules});
+            state_machine_create(&(struct state_machine_options){.rules = clients_rules()});
         enum status restored = state_machine_restore(machine, bytes_of(bytes->data, bytes->size));
         if (restored != STATUS_OK) {
             check_failed("snapshot", "%s gave a client a snapshot that cannot be restored: %s",

@@ -2,7 +2,8 @@
  * The simulated clients. Lockers take locks, hold them by leases that they renew, and judge by
  * their own drifting clocks whether they still hold them; registers are written and read, and their
  * history must be linearizable; watchers follow every key and must miss nothing; upkeep makes
- * backups and compacts; tickets run the rule of the sample door (tests/doors).
+ * backups and compacts; tickets run the rule of the sample door (tests/doors);
+ * queuers run the trial rules (tests/rules): a lock that is handed on when a lease ends.
  */
 #ifndef LEASED_SIM_CLIENTS_H
 #define LEASED_SIM_CLIENTS_H
@@ -50,8 +51,13 @@ int64_t upkeep_compacted_revision(void);
 
 void tickets_start(size_t n_clients);
 void tickets_stop(void);
+void queuers_start(size_t n);
+void queuers_stop(void);
+/* When no lease is left. */
+void queuers_check(void);
+
 /* The rules that every node knows. */
-extern const struct rule_set tickets_rules;
+const struct rule_set *clients_rules(void);
 
 /* A client's choice. */
 struct node;

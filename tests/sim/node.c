@@ -418,7 +418,7 @@ static void open_process(struct node *node) {
                                           .data_dir_id = node->data_dir_id,
                                           .peer_listen_host = "sim",
                                           .peer_listen_port = (uint16_t)(node->index + 1),
-                                          .rules = &tickets_rules,
+                                          .rules = clients_rules(),
                                           .strict_reads = the_options.strict_reads,
                                           .heartbeat_ms = node->heartbeat_ms,
                                           .election_ms = node->election_ms,

@@ -150,6 +150,7 @@ static void start_clients(enum plan plan) {
                                     .has_ballast = random_chance(120)};
     upkeep_start(&upkeep);
     tickets_start(random_below(4));
+    queuers_start(random_below(4));
 }
 
 /* Everything ends by itself, in time. */
@@ -158,6 +159,7 @@ static void wind_down(void) {
     registers_stop();
     upkeep_stop();
     tickets_stop();
+    queuers_stop();
     checks_healed();
     uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
     while (world_now_us() < end_us) {
@@ -177,6 +179,7 @@ static void wind_down(void) {
     checks_nodes_are_equal();
     watchers_check();
     registers_check();
+    queuers_check();
 }
 
 void run(const struct run_options *options) {

@@ -30,9 +30,6 @@ struct ticket_client {
     size_t queue;
 };
 
-static const struct rule *const rules[] = {&sample_rule_take};
-const struct rule_set tickets_rules = {.rules = rules, .n = 1};
-
 static struct queue queues[QUEUES_MAX];
 static struct ticket_client clients[CLIENTS_MAX];
 static bool is_stopped;

@@ -4,6 +4,7 @@
 
 #include "core/auth_command.h"
 #include "core/cluster_version.h"
+#include "core/rule_acquire.h"
 
 static const uint8_t token_key[AUTH_TOKEN_KEY_SIZE] = {1, 2, 3};
 
@@ -449,6 +450,40 @@ static void a_command_in_a_command_goes_no_deeper(void **state) {
     buffer_clear(&buffer);
 }
 
+/* A rule needs the caller's rights to each key that it touches; its hooks run for the server. */
+static void a_rule_needs_the_rights_of_its_caller(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct caller root = caller_of(&fixture, "root");
+    struct buffer request;
+    buffer_init(&request);
+    buffer_put_bytes(&request, bytes_from_text("k"));
+    buffer_put_bytes(&request, bytes_from_text("v"));
+    buffer_put_zigzag(&request, 0);
+    buffer_put_varint(&request, 1000);
+    struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = RULE_NATIVE_ACQUIRE, .request = bytes_of(request.data, request.size)}};
+    assert_int_equal(fixture_apply(&fixture, &command).status, STATUS_USER_EMPTY);
+    assert_int_equal(apply_as(&fixture, &user, &command), STATUS_PERMISSION_DENIED);
+    assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 0);
+    /* A right to the key in another space is none. */
+    permit(&fixture, AUTH_ROLE_GRANT_PERMISSION, "k", "l", RIGHT_READ_WRITE);
+    assert_int_equal(apply_as(&fixture, &user, &command), STATUS_PERMISSION_DENIED);
+    struct auth_change change = {
+        .action = AUTH_ROLE_GRANT_PERMISSION,
+        .role = bytes_from_text("r"),
+        .permission = {RIGHT_READ_WRITE,
+                       {KEY_SPACE_NATIVE, bytes_from_text("k"), bytes_from_text("l")}}};
+    assert_int_equal(change_auth(&fixture, &caller_server, change), STATUS_OK);
+    assert_int_equal(apply_as(&fixture, &user, &command), STATUS_OK);
+    assert_int_equal(apply_as(&fixture, &root, &command), STATUS_OK);
+    buffer_clear(&request);
+    fixture_clear(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_client_without_a_caller_is_refused),
@@ -465,6 +500,7 @@ int main(void) {
         cmocka_unit_test(it_is_in_snapshots),
         cmocka_unit_test(an_earlier_version_of_the_cluster_has_no_users),
         cmocka_unit_test(a_command_in_a_command_goes_no_deeper),
+        cmocka_unit_test(a_rule_needs_the_rights_of_its_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
