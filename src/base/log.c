@@ -250,7 +250,7 @@ void log_write(enum log_level level, const char *message, const struct log_field
     int saved_errno = errno;
     struct line line;
     format_line(&line, level, message, fields, n_fields);
-    if (!log_writer_put(line.bytes, line.size)) {
+    if (!log_writer_put(line.bytes, line.size, level == LOG_DEBUG)) {
         write_line(&line);
     }
     errno = saved_errno;

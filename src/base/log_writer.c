@@ -8,8 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Room for about two thousand lines. */
-enum { QUEUE_BYTES = 256 * 1024 };
+enum {
+    QUEUE_BYTES = 256 * 1024,    /* about two thousand lines */
+    KEPT_FREE_BYTES = 64 * 1024, /* for lines that matter */
+};
 
 static struct {
     pthread_mutex_t mutex;
@@ -132,13 +134,14 @@ bool log_writer_start(int fd, log_writer_notice *notice) {
     return is_running;
 }
 
-bool log_writer_put(const char *line, size_t size) {
+bool log_writer_put(const char *line, size_t size, bool is_minor) {
     assert(size <= LOG_WRITER_LINE_BYTES_MAX);
     pthread_mutex_lock(&writer.mutex);
     bool is_running = writer.is_running;
     if (is_running) {
         uint32_t prefix = (uint32_t)size;
-        if (sizeof prefix + size > QUEUE_BYTES - writer.used) {
+        size_t limit = is_minor ? QUEUE_BYTES - KEPT_FREE_BYTES : QUEUE_BYTES;
+        if (writer.used + sizeof prefix + size > limit) {
             writer.n_dropped++;
         } else {
             ring_write(&prefix, sizeof prefix);

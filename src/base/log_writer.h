@@ -20,8 +20,9 @@ typedef size_t log_writer_notice(uint64_t n_dropped, char out_line[LOG_WRITER_LI
  * log_writer_stop(). */
 bool log_writer_start(int fd, log_writer_notice *notice);
 
-/* Queues a line or drops it; never waits for the descriptor. False: the thread does not run. */
-bool log_writer_put(const char *line, size_t size);
+/* Queues a line or drops it; never waits for the descriptor. A line that `is_minor` is dropped
+ * while there is still room for others. False: the thread does not run. */
+bool log_writer_put(const char *line, size_t size, bool is_minor);
 
 /* Waits until everything queued is written, at most so long. */
 void log_writer_flush(unsigned timeout_ms);

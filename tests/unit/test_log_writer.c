@@ -33,7 +33,7 @@ static void put_numbered(unsigned first, unsigned n) {
     for (unsigned i = first; i < first + n; i++) {
         char line[64];
         int size = snprintf(line, sizeof line, "line %u of those that wait to be written\n", i);
-        assert_true(log_writer_put(line, (size_t)size));
+        assert_true(log_writer_put(line, (size_t)size, true));
     }
 }
 
@@ -55,7 +55,7 @@ static uint64_t now_ms(void) {
 
 static void without_a_thread_nothing_is_taken(void **state) {
     (void)state;
-    assert_false(log_writer_put("x\n", 2));
+    assert_false(log_writer_put("x\n", 2, false));
     log_writer_flush(SOON_MS);
     log_writer_stop(SOON_MS);
 }
@@ -98,6 +98,7 @@ static void a_full_pipe_holds_nobody_up_and_drops_are_counted(void **state) {
     assert_true(log_writer_start(ends[1], notice));
     /* Nobody reads: with a write that waits, this would never return. */
     put_numbered(0, LINES);
+    assert_true(log_writer_put("matters\n", 8, false));
     uint64_t begun_ms = now_ms();
     log_writer_flush(50);
     assert_in_range(now_ms() - begun_ms, 50, SOON_MS);
@@ -115,6 +116,7 @@ static void a_full_pipe_holds_nobody_up_and_drops_are_counted(void **state) {
     assert_non_null(told);
     assert_int_equal(sscanf(told, "dropped %u", &n_dropped), 1);
     assert_true(n_lines > 1000);
+    assert_non_null(strstr(output, "matters\n"));
     assert_int_equal(n_lines + n_dropped, LINES);
 }
 
@@ -127,7 +129,7 @@ static void a_reader_that_never_comes_does_not_keep_the_process(void **state) {
     uint64_t begun_ms = now_ms();
     log_writer_stop(100);
     assert_in_range(now_ms() - begun_ms, 100, SOON_MS);
-    assert_false(log_writer_put("x\n", 2));
+    assert_false(log_writer_put("x\n", 2, false));
     /* The thread is still in its write; the test's own end takes it along. */
 }
 
