@@ -40,6 +40,10 @@ struct service_request {
 void service_submit(struct service *service, const struct caller *caller,
                     struct service_request *request, const struct command *command);
 
+/* True when so much has been submitted and not yet been given to the log that more would only wait:
+ * whoever can choose submits later. */
+bool service_is_congested(const struct service *service);
+
 /* A linearizable read: the state may be read once ready() is called, at once for the leader in
  * possession of its leader lease. */
 struct service_read {

@@ -131,6 +131,27 @@ static void stop_reading(struct connection *connection) {
     end_catch_up(connection);
 }
 
+void connection_feed(struct connection *connection, struct bytes bytes) {
+    if (connection->must_close || connection->is_lingering || bytes.size == 0) {
+        return;
+    }
+    if (connection->protocol == NULL) {
+        sniff(connection, &bytes);
+    }
+    if (connection->protocol != NULL && bytes.size > 0) {
+        connection->protocol->on_bytes(connection->session, bytes);
+    }
+    if (connection->is_reading && !wants_input(connection)) {
+        /* At once: libuv may have more for us before this iteration ends. */
+        stop_reading(connection);
+        wake(&connection->host);
+    }
+    if (connection->protocol != NULL &&
+        connection->protocol->state(connection->session) >= SESSION_ENDING) {
+        wake(&connection->host);
+    }
+}
+
 static void on_bytes(struct transport *transport, struct bytes bytes, size_t wire_size) {
     struct connection *connection = connection_of(transport);
     struct connection_pool *pool = connection->pool;
@@ -144,21 +165,7 @@ static void on_bytes(struct transport *transport, struct bytes bytes, size_t wir
             connection_close_later(connection);
         }
     } else if (!connection->must_close && bytes.size > 0) {
-        if (connection->protocol == NULL) {
-            sniff(connection, &bytes);
-        }
-        if (connection->protocol != NULL && bytes.size > 0) {
-            connection->protocol->on_bytes(connection->session, bytes);
-        }
-        if (connection->is_reading && !wants_input(connection)) {
-            /* At once: libuv may have more for us before this iteration ends. */
-            stop_reading(connection);
-            wake(&connection->host);
-        }
-        if (connection->protocol != NULL &&
-            connection->protocol->state(connection->session) >= SESSION_ENDING) {
-            wake(&connection->host);
-        }
+        turns_on_bytes(connection, bytes);
     }
     /* A handshake writes from here; a socket that is full is the flush's to watch. */
     if (transport_is_full(transport)) {
@@ -208,10 +215,19 @@ static void update_reading(struct connection *connection) {
     if (connection->is_reading && (is_stuck || !wants_input(connection))) {
         stop_reading(connection);
     } else if (!connection->is_reading && has_room && wants_input(connection)) {
-        connection->is_reading = transport_start_reading(&connection->transport);
-        if (!connection->is_reading) {
-            connection_close_later(connection);
-        }
+        connection->is_reading = true;
+        connection_go_on_reading(connection);
+    }
+}
+
+void connection_go_on_reading(struct connection *connection) {
+    if (!connection->is_reading || connection->is_ended || connection->is_closing ||
+        turn_is_awaited(&connection->turn)) {
+        return;
+    }
+    if (!transport_start_reading(&connection->transport)) {
+        connection->is_reading = false;
+        connection_close_later(connection);
     }
 }
 
@@ -295,6 +311,7 @@ static void close_now(struct connection *connection) {
     net_timers_disarm(timers_of(connection), &connection->life_timer);
     net_timers_disarm(timers_of(connection), &connection->write_timer);
     backlog_clear(connection);
+    turn_clear(connection);
     list_remove(&connection->in_dirty);
     list_remove(&connection->in_pool);
     connection->pool->shared->stats.connections--;
@@ -501,6 +518,7 @@ struct connection *connection_create(struct connection_pool *pool,
     net_timer_init(&connection->life_timer, on_life_timer);
     net_timer_init(&connection->write_timer, on_write_timeout);
     backlog_init(&connection->backlog);
+    turn_init(&connection->turn);
     list_append(&pool->all, &connection->in_pool);
     pool->n_handles++;
     pool->shared->stats.connections++;

@@ -12,6 +12,7 @@
 #include "net/net_timers.h"
 #include "net/protocol.h"
 #include "net/transport.h"
+#include "net/turns.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,13 +38,14 @@ struct connection {
     struct net_timer life_timer;  /* handshake, then keepalive */
     struct net_timer write_timer; /* armed while the socket is full */
     struct backlog backlog;       /* answers that the peer has not taken */
+    struct turn turn;             /* input that waits to be handled */
     uint64_t received_ms;         /* when bytes came last */
     size_t write_queue_noted;     /* what the socket still had to take when last looked at */
     size_t linger_bytes;          /* that came while it lingered */
     size_t catch_up_bytes;        /* bytes of before the last stall, still to be read */
     uint8_t sniffed[SNIFF_SIZE_MAX];
     uint8_t sniffed_size;
-    bool is_reading;
+    bool is_reading;   /* wanted; while it waits for its turn the socket is left alone */
     bool is_pinged;    /* a PING is out and nothing came since */
     bool is_probed;    /* the kernel probes a peer that may be silent */
     bool is_ended;     /* the peer sends no more */
@@ -55,6 +57,11 @@ struct connection {
 /* NULL: refused, and the socket is closed. */
 struct connection *connection_create(struct connection_pool *pool,
                                      const struct connection_terms *terms, int socket);
+
+/* Handles input, all of it. For turns.c. */
+void connection_feed(struct connection *connection, struct bytes bytes);
+/* Its turn is over, and it may be read from again if that is wanted. */
+void connection_go_on_reading(struct connection *connection);
 
 /* Sends what there is, runs the ends of calls, closes if it is time. */
 void connection_flush(struct connection *connection);

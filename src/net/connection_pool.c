@@ -1,12 +1,26 @@
 #include "net/connection_pool.h"
 
 #include "net/connection.h"
+#include "net/http_exchange.h"
 
 #include <assert.h>
 #include <unistd.h>
 
+enum {
+    FLUSHES_A_LOOK = 8, /* connections flushed between two looks at the clock */
+    FLUSH_NS_MAX = 20 * 1000 * 1000
+};
+
+/* Before the handles that end the iteration: what is asked for in a turn is part of it. */
 static void on_hurry(uv_idle_t *handle) {
-    (void)handle;
+    struct connection_pool *pool = list_entry(handle, struct connection_pool, hurry);
+    if (pool->turns.n > 0) {
+        turns_serve(pool);
+    }
+}
+
+void connection_pool_hurry(struct connection_pool *pool) {
+    uv_idle_start(&pool->hurry, on_hurry);
 }
 
 void connection_pool_init(struct connection_pool *pool, struct net_shared *shared,
@@ -16,6 +30,7 @@ void connection_pool_init(struct connection_pool *pool, struct net_shared *share
     list_init(&pool->dirty);
     list_init(&pool->backlogs);
     refusals_init(&pool->refusals);
+    turns_init(&pool->turns);
     buffer_init(&pool->scratch);
     transport_shared_init(&pool->transports, shared, loop);
     uv_idle_init(loop, &pool->hurry);
@@ -54,29 +69,41 @@ void connection_pool_accept(struct connection_pool *pool, const struct connectio
 
 void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty) {
     if (list_is_empty(&pool->dirty)) {
-        uv_idle_start(&pool->hurry, on_hurry);
+        connection_pool_hurry(pool);
     }
     list_append(&pool->dirty, in_dirty);
 }
 
-void connection_pool_flush(struct connection_pool *pool) {
-    transport_shared_iterate(&pool->transports);
-    if (list_is_empty(&pool->dirty)) {
-        return;
-    }
-    /* What doors produce while their on_close() runs belongs to the next iteration: a connection
-     * that always has more to send must not keep the others waiting. */
+/* What doors produce while they are told of ends belongs to the next iteration, and so does what
+ * this one has no time for: a connection that always has more to send must not keep the others
+ * waiting. */
+static void flush_dirty(struct connection_pool *pool) {
     struct list dirty;
     list_init(&dirty);
     list_append_all(&dirty, &pool->dirty);
+    uint64_t begun_ns = uv_hrtime();
     struct list *node = NULL;
-    while ((node = list_pop_first(&dirty)) != NULL) {
+    for (size_t n = 1; (node = list_pop_first(&dirty)) != NULL; n++) {
         connection_flush(list_entry(node, struct connection, in_dirty));
+        if (n % FLUSHES_A_LOOK == 0 && uv_hrtime() - begun_ns > FLUSH_NS_MAX) {
+            break;
+        }
     }
-    if (list_is_empty(&pool->dirty)) {
+    list_append_all(&dirty, &pool->dirty);
+    list_append_all(&pool->dirty, &dirty);
+}
+
+void connection_pool_flush(struct connection_pool *pool) {
+    transport_shared_iterate(&pool->transports);
+    turns_end_iteration(pool);
+    http_shares_wake_crowded(pool->shared);
+    if (!list_is_empty(&pool->dirty)) {
+        flush_dirty(pool);
+    }
+    if (list_is_empty(&pool->dirty) && !turns_are_awaited(&pool->turns)) {
         uv_idle_stop(&pool->hurry);
     } else {
-        uv_idle_start(&pool->hurry, on_hurry);
+        connection_pool_hurry(pool);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "net/net_shared.h"
 #include "net/refusal.h"
 #include "net/transport.h"
+#include "net/turns.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,8 +29,9 @@ struct connection_pool {
     uint64_t relieved_ms; /* when connections to close were last searched for */
     struct refusals refusals;
     size_t n_handles; /* of connections and refusals, not yet closed */
-    uv_idle_t hurry;  /* started while something is dirty: the loop does not wait */
+    uv_idle_t hurry;  /* started while something is dirty or waits for its turn: no waiting */
     struct transport_shared transports;
+    struct turns turns;
     struct buffer scratch;    /* what one flush produced */
     size_t n_catching_up;     /* connections that had unread bytes at the last stall */
     void (*on_empty)(void *); /* the last handle closed; NULL: no callback */
@@ -44,6 +46,8 @@ void connection_pool_clear(struct connection_pool *pool);
 void connection_pool_accept(struct connection_pool *pool, const struct connection_terms *terms,
                             int socket, bool is_catching_up);
 
+/* The loop must not wait. */
+void connection_pool_hurry(struct connection_pool *pool);
 /* To be flushed at the end of this iteration. */
 void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty);
 /* Flushes every dirty connection. To be called once an iteration, before the loop waits. */

@@ -135,9 +135,14 @@ static void refuse(struct grpc_call *call, enum grpc_framing_result result) {
     }
 }
 
+static void on_overflow(struct http_exchange *exchange) {
+    grpc_call_finish(call_of(exchange), GRPC_RESOURCE_EXHAUSTED,
+                     "grpc: too many unfinished messages");
+}
+
 static void count_partial(struct grpc_call *call) {
     if (!http_exchange_count_partial(&call->exchange, grpc_framing_held_bytes(&call->framing))) {
-        grpc_call_finish(call, GRPC_RESOURCE_EXHAUSTED, "grpc: too many unfinished messages");
+        on_overflow(&call->exchange);
     }
 }
 
@@ -263,6 +268,7 @@ static const struct http_handler call_handler = {
     .on_drain = on_drain,
     .on_input_end = on_input_end,
     .give_back = give_back,
+    .on_overflow = on_overflow,
     .trailers = status_fields,
 };
 

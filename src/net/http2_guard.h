@@ -8,6 +8,7 @@
 #define LEASED_NET_HTTP2_GUARD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct http2_bucket {
@@ -25,5 +26,7 @@ void http2_guard_init(struct http2_guard *guard, uint64_t now_ms);
 bool http2_guard_allows_reset(struct http2_guard *guard, uint64_t now_ms);
 /* A frame that moves nothing forward: PING, SETTINGS, PRIORITY, empty DATA. */
 bool http2_guard_allows_idle_frame(struct http2_guard *guard, uint64_t now_ms);
+/* SETTINGS may change the window of every open stream, one by one. */
+bool http2_guard_allows_settings(struct http2_guard *guard, uint64_t now_ms, size_t n_streams);
 
 #endif

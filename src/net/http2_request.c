@@ -332,6 +332,10 @@ static void start_call(struct http2_request *request, struct grpc_call *call) {
     grpc_call_open(call);
 }
 
+size_t http2_request_size(const struct http2_request *request) {
+    return request->http.fields.size;
+}
+
 /* RFC 9113, 8.3.1: a request without one of these is malformed. */
 static bool is_whole(const struct http2_request *request, bool is_complete) {
     return (request->seen & SEEN_NEEDED) == SEEN_NEEDED &&
@@ -362,6 +366,8 @@ bool http2_request_start(struct http2_request *request, struct http2_session *se
     exchange->has_length = request->http.has_length;
     exchange->length_left = request->http.length;
     nghttp2_session_set_stream_user_data(session->nghttp2, stream_id, exchange);
+    http_exchange_count_held(exchange,
+                             http_exchange_cost(exchange) + request->http.fields.capacity);
     if (call != NULL) {
         start_call(request, call);
     } else {

@@ -32,6 +32,8 @@ bool http2_request_add(struct http2_request *request, const struct http_session 
 /* One field behind the body. False: malformed. */
 bool http2_request_check_trailer(struct bytes name, struct bytes value);
 
+/* Bytes of headers that would be kept. */
+size_t http2_request_size(const struct http2_request *request);
 /* All fields came: opens the call or the exchange, or answers. `is_complete`: no body follows.
  * False: malformed. */
 bool http2_request_start(struct http2_request *request, struct http2_session *session,

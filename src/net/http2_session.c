@@ -173,7 +173,8 @@ static void on_request(struct http2_session *session, const nghttp2_frame *frame
         return;
     }
     bool is_complete = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
-    if (session->http.is_draining) {
+    if (session->http.is_draining ||
+        !http_session_admits(&session->http, http2_request_size(request))) {
         reset_stream(session, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
     } else if (!http2_request_start(request, session, frame->hd.stream_id, is_complete)) {
         refuse_malformed(session, frame->hd.stream_id);
@@ -219,7 +220,11 @@ static int on_frame_recv(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
         if (session->http.state == SESSION_OPENING) {
             session->http.state = SESSION_OPEN;
         }
-        /* fallthrough */
+        if (!http2_guard_allows_settings(&session->guard, now_ms(session),
+                                         session->http.n_exchanges)) {
+            http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM, "too many settings");
+        }
+        return 0;
     case NGHTTP2_PING:
         if (!http2_guard_allows_idle_frame(&session->guard, now_ms(session))) {
             http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM, "too many control frames");
@@ -469,9 +474,22 @@ static size_t http2_queued_bytes(const void *opaque) {
     return session->http.queued_bytes;
 }
 
+/* Answers that wait for a window wait for ever when nothing more comes from the peer. */
 static bool http2_is_idle(const void *opaque) {
     const struct http2_session *session = opaque;
-    return session->http.n_exchanges == 0;
+    const struct http_session *http = &session->http;
+    if (!session->is_input_ended || http->n_exchanges == 0) {
+        return http->n_exchanges == 0;
+    }
+    for (const struct list *node = http->exchanges.next; node != &http->exchanges;
+         node = node->next) {
+        const struct http_exchange *exchange =
+            list_entry(node, const struct http_exchange, in_session);
+        if (!exchange->is_finished && !exchange->is_wire_closed) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void http2_ping(void *opaque) {
@@ -495,6 +513,7 @@ static void http2_drain(void *opaque) {
 
 static void http2_end_input(void *opaque) {
     struct http2_session *session = opaque;
+    session->is_input_ended = true;
     http_session_end_input(&session->http);
 }
 

@@ -31,6 +31,7 @@ struct http2_session {
     struct http2_guard guard;
     struct http2_scanner scanner;
     struct http2_streams streams;
+    bool is_input_ended; /* the peer sends no more */
 };
 
 static inline struct http2_session *http2_session_of(struct http_exchange *exchange) {

@@ -10,9 +10,7 @@ enum {
     /* An exchange that is given back keeps buffers of at most this size for the next one. */
     FREE_CAPACITY_MAX = 1024,
     /* An open exchange with nothing queued keeps no more. */
-    IDLE_CAPACITY_MAX = 4096,
-    /* One connection may queue this part of what is left below the soft limit of all. */
-    QUEUE_SHARES = 4
+    IDLE_CAPACITY_MAX = 4096
 };
 
 /* --- sessions ------------------------------------------------------------------------------ */
@@ -26,6 +24,7 @@ void http_session_init(struct http_session *session, const struct http_wire *wir
     list_init(&session->exchanges);
     list_init(&session->closing);
     list_init(&session->blocked);
+    list_init(&session->in_crowded);
 }
 
 void http_session_fail(struct http_session *session, const char *reason) {
@@ -93,6 +92,7 @@ void http_session_close_exchanges(struct http_session *session) {
         }
     }
     http_session_settle(session);
+    list_remove(&session->in_crowded);
     assert(list_is_empty(&session->exchanges));
     assert(session->queued_bytes == 0);
 }
@@ -133,9 +133,11 @@ void http_exchange_init(struct http_exchange *exchange, struct http_session *ses
     exchange->stream_id = stream_id;
     list_init(&exchange->in_closing);
     list_init(&exchange->in_blocked);
+    list_init(&exchange->in_partials);
     net_timer_init(&exchange->deadline, on_deadline);
     list_append(&session->exchanges, &exchange->in_session);
     session->n_exchanges++;
+    http_exchange_count_held(exchange, http_exchange_cost(exchange));
     session->shared->stats.calls++;
     session->shared->stats.calls_total++;
 }
@@ -155,8 +157,8 @@ void http_exchange_leave(struct http_exchange *exchange) {
     list_remove(&exchange->in_session);
     list_remove(&exchange->in_blocked);
     net_timers_disarm(shared->timers, &exchange->deadline);
-    shared->partial_bytes -= exchange->partial_bytes;
-    exchange->partial_bytes = 0;
+    http_exchange_count_partial(exchange, 0);
+    http_exchange_count_held(exchange, 0);
     shared->stats.calls--;
     shrink(&exchange->out, FREE_CAPACITY_MAX);
     shrink(&exchange->fields, FREE_CAPACITY_MAX);
@@ -265,7 +267,8 @@ bool http_exchange_is_writable(struct http_exchange *exchange, bool wants_wake) 
     struct http_session *session = exchange->session;
     const struct net_limits *limits = &session->shared->limits;
     if (http_exchange_queued_bytes(exchange) <= limits->stream_queue_high &&
-        session->queued_bytes + session->host->unsent_bytes <= limits->connection_queue_max) {
+        session->queued_bytes + session->host->unsent_bytes <= limits->connection_queue_max &&
+        !http_session_is_crowded(session)) {
         return true;
     }
     if (wants_wake && list_is_empty(&exchange->in_blocked)) {
@@ -275,23 +278,7 @@ bool http_exchange_is_writable(struct http_exchange *exchange, bool wants_wake) 
 }
 
 bool http_exchange_has_room(const struct http_exchange *exchange) {
-    const struct http_session *session = exchange->session;
-    const struct net_limits *limits = &session->shared->limits;
-    size_t total = session->shared->stats.queued_bytes;
-    /* The fuller it is, the less a single peer may pile up; a peer that takes its answers has a
-     * queue that is nearly empty and goes on being served. */
-    size_t share = 0;
-    if (total < limits->queue_total_soft) {
-        share = (limits->queue_total_soft - total) / QUEUE_SHARES;
-    }
-    if (share < limits->hoard_size) {
-        share = limits->hoard_size;
-    }
-    if (share > limits->connection_queue_abort / 2) {
-        share = limits->connection_queue_abort / 2;
-    }
-    return session->queued_bytes + session->host->unsent_bytes <= share &&
-           total <= limits->queue_total_max;
+    return http_session_has_room(exchange->session);
 }
 
 /* --- the request --------------------------------------------------------------------------- */
@@ -299,11 +286,4 @@ bool http_exchange_has_room(const struct http_exchange *exchange) {
 void http_exchange_set_timeout(struct http_exchange *exchange, uint64_t timeout_ms) {
     struct net_timers *timers = exchange->session->shared->timers;
     net_timers_arm(timers, &exchange->deadline, net_timers_now_ms(timers) + timeout_ms);
-}
-
-bool http_exchange_count_partial(struct http_exchange *exchange, size_t held) {
-    struct net_shared *shared = exchange->session->shared;
-    shared->partial_bytes = shared->partial_bytes - exchange->partial_bytes + held;
-    exchange->partial_bytes = held;
-    return shared->partial_bytes <= NET_PARTIAL_BYTES_MAX;
 }

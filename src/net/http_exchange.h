@@ -60,8 +60,10 @@ struct http_session {
     struct list exchanges;            /* by in_session, oldest first */
     struct list closing;
     struct list blocked;
-    size_t n_exchanges;  /* not closed on the wire */
-    size_t queued_bytes; /* of all exchanges, not yet produced */
+    struct list in_crowded; /* of net_shared, while writers wait for others' answers to be taken */
+    size_t held_bytes;      /* of open exchanges */
+    size_t n_exchanges;     /* not closed on the wire */
+    size_t queued_bytes;    /* of all exchanges, not yet produced */
     enum session_state state;
     bool is_draining;
     bool is_closed; /* close has begun: the wire is not used any more */
@@ -81,6 +83,8 @@ struct http_handler {
     void (*on_drain)(struct http_exchange *exchange);
     /* The client sends no more on this connection; what is not complete never will be. */
     void (*on_input_end)(struct http_exchange *exchange);
+    /* Too many requests are unfinished, and this one has not grown for longest: it has to go. */
+    void (*on_overflow)(struct http_exchange *exchange);
     /* Over for the wire and for the door. */
     void (*give_back)(struct http_exchange *exchange);
     /* Fields behind the body, at most HTTP_ANSWER_FIELDS_MAX; `text` has HTTP_TRAILER_TEXT_MAX
@@ -95,14 +99,16 @@ struct http_exchange {
     void *data;
 
     struct list in_session;
-    struct list in_closing; /* something is over and has to be settled */
-    struct list in_blocked; /* the door waits for on_writable */
+    struct list in_closing;  /* something is over and has to be settled */
+    struct list in_blocked;  /* the door waits for on_writable */
+    struct list in_partials; /* of net_shared, while a part of the request is held */
     struct net_timer deadline;
 
     struct buffer out; /* HTTP/1: `head_left` bytes of headers first; then the body */
     size_t out_sent;
     struct buffer fields; /* headers of the request, see http_fields.h */
     size_t partial_bytes; /* of the request, counted in net_shared */
+    size_t held_bytes;    /* counted in the session and in net_shared */
     uint64_t length_left; /* of the request's body, if `has_length` */
     uint64_t caller[NET_CALLER_SIZE_MAX / sizeof(uint64_t)];
 
@@ -190,8 +196,25 @@ bool http_exchange_has_room(const struct http_exchange *exchange);
 
 void http_exchange_set_timeout(struct http_exchange *exchange, uint64_t timeout_ms);
 
-/* Counts bytes held for an unfinished request, which are bounded over all connections. False: there
- * are too many. */
+/* --- http_shares.c ------------------------------------------------------------------------- */
+
+/* False: the connection holds more than its share, and a request with so many bytes of headers has
+ * to be refused. */
+bool http_session_admits(const struct http_session *session, size_t fields_size);
+/* What an open exchange holds, and to count it; 0: nothing any more. */
+size_t http_exchange_cost(const struct http_exchange *exchange);
+void http_exchange_count_held(struct http_exchange *exchange, size_t held);
+
+/* See http_has_room(). */
+bool http_session_has_room(const struct http_session *session);
+/* True when so much waits to be taken, by all together, that nobody is to queue more. Writers are
+ * woken when there is room again. */
+bool http_session_is_crowded(struct http_session *session);
+/* To be called in each iteration of the loop. */
+void http_shares_wake_crowded(struct net_shared *shared);
+
+/* So many bytes of the unfinished request are held now. When all together are too many, those that
+ * have not grown for longest are ended; false: that is this one. */
 bool http_exchange_count_partial(struct http_exchange *exchange, size_t held);
 
 #endif

@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Memory of a connection, about. */
+enum { CONNECTION_BYTES = 8 * 1024 };
+
 struct net_server {
     uv_loop_t *loop;
     struct net_shared shared;
@@ -336,6 +339,12 @@ void net_server_shutdown(struct net_server *server, uint64_t grace_ms, void (*cl
     uv_timer_start(&server->grace, on_grace_over, server->pool.n_handles > 0 ? grace_ms : 0, 0);
 }
 
+void net_server_set_congestion(struct net_server *server, bool (*is_congested)(void *data),
+                               void *data) {
+    server->pool.turns.is_congested = is_congested;
+    server->pool.turns.is_congested_data = data;
+}
+
 /* --- after a stall, and numbers ------------------------------------------------------------ */
 
 void net_server_begin_catch_up(struct net_server *server) {
@@ -362,4 +371,7 @@ bool net_server_is_caught_up(struct net_server *server) {
 void net_server_stats(const struct net_server *server, struct net_stats *out_stats) {
     *out_stats = server->shared.stats;
     out_stats->connections_max = server->shared.limits.connections_max;
+    out_stats->held_bytes = server->shared.stats.queued_bytes + server->shared.held_bytes +
+                            server->shared.partial_bytes +
+                            server->shared.stats.connections * CONNECTION_BYTES;
 }

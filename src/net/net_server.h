@@ -152,6 +152,12 @@ void net_server_shutdown(struct net_server *server, uint64_t grace_ms, void (*cl
 /* After `closed`. */
 void net_server_destroy(struct net_server *server);
 
+/* Asked in each iteration of the loop: while it says true, connections that always have more to say
+ * are not listened to; those that speak now and then still are. For a service with more requests
+ * than it can carry out soon. */
+void net_server_set_congestion(struct net_server *server, bool (*is_congested)(void *data),
+                               void *data);
+
 /* After the process was stopped for a while: notes every connection that has bytes waiting to be
  * read (and those that still wait to be accepted). net_server_is_caught_up() is true once all of
  * these have been read and handled, or closed; connections that we do not read from because they
@@ -175,6 +181,7 @@ struct net_stats {
     uint64_t bytes_received;
     uint64_t bytes_sent;
     size_t queued_bytes;
+    size_t held_bytes; /* about what clients make us hold: connections, calls, requests, answers */
 };
 void net_server_stats(const struct net_server *server, struct net_stats *out_stats);
 

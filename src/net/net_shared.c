@@ -17,7 +17,7 @@ const struct net_limits net_limits_default = {
     .connection_queue_max = 4 * 1024 * 1024,
     .connection_queue_abort = 64 * 1024 * 1024,
     .queue_total_soft = 128 * 1024 * 1024,
-    .queue_total_max = 1024 * 1024 * 1024,
+    .queue_total_max = 192 * 1024 * 1024,
     .hoard_size = 1024 * 1024,
     .hoard_timeout_ms = 10 * 1000,
     .evict_after_ms = 1000,
@@ -37,11 +37,14 @@ void net_shared_init(struct net_shared *shared, const struct net_limits *limits,
     shared->timers = net_timers_create(now_ms);
     shared->http2 = http2_library_create();
     list_init(&shared->free_calls);
+    list_init(&shared->partials);
+    list_init(&shared->crowded);
     buffer_init(&shared->discarded);
 }
 
 void net_shared_clear(struct net_shared *shared) {
     assert(shared->stats.calls == 0);
+    assert(shared->held_bytes == 0);
     grpc_call_drop_free(shared);
     http2_request_drop_free(shared);
     http2_library_destroy(shared->http2);

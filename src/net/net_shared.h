@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 /* Bytes of unfinished messages that all connections together may hold. */
-#define NET_PARTIAL_BYTES_MAX ((size_t)256 * 1024 * 1024)
+#define NET_PARTIAL_BYTES_MAX ((size_t)96 * 1024 * 1024)
 
 struct http2_library;
 struct http2_request;
@@ -33,6 +33,9 @@ struct net_shared {
     struct http2_request *free_request; /* NULL: none */
     struct buffer discarded;            /* where a message for a call that is over is written */
     size_t partial_bytes;               /* of unfinished messages */
+    struct list partials;         /* struct http_exchange, the one that grew last at the end */
+    struct list crowded;          /* struct http_session by in_crowded */
+    size_t held_bytes;            /* of open exchanges */
     uint64_t tls_hello_logged_ms; /* when a client last spoke TLS to a plain listener; 0: never */
     struct net_stats stats;
     bool is_shutting_down;

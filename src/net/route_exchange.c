@@ -309,6 +309,10 @@ static void deliver(struct route_exchange *serving, struct bytes bytes, bool is_
     }
 }
 
+static void on_overflow(struct http_exchange *exchange) {
+    answer_refusal(route_exchange_of(exchange), 503);
+}
+
 static void hold(struct route_exchange *serving, struct bytes bytes) {
     buffer_append(&serving->body, bytes.data, bytes.size);
     if (!http_exchange_count_partial(&serving->exchange, serving->body.size)) {
@@ -419,6 +423,7 @@ static const struct http_handler route_handler = {
     .on_deadline = on_deadline,
     .on_drain = on_drain,
     .on_input_end = on_input_end,
+    .on_overflow = on_overflow,
     .give_back = give_back,
 };
 

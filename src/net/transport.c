@@ -29,7 +29,7 @@ struct pending_write {
 
 void transport_shared_init(struct transport_shared *shared, struct net_shared *net,
                            uv_loop_t *loop) {
-    *shared = (struct transport_shared){.loop = loop, .net = net};
+    *shared = (struct transport_shared){.loop = loop, .net = net, .read_size = TRANSPORT_READ_SIZE};
     shared->read_buffer = malloc(TRANSPORT_READ_SIZE);
     if (shared->read_buffer == NULL) {
         abort();
@@ -55,8 +55,8 @@ static void on_alloc(uv_handle_t *handle, size_t suggested_size, uv_buf_t *out_b
     const struct transport *transport = handle->data;
     /* Without room libuv leaves the bytes in the socket and reports UV_ENOBUFS. */
     bool must_wait = transport->tls_context != NULL && transport_tls_must_wait(transport);
-    *out_buffer =
-        uv_buf_init((char *)transport->shared->read_buffer, must_wait ? 0 : TRANSPORT_READ_SIZE);
+    *out_buffer = uv_buf_init((char *)transport->shared->read_buffer,
+                              must_wait ? 0 : (unsigned)transport->shared->read_size);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) {

@@ -67,6 +67,7 @@ struct transport_shared {
     uv_loop_t *loop;
     struct net_shared *net;
     uint8_t *read_buffer; /* bytes are used up before the next read */
+    size_t read_size;     /* at most so many in one read: less when much waits to be handled */
     struct buffer plaintext;
     struct buffer ciphertext;
     uint64_t handshake_ns;  /* spent on handshakes in this iteration */

@@ -25,6 +25,9 @@ enum {
 static_assert(PEER_COMMANDS_SIZE_MAX > LOG_ENTRY_COMMANDS_SIZE_MAX + ENTRY_COMMAND_SIZE_MAX,
               "a proposal that a member gathered is not refused");
 
+/* Beyond this, what is submitted next waits for several entries to be written. */
+enum { PROPOSALS_CONGESTED_BYTES = 1024 * 1024 };
+
 /* How many ids ahead the table is asked to load what it will look at. */
 enum { LEASE_IDS_NEAR = 2, LEASE_IDS_FAR = 4 };
 
@@ -479,6 +482,10 @@ static void submit_as(struct service *service, const struct caller *caller,
     } else {
         proposals_submit(service, request, command);
     }
+}
+
+bool service_is_congested(const struct service *service) {
+    return service->proposals.pending_bytes > PROPOSALS_CONGESTED_BYTES;
 }
 
 void service_submit(struct service *service, const struct caller *caller,

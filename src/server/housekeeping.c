@@ -1,11 +1,17 @@
 #include "server/housekeeping.h"
 
 #include "base/log.h"
+#include "net/net_server.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <string.h>
 
-enum { HOUSEKEEPING_INTERVAL_MS = 1000 };
+enum {
+    HOUSEKEEPING_INTERVAL_MS = 1000,
+    /* That clients hold so much less than they did is worth a search for free pages. */
+    GIVE_BACK_BYTES = 16 * 1024 * 1024
+};
 
 static void compacted(struct service_request *request, const struct outcome *outcome) {
     struct housekeeping *housekeeping = list_entry(request, struct housekeeping, compaction);
@@ -101,8 +107,21 @@ static void age_tokens(struct housekeeping *housekeeping, const struct state_vie
     service_submit(housekeeping->service, &caller_server, &housekeeping->aging, &command);
 }
 
+/* Small blocks between large ones keep the allocator from giving pages back by itself. */
+static void give_memory_back(struct housekeeping *housekeeping) {
+    struct net_stats stats;
+    net_server_stats(housekeeping->net, &stats);
+    if (stats.held_bytes > housekeeping->held_bytes_max) {
+        housekeeping->held_bytes_max = stats.held_bytes;
+    } else if (housekeeping->held_bytes_max - stats.held_bytes >= GIVE_BACK_BYTES) {
+        housekeeping->held_bytes_max = stats.held_bytes;
+        malloc_trim(0);
+    }
+}
+
 static void tick(uv_timer_t *timer) {
     struct housekeeping *housekeeping = timer->data;
+    give_memory_back(housekeeping);
     const struct state_view *state = service_view(housekeeping->service);
     bool is_leading = lease_table_is_leading(state_view_leases(state));
     age_tokens(housekeeping, state, is_leading);
@@ -114,9 +133,10 @@ static void tick(uv_timer_t *timer) {
 }
 
 void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, struct service *service,
-                        const struct options *options) {
+                        const struct net_server *net, const struct options *options) {
     memset(housekeeping, 0, sizeof *housekeeping);
     housekeeping->service = service;
+    housekeeping->net = net;
     housekeeping->quota_bytes = options->quota_backend_bytes != 0
                                     ? options->quota_backend_bytes
                                     : HOUSEKEEPING_QUOTA_BYTES_DEFAULT;

@@ -1,7 +1,8 @@
 /*
- * What the leader does once a second on its own: compacts history as --auto-compaction-… asks,
- * raises the alarm when the key store is larger than its quota, and lets tokens grow older. All of
- * it goes through the log as any client's command would.
+ * What a node does once a second on its own. Every node gives memory back to the system that many
+ * clients needed and no longer do. The leader compacts history as --auto-compaction-… asks, raises
+ * the alarm when the key store is larger than its quota, and lets tokens grow older; all of that
+ * goes through the log as any client's command would.
  */
 #ifndef LEASED_SERVER_HOUSEKEEPING_H
 #define LEASED_SERVER_HOUSEKEEPING_H
@@ -20,8 +21,12 @@
 /* Tokens are good for a day: 24 of these. */
 #define HOUSEKEEPING_TOKEN_EPOCH_MS ((uint64_t)60 * 60 * 1000)
 
+struct net_server;
+
 struct housekeeping {
     struct service *service;
+    const struct net_server *net;
+    size_t held_bytes_max; /* for clients, since memory was last given back */
     uint64_t quota_bytes;
     struct compactor compactor;
     uv_timer_t timer;
@@ -37,7 +42,7 @@ struct housekeeping {
 };
 
 void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, struct service *service,
-                        const struct options *options);
+                        const struct net_server *net, const struct options *options);
 /* The service still owes answers to what was submitted: the object lives on until it is closed. */
 void housekeeping_stop(struct housekeeping *housekeeping);
 

@@ -526,6 +526,11 @@ static void start_handles(struct server *server) {
     assert(result == 0);
 }
 
+static bool is_congested(void *data) {
+    const struct server *server = data;
+    return server->service != NULL && service_is_congested(server->service);
+}
+
 int server_run(const struct options *options) {
     struct server *server = calloc(1, sizeof *server);
     if (server == NULL || uv_loop_init(&server->loop) != 0) {
@@ -535,7 +540,8 @@ int server_run(const struct options *options) {
     create_net(server);
     open_data_dir(server);
     open_replication(server);
-    housekeeping_start(&server->housekeeping, &server->loop, server->service, options);
+    net_server_set_congestion(server->net, is_congested, server);
+    housekeeping_start(&server->housekeeping, &server->loop, server->service, server->net, options);
     open_doors(server);
     start_handles(server);
 

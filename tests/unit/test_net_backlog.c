@@ -217,9 +217,12 @@ static void who_hoards_is_refused_and_others_are_not(void **state) {
     struct client hoarder;
     hoarder_open(&hoarder, fixture, 3);
     client_call(&hoarder, "/test.Echo/Hold", hello, NULL, false);
-    client_wait(&hoarder, fixture->held != NULL);
-    assert_false(grpc_call_has_room(fixture->held));
+    client_wait(&hoarder, hoarder.answers[3].is_closed);
+    assert_null(fixture->held);
     assert_true(grpc_call_has_room(of_reader));
+    client_call(&reader, "/test.Echo/Unary", hello, NULL, false);
+    client_wait(&reader, reader.answers[1].is_closed);
+    assert_int_equal(reader.answers[1].grpc_status, GRPC_OK);
     client_close(&hoarder);
     client_close(&reader);
     doors_stop(fixture);
