@@ -79,7 +79,8 @@ class MemoryWatch(threading.Thread):
 
     def stop(self):
         self._done.set()
-        self.join()
+        if self.is_alive():
+            self.join()
 
 
 @contextlib.contextmanager
@@ -256,9 +257,18 @@ def at_last(condition, seconds, what):
     wait_for(holds, seconds, what)
 
 
+class HostileConnection(Connection):
+    """Ends for those too that read from it in the background."""
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        super().close()
+
+
 def connect(server, hello=None, **how):
     """A connection, or None when the server takes no more."""
     try:
-        return Connection(server, polite=False, hello=hello, **how)
+        return HostileConnection(server, polite=False, hello=hello, **how)
     except (Ended, OSError):
         return None

@@ -14,8 +14,6 @@ import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from etcd3 import etcdrpc  # noqa: E402
-
 from harness.http2_frames import DATA, Connection, Ended, call, frame, message  # noqa: E402
 
 PUT = b"/etcdserverpb.KV/Put"
@@ -26,6 +24,51 @@ PAUSE_SECONDS = 0.01
 # Longer than any wait that is to be measured; what takes longer is a failure.
 GIVE_UP_SECONDS = 60.0
 PREFIX_SIZE = 5
+
+
+def varint(number):
+    out = bytearray()
+    while number >= 128:
+        out.append(number % 128 + 128)
+        number //= 128
+    return bytes(out) + bytes([number])
+
+
+def pack(**fields):
+    """pack(_1=b"key", _3=7): a message of bytes and numbers by field number. The libraries that could do
+    this take longer to load than most attacks."""
+    out = b""
+    for name, value in fields.items():
+        if isinstance(value, bytes):
+            out += varint(int(name[1:]) << 3 | 2) + varint(len(value)) + value
+        else:
+            out += varint(int(name[1:]) << 3) + varint(value)
+    return out
+
+
+def unpack(data):
+    """The numbers of a message by their field numbers."""
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    at, fields = 0, {}
+    while at < len(data):
+        tag = number()
+        if tag & 7 == 0:
+            fields[tag >> 3] = number()
+        else:
+            assert tag & 7 == 2, f"wire type {tag & 7}"
+            size = number()
+            at += size
+    return fields
 
 
 class Measured:
@@ -50,24 +93,22 @@ class Client:
         self._writes = Connection(server, timeout_s=GIVE_UP_SECONDS)
         self._renewals = Connection(server, timeout_s=GIVE_UP_SECONDS)
         self._stream = 1
-        granted = self._unary(GRANT, etcdrpc.LeaseGrantRequest(TTL=TTL_SECONDS))
-        self._lease = etcdrpc.LeaseGrantResponse.FromString(granted).ID
-        self._renewal = etcdrpc.LeaseKeepAliveRequest(ID=self._lease).SerializeToString()
+        self._lease = unpack(self._unary(GRANT, pack(_1=TTL_SECONDS)))[2]
+        self._renewal = pack(_1=self._lease)
         self._renewals.send(call(1, KEEP_ALIVE, self._renewal, flags=0))
         self._received = 0
         self._wait_renewed()
 
     def _unary(self, path, request):
         stream, self._stream = self._stream, self._stream + 2
-        self._writes.send(call(stream, path, request.SerializeToString()))
+        self._writes.send(call(stream, path, request))
         answer = self._writes.wait_answer(stream)
         assert answer.grpc_status == 0, f"{path}: {answer.grpc_status} {answer.grpc_message}"
         del self._writes.answers[stream]
         return bytes(answer.data[PREFIX_SIZE:])
 
     def put(self, number):
-        request = etcdrpc.PutRequest(key=b"/probe", value=b"%d" % number, lease=self._lease)
-        self._unary(PUT, request)
+        self._unary(PUT, pack(_1=b"/probe", _2=b"%d" % number, _3=self._lease))
 
     def renew(self):
         self._renewals.send(frame(DATA, 0, 1, message(self._renewal)))
@@ -77,8 +118,8 @@ class Client:
         answer = self._renewals.answers[1]
         self._renewals.wait_for(lambda: answer.is_complete or len(answer.data) > self._received)
         assert not answer.is_complete, f"the stream ended: {answer.grpc_message}"
-        renewed = etcdrpc.LeaseKeepAliveResponse.FromString(bytes(answer.data[PREFIX_SIZE:]))
-        assert renewed.TTL == TTL_SECONDS, "the lease has ended"
+        renewed = unpack(bytes(answer.data[PREFIX_SIZE:]))
+        assert renewed.get(3) == TTL_SECONDS, "the lease has ended"
         answer.data.clear()
 
 

@@ -36,7 +36,7 @@ def server():
 def test_watches_without_number(server):
     """As many as one connection will be given, all on one key, which then changes."""
     create = WatchRequest(create_request={"key": b"/watched"}).SerializeToString()
-    streams, each = either(20, 100), 10_000
+    streams, each = either(10, 100), 10_000
     before = server.rss_bytes()
     with attacked(server, f"{streams * each} watches of one client"):
         with connect(server, WIDE_OPEN) as connection:
@@ -60,7 +60,7 @@ def test_watchers_of_all_that_do_not_read(server):
     before = server.rss_bytes()
     with attacked(server, "watchers that do not read", GROWTH_MAX + 32 * MIB):
         with contextlib.ExitStack() as stack:
-            for _ in range(either(300, 1000)):
+            for _ in range(either(150, 1000)):
                 connection = connect(server, PREFACE + settings(initial_window_size=0))
                 stack.enter_context(connection)
                 connection.send(call(1, WATCH, create, flags=0))
@@ -101,7 +101,7 @@ class DeafLog(Server):
 
 def test_a_log_that_nobody_reads():
     """Every client that speaks nonsense is a line of the log at this level."""
-    count = 8000
+    count = 6000
     with DeafLog(KIND_LEASED, extra_flags=["--log-level", "debug"]) as server:
         with attacked(server, "log lines that nobody reads"):
             for _ in range(count):

@@ -22,8 +22,8 @@ LEASES = b"/etcdserverpb.Lease/LeaseLeases"
 TIME_TO_LIVE = b"/etcdserverpb.Lease/LeaseTimeToLive"
 WIDE_OPEN = PREFACE + settings(initial_window_size=2**31 - 1) + window_update(0, 2**31 - 2**16)
 
-KEYS = either(100_000, 400_000)
-LEASES_COUNT = either(200_000, 1_000_000)
+KEYS = either(40_000, 400_000)
+LEASES_COUNT = either(100_000, 1_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_long_reads(full, what):
                 connection = stack.enter_context(connect(full, WIDE_OPEN))
                 reading(connection)
                 send_all(connection, b"".join(call(1 + 2 * n, path, request) for n in range(50)))
-            time.sleep(either(1.5, 5))
+            time.sleep(either(0.6, 5))
     check_memory_returns(full, before)
 
 
@@ -82,7 +82,7 @@ def test_long_reads_that_nobody_takes(full):
                 reading(connection)
                 request = everything()
                 send_all(connection, b"".join(call(1 + 2 * n, RANGE, request) for n in range(20)))
-            time.sleep(either(1.5, 5))
+            time.sleep(either(0.6, 5))
     check_memory_returns(full, before)
 
 
@@ -97,7 +97,7 @@ def test_lists_of_many_leases():
                     connection = stack.enter_context(connect(server, WIDE_OPEN))
                     reading(connection)
                     send_all(connection, b"".join(call(1 + 2 * n, LEASES, b"") for n in range(50)))
-                time.sleep(either(1.5, 5))
+                time.sleep(either(0.6, 5))
         check_memory_returns(server, before)
 
 
@@ -108,6 +108,7 @@ def test_many_keys_that_go_at_once(how):
         lease = rpc.grant(3600).ID if how != "deleted" else 0
         fill_keys(server, KEYS, lease=lease)
         with attacked(server, f"{KEYS} keys {how}"):
+            time.sleep(0.1)
             if lease:
                 rpc.revoke(lease)
             else:
