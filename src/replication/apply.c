@@ -1,6 +1,7 @@
 /* Committed entries come back here, on every replica in the same order. The requests of our own
  * entries are answered from this very place, so an answer always follows its write to disk. */
 #include "base/clock.h"
+#include "base/log.h"
 #include "replication/entry_check.h"
 #include "replication/log_entry.h"
 #include "replication/service_internal.h"
@@ -10,7 +11,8 @@
 
 enum {
     /* Records looked at in one iteration by work that can wait. */
-    BACKGROUND_BUDGET = 2000
+    BACKGROUND_BUDGET = 2000,
+    UNREADABLE_LOG_MS = 10000
 };
 
 /* Going on without it would make this member differ from the others. */
@@ -74,7 +76,17 @@ static size_t apply_commands(struct service *service, const struct log_entry_hea
 
 bool apply_check(void *data, const struct log_item *item) {
     struct service *service = data;
-    return entry_check_item(item, &service->arena);
+    bool is_good = entry_check_item(item, &service->arena);
+    uint64_t now_ms = clock_boottime_ms();
+    if (!is_good && (service->unreadable_ms == 0 ||
+                     clock_elapsed_ms(now_ms, service->unreadable_ms) > UNREADABLE_LOG_MS)) {
+        service->unreadable_ms = now_ms;
+        log_warning(
+            "a member sent an entry that this release cannot read, which is refused; if the "
+            "leader runs a newer release, start it here as well",
+            LOG_NUMBER("index", item->index));
+    }
+    return is_good;
 }
 
 void apply_item(void *data, const struct log_item *item) {

@@ -299,7 +299,8 @@ struct service {
     struct snapshots snapshots;
     struct scans scans;
     struct background background;
-    size_t read_work; /* of reads on the loop in this iteration: see service_allow_work() */
+    uint64_t unreadable_ms; /* when an entry was last refused, see apply_check(); 0: never */
+    size_t read_work;       /* of reads on the loop in this iteration: see service_allow_work() */
     struct refusals refusals;
     struct list revoked_watches;  /* watches.c */
     struct service_info counters; /* only its counters are used */

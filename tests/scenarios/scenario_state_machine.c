@@ -6,6 +6,7 @@
 #include "core/state_machine.h"
 
 #include "scenario_text.h"
+#include "trial_rules.h"
 
 enum { WORDS_MAX = 16, WATCHERS_MAX = 8, EXPIRED_MAX = 1000 };
 
@@ -522,7 +523,9 @@ static void play_leases(struct story *story) {
             if (n_keys == sizeof keys / sizeof keys[0]) {
                 die(story, "too many keys to list");
             }
-            keys[n_keys++] = record;
+            if (!key_space_equal(record_space(record), KEY_SPACE_LEASE_HOOKS)) {
+                keys[n_keys++] = record;
+            }
         }
         qsort(keys, n_keys, sizeof keys[0], compare_records);
         for (size_t key = 0; key < n_keys; key++) {
@@ -665,6 +668,84 @@ static void play_snapshot_restore(struct story *story) {
     buffer_clear(&after);
 }
 
+/* --- Rules: those of tests/rules. --- */
+
+static void play_cluster_version(struct story *story) {
+    play_simple(story, (struct command){.type = COMMAND_CLUSTER_VERSION,
+                                        .cluster_version = {.version = (uint32_t)to_number(
+                                                                story, word(story, 1))}});
+}
+
+/* False: it was refused, and said so. */
+static bool run_rule(struct story *story, uint32_t number, struct buffer *request,
+                     struct outcome *outcome) {
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = number, .request = bytes_of(request->data, request->size)}};
+    bool is_done = apply(story, &command, outcome);
+    buffer_clear(request);
+    return is_done;
+}
+
+static void play_lock(struct story *story) {
+    struct buffer request;
+    struct trial_locked locked;
+    buffer_init(&request);
+    trial_request_lock(&request, word(story, 1), to_number(story, word(story, 2)),
+                       to_number(story, word(story, 3)));
+    struct outcome outcome;
+    if (!run_rule(story, TRIAL_LOCK, &request, &outcome)) {
+        return;
+    }
+    if (!trial_answer_locked(outcome.rule.answer, &locked)) {
+        die(story, "an answer that cannot be read");
+    }
+    if (locked.is_held) {
+        scenario_print(story->answer, "held by token %lld, revision %lld\n",
+                       (long long)locked.token, (long long)outcome.revision);
+    } else {
+        scenario_print(story->answer, "queued, revision %lld\n", (long long)outcome.revision);
+    }
+}
+
+static void play_rule(struct story *story, uint32_t number, struct buffer *request) {
+    struct outcome outcome;
+    if (run_rule(story, number, request, &outcome)) {
+        say_done(story, &outcome);
+    }
+}
+
+static void play_unlock(struct story *story) {
+    struct buffer request;
+    buffer_init(&request);
+    trial_request_unlock(&request, word(story, 1), to_number(story, word(story, 2)));
+    play_rule(story, TRIAL_UNLOCK, &request);
+}
+
+static void play_end(struct story *story) {
+    struct buffer request;
+    buffer_init(&request);
+    trial_request_end(&request, to_number(story, word(story, 1)));
+    play_rule(story, TRIAL_END, &request);
+}
+
+static void play_bad(struct story *story) {
+    struct buffer request;
+    buffer_init(&request);
+    trial_request_bad(&request, (enum trial_fault)to_number(story, word(story, 1)), 1000000);
+    play_rule(story, TRIAL_BAD, &request);
+}
+
+static bool print_trial_key(void *context, const struct record *record) {
+    print_record(context, record);
+    return true;
+}
+
+static void play_rule_keys(struct story *story) {
+    key_store_visit(state_machine_keys(story->machine), TRIAL_SPACE, bytes_of("", 1),
+                    bytes_of("", 1), print_trial_key, story->answer);
+}
+
 /* --- The player. --- */
 
 static const struct {
@@ -695,6 +776,12 @@ static const struct {
     {"lead", play_lead},
     {"follow", play_follow},
     {"snapshot-restore", play_snapshot_restore},
+    {"cluster-version", play_cluster_version}, /* NUMBER */
+    {"lock", play_lock},                       /* NAME LEASE TTL_MS */
+    {"unlock", play_unlock},                   /* NAME LEASE */
+    {"end", play_end},                         /* LEASE */
+    {"bad", play_bad},                         /* FAULT: see enum trial_fault */
+    {"rule-keys", play_rule_keys},             /* of the rules' space */
 };
 
 static void *story_begin(void) {
@@ -702,7 +789,7 @@ static void *story_begin(void) {
     if (story == NULL) {
         abort();
     }
-    story->machine = state_machine_create(NULL);
+    story->machine = state_machine_create(&(struct state_machine_options){.rules = &trial_rules});
     arena_init(&story->arena);
     buffer_init(&story->log);
     for (size_t i = 0; i < WATCHERS_MAX; i++) {
