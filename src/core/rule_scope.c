@@ -67,6 +67,9 @@ static void end_one(struct rule_scope *scope, const struct lease_facts *facts,
         }
     }
     lease_table_end(scope->leases, facts->id, reason, scope->context->wall_ms);
+    if (facts->id == scope->ending_id) {
+        scope->ending_id = 0; /* its id is free, and its family is gone */
+    }
     for (size_t i = 0; i < ended.n_keys; i++) {
         if (is_hook(ended.keys[i])) {
             set_off(scope, &ended, ended.keys[i]);
@@ -98,7 +101,8 @@ static void end_family(struct rule_scope *scope, int64_t id, enum lease_end reas
             run_hooks(scope);
             key_store_end(scope->keys);
         }
-        if (at == id) {
+        /* A hook that has ended what the family descends from has ended all of it. */
+        if (at == id || (has_own_revisions && scope->ending_id != id)) {
             return;
         }
         at = facts.parent_id;
@@ -113,7 +117,7 @@ enum status rule_scope_end_lease(struct rule_scope *scope, int64_t id, enum leas
     scope->ending_id = id;
     scope->n_hook_ends = 0;
     end_family(scope, id, reason, 1, true);
-    scope->ending_id = 0;
+    assert(scope->ending_id == 0);
     return STATUS_OK;
 }
 

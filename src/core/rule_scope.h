@@ -39,7 +39,7 @@ struct rule_scope {
     struct rule_hook *hooks_last;
     size_t n_hook_ends;
     size_t work;       /* records that runs have looked at */
-    int64_t ending_id; /* whose family is being ended; 0: none */
+    int64_t ending_id; /* whose family is being ended; 0: none, or it has ended by now */
 };
 
 /* Carries out a rule, and the hooks that it sets off, in one revision. STATUS_UNSUPPORTED before

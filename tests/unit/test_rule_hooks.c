@@ -1,6 +1,7 @@
 /* Rules that run when a lease ends: in the same revision, whatever ends it. */
 #include "core/rule.h"
 
+#include "core/rule_hook_key.h"
 #include "rule_fixture.h"
 
 #include <cmocka.h>
@@ -160,6 +161,64 @@ static void a_family_that_ends_hands_its_locks_to_others(void **state) {
     }
 }
 
+/* Asks for a rule when a lease ends, as a run would. */
+static void hook(struct fixture *fixture, int64_t lease_id, uint32_t number,
+                 struct buffer *request) {
+    struct rule_hook_key key;
+    struct record *record;
+    struct key_store *keys = state_machine_keys(fixture->machine);
+    rule_hook_key_init(&key, lease_id, number, bytes_of(request->data, request->size));
+    key_store_begin(keys);
+    record = key_store_put(keys, KEY_SPACE_LEASE_HOOKS, key.bytes, bytes_of(NULL, 0), lease_id,
+                           NULL);
+    assert_int_equal(lease_table_attach(state_machine_leases(fixture->machine), record), STATUS_OK);
+    key_store_end(keys);
+    buffer_clear(request);
+}
+
+/* The family that is being ended goes with one that a hook ends. */
+static void a_hook_may_end_what_the_ending_family_descends_from(void **state) {
+    struct fixture fixture;
+    struct buffer request;
+    rule_fixture_init(&fixture);
+    grant_of_trial(&fixture, 10, 0);
+    grant_of_trial(&fixture, 11, 10);
+    grant_of_trial(&fixture, 12, 11);
+    grant_of_trial(&fixture, 13, 11);
+    assert_true(lock(&fixture, "a", 13, 1000).is_held);
+    assert_false(lock(&fixture, "a", 3, 1000).is_held);
+    buffer_init(&request);
+    trial_request_end(&request, 10);
+    hook(&fixture, 12, TRIAL_END, &request);
+    const int64_t ids[] = {11};
+    assert_int_equal(expire(&fixture, 1, ids, 1).expire.n_ended, 1);
+    assert_int_equal(holder_of(&fixture, "a"), 3);
+    assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 1);
+    assert_int_equal(count_space(&fixture, KEY_SPACE_LEASE_HOOKS), 1);
+    fixture_clear(&fixture);
+}
+
+/* The id of a lease is free when its hooks run, whatever has ended it. */
+static void a_hook_may_grant_the_ended_id_anew(void **state) {
+    for (unsigned by_rule = 0; by_rule < 2; by_rule++) {
+        struct fixture fixture;
+        struct buffer request;
+        rule_fixture_init(&fixture);
+        grant_of_trial(&fixture, 10, 0);
+        buffer_init(&request);
+        trial_request_lock(&request, "a", 10, 1000);
+        hook(&fixture, 10, TRIAL_LOCK, &request);
+        const int64_t ids[] = {10};
+        if (by_rule) {
+            assert_int_equal(end_by_rule(&fixture, 10), STATUS_OK);
+        } else {
+            assert_int_equal(expire(&fixture, 1, ids, 1).expire.n_ended, 1);
+        }
+        assert_int_equal(holder_of(&fixture, "a"), 10);
+        fixture_clear(&fixture);
+    }
+}
+
 static void a_hook_that_fails_does_not_keep_the_lease(void **state) {
     struct fixture fixture;
     rule_fixture_init(&fixture);
@@ -204,6 +263,8 @@ int main(void) {
         cmocka_unit_test(hooks_survive_a_snapshot),
         cmocka_unit_test(a_watch_sees_a_handover_as_one_revision),
         cmocka_unit_test(a_family_that_ends_hands_its_locks_to_others),
+        cmocka_unit_test(a_hook_may_end_what_the_ending_family_descends_from),
+        cmocka_unit_test(a_hook_may_grant_the_ended_id_anew),
         cmocka_unit_test(a_hook_that_fails_does_not_keep_the_lease),
         cmocka_unit_test(a_lease_has_so_many_hooks_and_no_more),
     };
