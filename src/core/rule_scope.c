@@ -1,6 +1,7 @@
 /* Carrying out what a run has decided, the ends of leases, and the hooks that these set off. */
 #include "core/rule_scope.h"
 
+#include "core/key_work.h"
 #include "core/rule_hook_key.h"
 #include "core/rule_run.h"
 #include "core/txn.h"
@@ -10,6 +11,10 @@
 
 /* What is kept of the room for answers. */
 enum { ANSWER_CAPACITY_KEPT = 64 * 1024 };
+
+/* What one change or one hook costs, in records looked at, and how many bytes that are written cost
+ * as much as one record. */
+enum { WORK_A_CHANGE = KEY_WORK_A_VERSION, WORK_BYTES = 256 };
 
 /* --- The end of one lease. --- */
 
@@ -167,6 +172,11 @@ static void commit(struct rule_scope *scope, const struct rule_run *run) {
     }
 }
 
+static void count_work(struct rule_scope *scope, const struct rule_run *run) {
+    scope->work += run->n_records + WORK_A_CHANGE * (run->overlay.changes.n + 1) +
+                   (RULE_BYTES_MAX - run->bytes_left) / WORK_BYTES;
+}
+
 static void trim_answer(struct buffer *answer) {
     if (answer->capacity > ANSWER_CAPACITY_KEPT) {
         buffer_clear(answer);
@@ -187,7 +197,7 @@ static void run_hooks(struct rule_scope *scope) {
         rule_run_init(&run, scope, hook->rule, hook);
         trim_answer(scope->answer);
         enum status status = rule_run_execute(&run, hook->request, scope->answer);
-        scope->work += run.n_records;
+        count_work(scope, &run);
         if (status == STATUS_OK) {
             commit(scope, &run);
         }
@@ -205,7 +215,7 @@ enum status rule_scope_run(struct rule_scope *scope, uint32_t number, struct byt
     rule_run_init(&run, scope, rule, NULL);
     trim_answer(scope->answer);
     enum status status = rule_run_execute(&run, request, scope->answer);
-    scope->work += run.n_records;
+    count_work(scope, &run);
     if (status == STATUS_OK && scope->is_full && run.overlay.has_grown) {
         status = STATUS_NO_SPACE;
     }

@@ -38,8 +38,14 @@ struct rule_scope {
     struct rule_hook *hooks_first;
     struct rule_hook *hooks_last;
     size_t n_hook_ends;
-    size_t work;       /* records that runs have looked at */
+    size_t work;       /* of runs and hooks so far, in units of key_work.h */
     int64_t ending_id; /* whose family is being ended; 0: none, or it has ended by now */
+};
+
+enum {
+    /* An expiry whose hooks have done so much leaves the rest of its leases to another entry of the
+     * log. A few milliseconds. */
+    RULE_SCOPE_WORK_MUCH = 65536
 };
 
 /* Carries out a rule, and the hooks that it sets off, in one revision. STATUS_UNSUPPORTED before

@@ -175,12 +175,15 @@ static bool lease_is_meant(const struct state_machine *machine, int64_t id, uint
 }
 
 static enum status apply_revoke(struct state_machine *machine, const struct command *command,
-                                const struct apply_context *context, struct arena *arena) {
+                                const struct apply_context *context, struct arena *arena,
+                                struct outcome *outcome) {
     if (!lease_is_of(machine, command->revoke.id, KEY_SPACE_ETCD)) {
         return STATUS_LEASE_NOT_FOUND;
     }
     struct rule_scope scope = scope_of(machine, context, arena);
-    return rule_scope_end_lease(&scope, command->revoke.id, LEASE_END_REVOKED);
+    enum status status = rule_scope_end_lease(&scope, command->revoke.id, LEASE_END_REVOKED);
+    outcome->work = scope.work;
+    return status;
 }
 
 static void apply_expire(struct state_machine *machine, const struct command *command,
@@ -192,12 +195,14 @@ static void apply_expire(struct state_machine *machine, const struct command *co
         return;
     }
     struct rule_scope scope = scope_of(machine, context, arena);
-    for (size_t i = 0; i < command->expire.n; i++) {
+    /* What is left when hooks have done much is still due, and the leader proposes it again. */
+    for (size_t i = 0; i < command->expire.n && scope.work < RULE_SCOPE_WORK_MUCH; i++) {
         if (lease_is_meant(machine, command->expire.ids[i], command->expire.epochs[i])) {
             rule_scope_end_lease(&scope, command->expire.ids[i], LEASE_END_EXPIRED);
             outcome->expire.n_ended++;
         }
     }
+    outcome->work = scope.work;
 }
 
 /* Whoever says how much time is left said it before this. */
@@ -380,7 +385,7 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         outcome.status = apply_grant(machine, command, context, &outcome);
         break;
     case COMMAND_LEASE_REVOKE:
-        outcome.status = apply_revoke(machine, command, context, arena);
+        outcome.status = apply_revoke(machine, command, context, arena, &outcome);
         break;
     case COMMAND_LEASE_EXPIRE:
         apply_expire(machine, command, context, arena, &outcome);

@@ -237,9 +237,14 @@ static void answer_waiting_renewals(struct service *service) {
 
 /* --- Expiry. --- */
 
-static void count_lateness(struct service *service, const struct expiry_batch *batch) {
+static void count_lateness(struct service *service, const struct expiry_batch *batch,
+                           bool has_ended_all) {
+    const struct lease_table *leases = state_machine_leases(service->machine);
     uint64_t now_ms = expiry_now_ms(service);
     for (size_t i = 0; i < batch->n; i++) {
+        if (!has_ended_all && epoch_of(leases, batch->ids[i]) == batch->epochs[i]) {
+            continue; /* it is proposed again */
+        }
         uint64_t late_ms = batch->due_ms[i] < now_ms ? now_ms - batch->due_ms[i] : 0;
         size_t bucket = 0;
         while (bucket < LATENESS_BUCKETS - 1 && late_ms > service_lateness_bounds_ms[bucket]) {
@@ -256,10 +261,11 @@ static void expiry_done(struct service_request *request, const struct outcome *o
     batch->in_flight = false;
     if (outcome->status == STATUS_OK) {
         service->counters.expired += outcome->expire.n_ended;
-        count_lateness(service, batch);
+        count_lateness(service, batch, outcome->expire.n_ended == batch->n);
     }
-    /* Whatever still is what was meant was not ended: the proposal failed, or was of another term.
-     * A newer lease of the same id is none of this batch's business. */
+    /* Whatever still is what was meant was not ended: the proposal failed, or was of another term,
+     * or the hooks of others were work enough for one entry. A newer lease of the same id is none
+     * of this batch's business. */
     struct lease_table *leases = state_machine_leases(service->machine);
     for (size_t i = 0; i < batch->n; i++) {
         if (epoch_of(leases, batch->ids[i]) == batch->epochs[i]) {

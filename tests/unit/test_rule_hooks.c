@@ -2,6 +2,7 @@
 #include "core/rule.h"
 
 #include "core/rule_hook_key.h"
+#include "core/rule_scope.h"
 #include "rule_fixture.h"
 
 #include <cmocka.h>
@@ -169,8 +170,8 @@ static void hook(struct fixture *fixture, int64_t lease_id, uint32_t number,
     struct key_store *keys = state_machine_keys(fixture->machine);
     rule_hook_key_init(&key, lease_id, number, bytes_of(request->data, request->size));
     key_store_begin(keys);
-    record = key_store_put(keys, KEY_SPACE_LEASE_HOOKS, key.bytes, bytes_of(NULL, 0), lease_id,
-                           NULL);
+    record =
+        key_store_put(keys, KEY_SPACE_LEASE_HOOKS, key.bytes, bytes_of(NULL, 0), lease_id, NULL);
     assert_int_equal(lease_table_attach(state_machine_leases(fixture->machine), record), STATUS_OK);
     key_store_end(keys);
     buffer_clear(request);
@@ -253,6 +254,48 @@ static void a_lease_has_so_many_hooks_and_no_more(void **state) {
     fixture_clear(&fixture);
 }
 
+static void put_many(struct fixture *fixture, size_t n) {
+    struct key_store *keys = state_machine_keys(fixture->machine);
+    key_store_begin(keys);
+    for (size_t i = 0; i < n; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "many/%08zu", i);
+        key_store_put(keys, TRIAL_SPACE, bytes_from_text(key), bytes_of(NULL, 0), 0, NULL);
+    }
+    key_store_end(keys);
+}
+
+/* What is left is for the leader to propose again. */
+static void an_expiry_stops_when_its_hooks_have_done_much(void **state) {
+    enum { N_LEASES = 8, LOOKS = 900 };
+    struct fixture fixture;
+    int64_t ids[N_LEASES];
+    size_t n_ended = 0;
+    rule_fixture_init(&fixture);
+    put_many(&fixture, 2 * LOOKS);
+    for (size_t i = 0; i < N_LEASES; i++) {
+        ids[i] = (int64_t)i + 1;
+        grant_of_trial(&fixture, ids[i], 0);
+        for (size_t j = 0; j < RULE_HOOKS_OF_LEASE_MAX; j++) {
+            struct buffer request;
+            buffer_init(&request);
+            trial_request_bad(&request, TRIAL_LOOKS_AT, LOOKS + j);
+            hook(&fixture, ids[i], TRIAL_BAD, &request);
+        }
+    }
+    while (n_ended < N_LEASES) {
+        struct outcome outcome = expire(&fixture, 1, ids + n_ended, N_LEASES - n_ended);
+        assert_true(outcome.expire.n_ended > 0);
+        /* Those of one lease are not torn apart. */
+        assert_true(outcome.work > RULE_HOOKS_OF_LEASE_MAX * LOOKS);
+        assert_true(outcome.work < RULE_SCOPE_WORK_MUCH + 2 * RULE_HOOKS_OF_LEASE_MAX * LOOKS);
+        n_ended += outcome.expire.n_ended;
+    }
+    assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 0);
+    assert_int_equal(count_space(&fixture, KEY_SPACE_LEASE_HOOKS), 0);
+    fixture_clear(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_expired_lease_hands_its_lock_over),
@@ -267,6 +310,7 @@ int main(void) {
         cmocka_unit_test(a_hook_may_grant_the_ended_id_anew),
         cmocka_unit_test(a_hook_that_fails_does_not_keep_the_lease),
         cmocka_unit_test(a_lease_has_so_many_hooks_and_no_more),
+        cmocka_unit_test(an_expiry_stops_when_its_hooks_have_done_much),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
