@@ -196,6 +196,9 @@ static bool compare_holds(const struct txn_source *source, const struct compare 
 struct txn_path {
     bool succeeded;
     struct txn_path *nested; /* one for each operation of the branch; NULL when none is nested */
+    /* The same for ranges that name a revision: what they read does not change any more. NULL when
+     * none does, or when work is not counted. */
+    struct range_outcome *ranges;
 };
 
 static void branch_of(const struct txn_request *request, bool succeeded,
@@ -257,11 +260,36 @@ static enum status range_count(const struct txn_source *source, const struct ran
     return *n_records > TXN_RECORDS_MAX ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
 }
 
-/* Finds out what a range costs by carrying it out; it is carried out once more in its turn. */
-static enum status range_spend(const struct txn_source *source, const struct range_request *range,
-                               struct key_work *work, struct arena *arena) {
+/* Finds out what a range costs by carrying it out. One of the newest state is carried out once more
+ * in its turn, when it costs as much; one that names a revision could cost far more then, as soon
+ * as that is not the newest any more. */
+static enum status range_spend(const struct txn_source *source, const struct operation *operations,
+                               size_t n, size_t i, struct txn_path *path, struct key_work *work,
+                               struct arena *arena) {
+    const struct range_request *range = &operations[i].range;
     struct range_outcome ignored;
-    return key_store_range(source->keys, source->space, range, work, arena, &ignored);
+    struct range_outcome *outcome = &ignored;
+    if (range->revision > 0) {
+        if (path->ranges == NULL) {
+            path->ranges = arena_calloc(arena, n, sizeof *path->ranges);
+        }
+        outcome = &path->ranges[i];
+    }
+    return key_store_range(source->keys, source->space, range, work, arena, outcome);
+}
+
+/* In its turn. */
+static void range_run(const struct txn_source *source, const struct range_request *range,
+                      const struct txn_path *path, size_t i, struct arena *arena,
+                      struct range_outcome *out_outcome) {
+    if (path->ranges != NULL && range->revision > 0) {
+        *out_outcome = path->ranges[i];
+        return;
+    }
+    struct key_work spent = {.left = SIZE_MAX}; /* it was counted before */
+    enum status status =
+        key_store_range(source->keys, source->space, range, &spent, arena, out_outcome);
+    assert(status == STATUS_OK);
 }
 
 /* What has been found out about a transaction before it is carried out. */
@@ -277,8 +305,7 @@ static struct txn_cost cost_of(bool is_counted) {
 }
 
 static enum status path_check(const struct txn_source *source, const struct txn_request *request,
-                              const struct txn_path *path, struct txn_cost *cost,
-                              struct arena *arena) {
+                              struct txn_path *path, struct txn_cost *cost, struct arena *arena) {
     const struct operation *operations;
     size_t n;
     enum status status = STATUS_OK;
@@ -289,7 +316,7 @@ static enum status path_check(const struct txn_source *source, const struct txn_
             status = range_check(source->keys, &operations[i].range);
             if (status == STATUS_OK) {
                 status = cost->is_counted
-                             ? range_spend(source, &operations[i].range, &cost->work, arena)
+                             ? range_spend(source, operations, n, i, path, &cost->work, arena)
                              : range_count(source, &operations[i].range, arena, &cost->n_records);
             }
             break;
@@ -327,17 +354,14 @@ static void path_run(const struct txn_target *target, const struct txn_request *
     outcome->succeeded = path->succeeded;
     outcome->n_outcomes = n;
     outcome->outcomes = arena_calloc(arena, n, sizeof *outcome->outcomes);
-    struct key_work spent = {.left = SIZE_MAX}; /* it was counted before */
+    const struct txn_source source = source_of(target);
     for (size_t i = 0; i < n; i++) {
         struct operation_outcome *one = &outcome->outcomes[i];
         one->type = operations[i].type;
         switch (operations[i].type) {
-        case OPERATION_RANGE: {
-            enum status status = key_store_range(target->keys, target->space, &operations[i].range,
-                                                 &spent, arena, &one->range);
-            assert(status == STATUS_OK);
+        case OPERATION_RANGE:
+            range_run(&source, &operations[i].range, path, i, arena, &one->range);
             break;
-        }
         case OPERATION_PUT:
             put_apply(target, &operations[i].put, &one->put);
             break;
@@ -395,7 +419,6 @@ static void path_read(const struct txn_source *source, const struct txn_request 
     outcome->succeeded = path->succeeded;
     outcome->n_outcomes = n;
     outcome->outcomes = arena_calloc(arena, n, sizeof *outcome->outcomes);
-    struct key_work spent = {.left = SIZE_MAX}; /* it was counted before */
     for (size_t i = 0; i < n; i++) {
         struct operation_outcome *one = &outcome->outcomes[i];
         one->type = operations[i].type;
@@ -405,9 +428,7 @@ static void path_read(const struct txn_source *source, const struct txn_request 
             continue;
         }
         assert(operations[i].type == OPERATION_RANGE);
-        enum status status = key_store_range(source->keys, source->space, &operations[i].range,
-                                             &spent, arena, &one->range);
-        assert(status == STATUS_OK);
+        range_run(source, &operations[i].range, path, i, arena, &one->range);
     }
 }
 

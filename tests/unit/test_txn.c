@@ -3,6 +3,8 @@
 
 #include "state_machine_fixture.h"
 
+#include <time.h>
+
 /* --- Helpers: operations and compares written shortly. --- */
 
 static struct operation op_put(const char *key, const char *value, int64_t lease_id) {
@@ -290,6 +292,43 @@ static void counting_at_an_old_revision_is_cheap(void **state) {
     fixture_clear(&fixture);
 }
 
+/* What is named by its revision is read before the transaction changes anything, when it is found
+ * out what that costs: afterwards it would be a walk over all that was ever deleted. */
+static void a_named_revision_is_read_once(void **state) {
+    enum { KEYS = 100000, RANGES = 100 };
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put_numbered(&fixture, KEYS);
+    struct txn_target target = target_of(&fixture);
+    size_t work = 0;
+    target.is_counted = true;
+    target.work = &work;
+    assert_int_equal(del(&fixture, "k", "l").delete.deleted, KEYS);
+    put(&fixture, "k1", "before", 0);
+    int64_t now = revision(&fixture);
+    struct operation operations[RANGES + 1] = {op_put("k1", "after", 0)};
+    for (size_t i = 1; i <= RANGES; i++) {
+        operations[i] = op_get("k", "l", now);
+        operations[i].range.count_only = i % 2 == 0;
+    }
+    const struct txn_request request = {.n_success = RANGES + 1, .success = operations};
+    struct txn_outcome outcome;
+    clock_t begin = clock();
+    assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome), STATUS_OK);
+    clock_t spent = clock() - begin;
+    for (size_t i = 1; i <= RANGES; i++) {
+        const struct range_outcome *range = &outcome.outcomes[i].range;
+        assert_int_equal(outcome.outcomes[i].revision, now + 1);
+        assert_int_equal(range->count, 1);
+        assert_int_equal(range->n_records, i % 2);
+        if (range->n_records > 0) {
+            assert_true(bytes_equal(record_value(range->records[0]), bytes_from_text("before")));
+        }
+    }
+    assert_true(spent < CLOCKS_PER_SEC / 20);
+    fixture_clear(&fixture);
+}
+
 static void all_compares_must_hold(void **state) {
     struct fixture fixture;
     fixture_init(&fixture);
@@ -522,6 +561,7 @@ int main(void) {
         cmocka_unit_test(ranges_that_would_gather_too_much_fail_the_whole),
         cmocka_unit_test(a_transaction_that_is_too_much_work_is_refused),
         cmocka_unit_test(counting_at_an_old_revision_is_cheap),
+        cmocka_unit_test(a_named_revision_is_read_once),
         cmocka_unit_test(all_compares_must_hold),
         cmocka_unit_test(all_changes_share_one_revision),
         cmocka_unit_test(the_failing_branch_runs_when_a_compare_does_not_hold),
