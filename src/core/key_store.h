@@ -141,6 +141,12 @@ int64_t key_view_compacted_revision(const struct key_view *view);
  * copy a whole record either). */
 bool key_view_visit(const struct key_view *view,
                     bool (*visit)(void *context, const struct record *record), void *context);
+/* The same, one record a call, so that one may stop and go on later; NULL: there is no more. To be
+ * closed before the view. */
+struct key_view_walk;
+struct key_view_walk *key_view_walk_open(const struct key_view *view);
+const struct record *key_view_walk_next(struct key_view_walk *walk);
+void key_view_walk_close(struct key_view_walk *walk);
 /* The same for the live keys of one space, at the view's revision. */
 bool key_view_visit_live(const struct key_view *view, struct key_space_id space,
                          bool (*visit)(void *context, const struct record *record), void *context);

@@ -86,33 +86,81 @@ static bool extent_contains(const struct extent *extent, const struct record *re
     return extent->space.value == 0 || key_space_equal(record_space(record), extent->space);
 }
 
-/* Touches nothing but nodes, records and their `older`, none of which changes under a view. */
+/* Goes through an extent. Touches nothing but nodes, records and their `older`, none of which
+ * changes under a view. */
+struct key_view_walk {
+    struct extent extent;
+    struct key_tree_cursor cursor;
+    struct chain chain; /* of the key where the cursor stands, what is left of it */
+    bool is_begun;
+    bool is_over;
+};
+
+static void gather_chain(struct key_view_walk *walk, const struct record *record) {
+    const struct record *newer = NULL;
+    while (record != NULL && key_store_is_held(newer, record, walk->extent.compacted_revision)) {
+        if (record->mod_revision <= walk->extent.revision) {
+            chain_add(&walk->chain, record);
+        }
+        newer = record;
+        record = record->older;
+    }
+}
+
+static const struct record *walk_next(struct key_view_walk *walk) {
+    while (walk->chain.n == 0) {
+        if (walk->is_over) {
+            return NULL;
+        }
+        if (walk->is_begun) {
+            key_tree_cursor_next(&walk->cursor);
+        } else {
+            walk->is_begun = true;
+            key_tree_seek(walk->extent.root, bytes_of(&walk->extent.space.value, 1), false,
+                          &walk->cursor);
+        }
+        const struct record *record = key_tree_cursor_record(&walk->cursor);
+        walk->is_over = record == NULL || !extent_contains(&walk->extent, record);
+        if (!walk->is_over) {
+            gather_chain(walk, record);
+        }
+    }
+    walk->chain.n--;
+    return walk->chain.records[walk->chain.n];
+}
+
 static bool visit_all(const struct extent *extent,
                       bool (*visit)(void *context, const struct record *record), void *context) {
-    struct chain chain = {0};
-    struct key_tree_cursor cursor;
+    struct key_view_walk walk = {.extent = *extent};
     bool go_on = true;
-    key_tree_seek(extent->root, bytes_of(&extent->space.value, 1), false, &cursor);
-    const struct record *record;
-    while (go_on && (record = key_tree_cursor_record(&cursor)) != NULL &&
-           extent_contains(extent, record)) {
-        const struct record *newer = NULL;
-        chain.n = 0;
-        while (record != NULL && key_store_is_held(newer, record, extent->compacted_revision)) {
-            if (record->mod_revision <= extent->revision) {
-                chain_add(&chain, record);
-            }
-            newer = record;
-            record = record->older;
-        }
-        while (go_on && chain.n > 0) {
-            chain.n--;
-            go_on = visit(context, chain.records[chain.n]);
-        }
-        key_tree_cursor_next(&cursor);
+    const struct record *record = NULL;
+    while (go_on && (record = walk_next(&walk)) != NULL) {
+        go_on = visit(context, record);
     }
-    free(chain.records);
+    free(walk.chain.records);
     return go_on;
+}
+
+struct key_view_walk *key_view_walk_open(const struct key_view *view) {
+    struct key_view_walk *walk = calloc(1, sizeof *walk);
+    if (walk == NULL) {
+        abort();
+    }
+    walk->extent = (struct extent){.root = view->root,
+                                   .compacted_revision = view->compacted_revision,
+                                   .revision = view->revision};
+    return walk;
+}
+
+const struct record *key_view_walk_next(struct key_view_walk *walk) {
+    return walk_next(walk);
+}
+
+void key_view_walk_close(struct key_view_walk *walk) {
+    if (walk != NULL) {
+        free(walk->chain.records);
+        free(walk);
+    }
 }
 
 bool key_view_visit(const struct key_view *view,

@@ -175,18 +175,6 @@ uint32_t service_cluster_version(struct service *service);
 /* Monotonic time. */
 uint64_t service_now_ms(struct service *service);
 
-/* A whole snapshot made off the loop. STATUS_STOPPED, or a refusal, perhaps from within the call.
- */
-struct service_snapshot {
-    /* The bytes belong to the callee, which frees them with buffer_clear(). */
-    void (*done)(struct service_snapshot *snapshot, enum status status, struct buffer *bytes);
-    struct {
-        struct list link;
-    } private;
-};
-void service_snapshot(struct service *service, const struct caller *caller,
-                      struct service_snapshot *snapshot);
-
 /*
  * A read that takes long: a view of the state, read by a worker while the loop goes on. It is read
  * in parts: run() in the worker, then ran() on the loop, which asks for the next part when it has
@@ -211,6 +199,8 @@ struct service_scan {
     void (*revoked)(struct service_scan *scan, enum status status);
     /* Not 0: the keys of this lease will be shown, and the caller must be allowed to read them. */
     int64_t lease_id;
+    /* The whole state will be shown: the caller must be an administrator. */
+    bool is_whole;
     struct {
         struct service *service;
         enum service_scan_state state;

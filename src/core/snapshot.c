@@ -23,39 +23,28 @@ enum {
 };
 enum { RECORD_SAME_KEY = 1, RECORD_TOMBSTONE = 2, RECORD_HAS_LEASE = 4, RECORD_END = 8 };
 
-/* --- Output. --- */
+enum encoder_stage { STAGE_HEAD, STAGE_LEASES, STAGE_REST, STAGE_KEYS, STAGE_DONE };
 
-/* What is gathered for the sink, and the checksum of what it got. */
-struct output {
-    const struct snapshot_sink *sink;
+struct snapshot_encoder {
+    struct snapshot_parts parts;
     uint32_t format;
-    struct buffer buffer;
-    uint32_t crc;
+    enum encoder_stage stage;
+    uint32_t crc; /* of what was given out */
+    /* By ascending id, and how far they are written. */
+    struct lease_facts *facts;
+    size_t n_facts;
+    size_t n_facts_written;
+    uint64_t id_before;
+    uint32_t epoch_before;
+    struct key_view_walk *walk;
+    struct bytes key_before;
 };
-
-static void flush(struct output *output) {
-    struct buffer *buffer = &output->buffer;
-    output->crc = crc32c(output->crc, buffer->data, buffer->size);
-    output->sink->write(output->sink->data, bytes_of(buffer->data, buffer->size));
-    buffer->size = 0;
-}
-
-static void flush_if_full(struct output *output) {
-    if (output->buffer.size >= SNAPSHOT_SINK_SIZE) {
-        flush(output);
-    }
-}
 
 /* --- Leases. --- */
 
-struct facts_list {
-    size_t n;
-    struct lease_facts *facts;
-};
-
 static bool collect_facts(void *context, const struct lease_facts *facts) {
-    struct facts_list *list = context;
-    list->facts[list->n++] = *facts;
+    struct snapshot_encoder *encoder = context;
+    encoder->facts[encoder->n_facts++] = *facts;
     return true;
 }
 
@@ -72,43 +61,40 @@ static uint8_t lease_flags(const struct lease_facts *facts) {
                      (!key_space_equal(facts->owner, KEY_SPACE_ETCD) ? LEASE_HAS_OWNER : 0));
 }
 
-static void encode_leases(struct output *output, const struct lease_view *leases) {
-    struct buffer *buffer = &output->buffer;
+static void begin_leases(struct snapshot_encoder *encoder, struct buffer *buffer) {
+    const struct lease_view *leases = encoder->parts.leases;
     size_t count = lease_view_count(leases);
-    struct facts_list list = {.facts = malloc((count > 0 ? count : 1) * sizeof *list.facts)};
-    if (list.facts == NULL) {
+    encoder->facts = malloc((count > 0 ? count : 1) * sizeof encoder->facts[0]);
+    if (encoder->facts == NULL) {
         abort();
     }
-    lease_view_visit(leases, collect_facts, &list);
-    qsort(list.facts, list.n, sizeof *list.facts, compare_facts);
-    buffer_put_varint(buffer, list.n);
+    lease_view_visit(leases, collect_facts, encoder);
+    qsort(encoder->facts, encoder->n_facts, sizeof encoder->facts[0], compare_facts);
+    buffer_put_varint(buffer, encoder->n_facts);
     buffer_put_u32(buffer, lease_view_epoch(leases));
-    uint64_t before = 0;
-    uint32_t epoch_before = 0;
-    for (size_t i = 0; i < list.n; i++) {
-        const struct lease_facts *facts = &list.facts[i];
-        buffer_put_u8(buffer, lease_flags(facts));
-        buffer_put_varint(buffer, (uint64_t)facts->id - before);
-        before = (uint64_t)facts->id;
-        buffer_put_varint(buffer, (uint64_t)facts->ttl_ms);
-        buffer_put_varint(buffer, (uint32_t)(facts->epoch - epoch_before));
-        epoch_before = facts->epoch;
-        if (facts->parent_id != 0) {
-            buffer_put_zigzag(buffer, facts->parent_id);
-        }
-        if (facts->checkpoint_ms != 0) {
-            buffer_put_varint(buffer, (uint64_t)facts->checkpoint_ms);
-        }
-        if (facts->class != 0) {
-            buffer_put_u8(buffer, facts->class);
-        }
-        if (!key_space_equal(facts->owner, KEY_SPACE_ETCD)) {
-            assert(output->format >= FORMAT_SPACES);
-            buffer_put_u8(buffer, facts->owner.value);
-        }
-        flush_if_full(output);
+}
+
+static void encode_lease(struct snapshot_encoder *encoder, struct buffer *buffer) {
+    const struct lease_facts *facts = &encoder->facts[encoder->n_facts_written++];
+    buffer_put_u8(buffer, lease_flags(facts));
+    buffer_put_varint(buffer, (uint64_t)facts->id - encoder->id_before);
+    encoder->id_before = (uint64_t)facts->id;
+    buffer_put_varint(buffer, (uint64_t)facts->ttl_ms);
+    buffer_put_varint(buffer, (uint32_t)(facts->epoch - encoder->epoch_before));
+    encoder->epoch_before = facts->epoch;
+    if (facts->parent_id != 0) {
+        buffer_put_zigzag(buffer, facts->parent_id);
     }
-    free(list.facts);
+    if (facts->checkpoint_ms != 0) {
+        buffer_put_varint(buffer, (uint64_t)facts->checkpoint_ms);
+    }
+    if (facts->class != 0) {
+        buffer_put_u8(buffer, facts->class);
+    }
+    if (!key_space_equal(facts->owner, KEY_SPACE_ETCD)) {
+        assert(encoder->format >= FORMAT_SPACES);
+        buffer_put_u8(buffer, facts->owner.value);
+    }
 }
 
 static enum status decode_leases(struct reader *reader, uint32_t format,
@@ -180,24 +166,18 @@ static void decode_ended(struct reader *reader, struct lease_table *leases) {
 
 /* --- Keys. --- */
 
-struct record_writer {
-    struct output *output;
-    struct bytes key_before;
-};
-
 static uint8_t record_flags(const struct record *record, bool same_key) {
     return (uint8_t)((same_key ? RECORD_SAME_KEY : 0) |
                      (record_is_tombstone(record) ? RECORD_TOMBSTONE : 0) |
                      (record->lease_id != 0 ? RECORD_HAS_LEASE : 0));
 }
 
-static bool write_record(void *context, const struct record *record) {
-    struct record_writer *writer = context;
-    struct buffer *buffer = &writer->output->buffer;
+static void encode_record(struct snapshot_encoder *encoder, struct buffer *buffer,
+                          const struct record *record) {
     struct bytes key = record_stored_key(record);
-    bool same_key = bytes_equal(key, writer->key_before);
+    bool same_key = bytes_equal(key, encoder->key_before);
     buffer_put_u8(buffer, record_flags(record, same_key));
-    if (!same_key && writer->output->format >= FORMAT_SPACES) {
+    if (!same_key && encoder->format >= FORMAT_SPACES) {
         buffer_put_bytes(buffer, key);
     } else if (!same_key) {
         assert(key_space_equal(record_space(record), KEY_SPACE_ETCD));
@@ -213,9 +193,7 @@ static bool write_record(void *context, const struct record *record) {
     if (record->lease_id != 0) {
         buffer_put_zigzag(buffer, record->lease_id);
     }
-    writer->key_before = key;
-    flush_if_full(writer->output);
-    return true;
+    encoder->key_before = key;
 }
 
 /* A record that stands for what its key is now, not for what it was. Only those are attached to
@@ -304,36 +282,107 @@ static uint32_t format_of(uint32_t cluster_version) {
     return cluster_version < CLUSTER_VERSION_RULES ? FORMAT_MEMBERS : FORMAT_SPACES;
 }
 
-void snapshot_encode(const struct snapshot_sink *sink, const struct snapshot_parts *parts) {
-    const struct key_view *keys = parts->keys;
-    const struct lease_view *leases = parts->leases;
-    struct output output = {.sink = sink, .format = format_of(parts->cluster_version)};
-    struct buffer *buffer = &output.buffer;
-    buffer_init(buffer);
+struct snapshot_encoder *snapshot_encoder_create(const struct snapshot_parts *parts) {
+    struct snapshot_encoder *encoder = calloc(1, sizeof *encoder);
+    if (encoder == NULL) {
+        abort();
+    }
+    encoder->parts = *parts;
+    encoder->format = format_of(parts->cluster_version);
+    return encoder;
+}
+
+void snapshot_encoder_destroy(struct snapshot_encoder *encoder) {
+    if (encoder != NULL) {
+        key_view_walk_close(encoder->walk);
+        free(encoder->facts);
+        free(encoder);
+    }
+}
+
+static void encode_head(struct snapshot_encoder *encoder, struct buffer *buffer) {
+    const struct snapshot_parts *parts = &encoder->parts;
     buffer_append(buffer, SNAPSHOT_MAGIC, sizeof SNAPSHOT_MAGIC);
-    buffer_put_u32(buffer, output.format);
-    if (output.format >= FORMAT_SPACES) {
+    buffer_put_u32(buffer, encoder->format);
+    if (encoder->format >= FORMAT_SPACES) {
         buffer_put_varint(buffer, parts->cluster_version);
     }
-    buffer_put_varint(buffer, (uint64_t)key_view_revision(keys));
-    buffer_put_varint(buffer, (uint64_t)key_view_compacted_revision(keys));
-    encode_leases(&output, leases);
-    encode_ended(buffer, leases);
+    buffer_put_varint(buffer, (uint64_t)key_view_revision(parts->keys));
+    buffer_put_varint(buffer, (uint64_t)key_view_compacted_revision(parts->keys));
+    begin_leases(encoder, buffer);
+}
+
+/* What lies between leases and keys. */
+static void encode_rest(struct snapshot_encoder *encoder, struct buffer *buffer) {
+    const struct snapshot_parts *parts = &encoder->parts;
+    encode_ended(buffer, parts->leases);
     buffer_put_varint(buffer, parts->n_alarms);
     for (size_t i = 0; i < parts->n_alarms; i++) {
         buffer_put_varint(buffer, parts->alarms[i].member_id);
         buffer_put_u8(buffer, (uint8_t)parts->alarms[i].alarm);
     }
     buffer_append(buffer, parts->members.data, parts->members.size);
-    if (output.format >= FORMAT_SPACES) {
+    if (encoder->format >= FORMAT_SPACES) {
         buffer_append(buffer, parts->auth.data, parts->auth.size);
     }
-    struct record_writer writer = {.output = &output};
-    key_view_visit(keys, write_record, &writer);
-    buffer_put_u8(buffer, RECORD_END);
-    buffer_put_u32(buffer, crc32c(output.crc, buffer->data, buffer->size));
-    flush(&output);
-    buffer_clear(buffer);
+    encoder->walk = key_view_walk_open(parts->keys);
+}
+
+/* One lease, one record, or what stands between them. `start`: where this piece began. */
+static void encode_step(struct snapshot_encoder *encoder, struct buffer *buffer, size_t start) {
+    const struct record *record = NULL;
+    switch (encoder->stage) {
+    case STAGE_HEAD:
+        encode_head(encoder, buffer);
+        encoder->stage = STAGE_LEASES;
+        return;
+    case STAGE_LEASES:
+        if (encoder->n_facts_written < encoder->n_facts) {
+            encode_lease(encoder, buffer);
+        } else {
+            encoder->stage = STAGE_REST;
+        }
+        return;
+    case STAGE_REST:
+        encode_rest(encoder, buffer);
+        encoder->stage = STAGE_KEYS;
+        return;
+    case STAGE_KEYS:
+        record = key_view_walk_next(encoder->walk);
+        if (record != NULL) {
+            encode_record(encoder, buffer, record);
+            return;
+        }
+        buffer_put_u8(buffer, RECORD_END);
+        buffer_put_u32(buffer, crc32c(encoder->crc, buffer->data + start, buffer->size - start));
+        encoder->stage = STAGE_DONE;
+        return;
+    case STAGE_DONE:
+        return;
+    }
+}
+
+bool snapshot_encoder_next(struct snapshot_encoder *encoder, struct buffer *buffer) {
+    size_t start = buffer->size;
+    while (encoder->stage != STAGE_DONE && buffer->size - start < SNAPSHOT_SINK_SIZE) {
+        encode_step(encoder, buffer, start);
+    }
+    encoder->crc = crc32c(encoder->crc, buffer->data + start, buffer->size - start);
+    return encoder->stage != STAGE_DONE;
+}
+
+void snapshot_encode(const struct snapshot_sink *sink, const struct snapshot_parts *parts) {
+    struct snapshot_encoder *encoder = snapshot_encoder_create(parts);
+    struct buffer buffer;
+    buffer_init(&buffer);
+    bool has_more = true;
+    while (has_more) {
+        buffer.size = 0;
+        has_more = snapshot_encoder_next(encoder, &buffer);
+        sink->write(sink->data, bytes_of(buffer.data, buffer.size));
+    }
+    buffer_clear(&buffer);
+    snapshot_encoder_destroy(encoder);
 }
 
 static void decode_alarms(struct reader *reader, struct alarm_entry *alarms, size_t *out_n) {

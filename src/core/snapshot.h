@@ -28,6 +28,13 @@ struct snapshot_parts {
     struct bytes auth;    /* as auth_encode() wrote it */
 };
 
+/* Piece by piece, so that one may stop and go on later. The parts outlive the encoder. */
+struct snapshot_encoder;
+struct snapshot_encoder *snapshot_encoder_create(const struct snapshot_parts *parts);
+/* Appends the next SNAPSHOT_SINK_SIZE bytes or a little more. False: that was the last of it. */
+bool snapshot_encoder_next(struct snapshot_encoder *encoder, struct buffer *buffer);
+void snapshot_encoder_destroy(struct snapshot_encoder *encoder);
+
 /* In pieces of about SNAPSHOT_SINK_SIZE. */
 void snapshot_encode(const struct snapshot_sink *sink, const struct snapshot_parts *parts);
 

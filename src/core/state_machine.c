@@ -474,16 +474,24 @@ const struct lease_view *snapshot_view_leases(const struct snapshot_view *view) 
     return view->leases;
 }
 
+static struct snapshot_parts parts_of(const struct snapshot_view *view) {
+    return (struct snapshot_parts){.cluster_version = view->cluster_version,
+                                   .keys = view->keys,
+                                   .leases = view->leases,
+                                   .alarms = view->alarms,
+                                   .n_alarms = view->n_alarms,
+                                   .members = bytes_of(view->members.data, view->members.size),
+                                   .auth = bytes_of(view->auth.data, view->auth.size)};
+}
+
 void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink) {
-    const struct snapshot_parts parts = {.cluster_version = view->cluster_version,
-                                         .keys = view->keys,
-                                         .leases = view->leases,
-                                         .alarms = view->alarms,
-                                         .n_alarms = view->n_alarms,
-                                         .members =
-                                             bytes_of(view->members.data, view->members.size),
-                                         .auth = bytes_of(view->auth.data, view->auth.size)};
+    const struct snapshot_parts parts = parts_of(view);
     snapshot_encode(sink, &parts);
+}
+
+struct snapshot_encoder *snapshot_view_encoder(const struct snapshot_view *view) {
+    const struct snapshot_parts parts = parts_of(view);
+    return snapshot_encoder_create(&parts);
 }
 
 static void append_to_buffer(void *data, struct bytes bytes) {

@@ -61,6 +61,7 @@ size_t state_machine_alarms(const struct state_machine *machine,
 
 /* --- Snapshots. --- */
 
+struct snapshot_encoder;
 struct snapshot_view;
 
 /* Cheap, on the loop. */
@@ -70,6 +71,8 @@ const struct key_view *snapshot_view_keys(const struct snapshot_view *view);
 const struct lease_view *snapshot_view_leases(const struct snapshot_view *view);
 /* Slow, from any one thread: the whole state, versioned and checksummed, piece by piece. */
 void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink);
+/* The same, in parts (snapshot.h). To be destroyed before the view is closed. */
+struct snapshot_encoder *snapshot_view_encoder(const struct snapshot_view *view);
 /* The same, appended to a buffer that holds all of it. */
 void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer);
 /* On the loop. */

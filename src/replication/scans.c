@@ -139,6 +139,10 @@ static void part_ran(uv_work_t *work, int result) {
     scan->private.state = SCAN_IDLE;
     scan->private.idle_since_ms = clock_boottime_ms();
     list_append(&service->scans.open, &scan->private.link);
+    if (service->closing) {
+        scan->revoked(scan, STATUS_STOPPED);
+        return;
+    }
     scan->ran(scan);
     start_jobs(service);
 }
@@ -199,6 +203,9 @@ enum status service_scan_start(struct service *service, const struct caller *cal
     if (status == STATUS_OK) {
         status = check_lease(service, scan, caller);
     }
+    if (status == STATUS_OK && scan->is_whole) {
+        status = service_check_admin(service, caller, "snapshot");
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -245,12 +252,28 @@ bool service_scan_end(struct service_scan *scan) {
         /* What compaction could not free while views were open. */
         service->background.is_reclaiming |= service->scans.n_open == 0;
     }
-    if (service->closing) {
+    if (service->closing && !service->scans.is_closing) {
         service_close_node(service);
-    } else {
+    } else if (!service->closing) {
         start_jobs(service);
     }
     return true;
+}
+
+/* Whoever closes the service goes on itself. */
+void scans_close(struct service *service) {
+    service->scans.is_closing = true;
+    struct list *lists[] = {&service->scans.refused, &service->scans.waiting,
+                            &service->scans.continuing, &service->scans.open};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        while (!list_is_empty(lists[i])) {
+            struct service_scan *scan =
+                list_entry(lists[i]->next, struct service_scan, private.link);
+            scan->revoked(scan, STATUS_STOPPED);
+            assert(lists[i]->next != &scan->private.link);
+        }
+    }
+    service->scans.is_closing = false;
 }
 
 bool scans_are_open(const struct service *service) {

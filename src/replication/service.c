@@ -159,7 +159,6 @@ static struct service *service_create(uv_loop_t *loop, const struct replication_
                                                   .cluster_version_known =
                                                       service->options.cluster_version_known};
     service->machine = state_machine_create(&machine);
-    list_init(&service->snapshots.waiting);
     list_init(&service->revoked_watches);
     scans_init(service);
     proposals_init(service);
@@ -235,8 +234,7 @@ static void peers_closed(void *data) {
 /* Links first, so that nothing is sent to or comes from a raft that is going. */
 void service_close_node(struct service *service) {
     /* Workers that use the state must have come back. */
-    if (service->is_node_closing || service->snapshots.n_client_jobs > 0 ||
-        scans_are_open(service)) {
+    if (service->is_node_closing || scans_are_open(service)) {
         return;
     }
     service->is_node_closing = true;
@@ -260,7 +258,7 @@ void replication_close(struct service *service, void (*closed)(void *data), void
     forwarding_fail(service, STATUS_STOPPED);
     member_changes_fail(service, STATUS_STOPPED);
     expiry_fail_renewals(service, STATUS_STOPPED);
-    snapshots_fail(service, STATUS_STOPPED);
+    scans_close(service);
     if (!transfer_on_stop(service)) {
         service_close_node(service);
     }

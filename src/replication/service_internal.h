@@ -215,8 +215,6 @@ struct checkpoints {
 /* snapshots.c */
 struct snapshots {
     struct snapshot_view *view; /* of the snapshot being made; NULL: none */
-    struct list waiting;        /* clients' wishes, until a view may be opened */
-    size_t n_client_jobs;       /* snapshots being made for clients */
     size_t log_bytes;           /* applied since the last snapshot */
     size_t log_bytes_at_view;   /* of which the one being made covers this much */
     size_t log_work;            /* the same in work of transactions and rules: see key_work.h */
@@ -254,6 +252,7 @@ struct scans {
     uint64_t first_open_ms; /* since when there is one */
     uv_timer_t timer;       /* runs while there are any */
     bool is_looking;
+    bool is_closing;
     bool prefers_new; /* next time, if there are both */
 };
 
@@ -493,7 +492,6 @@ bool snapshots_are_read(const struct service *service);
 /* In a worker: whether it can be restored. */
 bool snapshots_check_received(void *data, struct bytes payload);
 bool snapshots_can_restore(void *data);
-void snapshots_fail(struct service *service, enum status status);
 enum status snapshots_restore(void *data, struct bytes payload);
 int snapshots_serialise(void *data, struct snapshot_writer *writer);
 void snapshots_ended(void *data, uint64_t size);
@@ -510,6 +508,8 @@ void watches_poll(struct service *service);
 
 /* scans.c */
 void scans_init(struct service *service);
+/* Ends every scan but those that run just now. */
+void scans_close(struct service *service);
 /* The state must not be replaced, nor what was compacted given back. */
 bool scans_are_open(const struct service *service);
 

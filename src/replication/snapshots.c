@@ -105,8 +105,7 @@ void snapshots_ended(void *data, uint64_t size) {
 /* --- The leader's. --- */
 
 bool snapshots_are_read(const struct service *service) {
-    return service->snapshots.view != NULL || service->snapshots.n_client_jobs > 0 ||
-           scans_are_open(service);
+    return service->snapshots.view != NULL || scans_are_open(service);
 }
 
 /* With certificates or a secret only a member can have sent it, and members write no other. Else
@@ -139,90 +138,10 @@ enum status snapshots_restore(void *data, struct bytes payload) {
     return status;
 }
 
-/* --- Those that clients ask for. --- */
-
-struct snapshot_job {
-    uv_work_t work;
-    struct service *service;
-    struct service_snapshot *snapshot;
-    struct snapshot_view *view;
-    struct buffer bytes;
-};
-
-static void job_write(uv_work_t *work) {
-    struct snapshot_job *job = work->data;
-    snapshot_view_write(job->view, &job->bytes);
-}
-
-static void job_written(uv_work_t *work, int status) {
-    struct snapshot_job *job = work->data;
-    (void)status;
-    struct service *service = job->service;
-    snapshot_view_close(job->view);
-    service->snapshots.n_client_jobs--;
-    service->background.is_reclaiming = true;
-    job->snapshot->done(job->snapshot, service->closing ? STATUS_STOPPED : STATUS_OK, &job->bytes);
-    free(job);
-    if (service->closing) {
-        service_close_node(service);
-    }
-}
-
-static void job_start(struct service *service, struct service_snapshot *snapshot) {
-    struct snapshot_job *job = calloc(1, sizeof *job);
-    if (job == NULL) {
-        abort();
-    }
-    job->service = service;
-    job->snapshot = snapshot;
-    job->view = snapshot_view_open(service->machine);
-    service->snapshots.n_client_jobs++;
-    job->work.data = job;
-    buffer_init(&job->bytes);
-    uv_queue_work(service->loop, &job->work, job_write, job_written);
-}
-
-/* While the leader's snapshot waits to replace the state, no new view is opened on the old one: the
- * state would never be free of them. */
-static void start_waiting(struct service *service) {
-    while (!raft_engine_is_installing(service->engine)) {
-        struct list *node = list_pop_first(&service->snapshots.waiting);
-        if (node == NULL) {
-            return;
-        }
-        job_start(service, list_entry(node, struct service_snapshot, private.link));
-    }
-}
-
-void service_snapshot(struct service *service, const struct caller *caller,
-                      struct service_snapshot *snapshot) {
-    enum status status = service->closing || service->failed
-                             ? STATUS_STOPPED
-                             : service_check_admin(service, caller, "snapshot");
-    if (status != STATUS_OK) {
-        struct buffer nothing;
-        buffer_init(&nothing);
-        snapshot->done(snapshot, status, &nothing);
-        return;
-    }
-    list_append(&service->snapshots.waiting, &snapshot->private.link);
-    start_waiting(service);
-}
-
-void snapshots_fail(struct service *service, enum status status) {
-    for (struct list *node; (node = list_pop_first(&service->snapshots.waiting)) != NULL;) {
-        struct service_snapshot *snapshot = list_entry(node, struct service_snapshot, private.link);
-        struct buffer nothing;
-        buffer_init(&nothing);
-        snapshot->done(snapshot, status, &nothing);
-    }
-}
-
 void snapshots_poll(struct service *service) {
     if (service->closing || service->failed) {
         return;
     }
-    start_waiting(service);
     /* Work counts as bytes do: a start that has a snapshot does not do it again. */
     if (service->snapshots.view == NULL &&
         service->snapshots.log_bytes + service->snapshots.log_work > log_bytes_max(service)) {

@@ -1,5 +1,7 @@
-"""One client does its worst with what is stored and looked up: ids and transactions; see
+"""One client does its worst with what is stored and looked up: ids, transactions, snapshots; see
 test_one_client.py."""
+import contextlib
+import os
 import time
 
 import pytest
@@ -11,9 +13,12 @@ from hostile_client import (
 from harness import KIND_LEASED, Server, hpack
 from harness.acceptance import either, report
 from harness.http2_frames import PREFACE, call, headers, message, settings, window_update
+from harness.rpc import Rpc
+from harness.wait import wait_for
 from harness.watch_messages import WatchRequest
 
 GRANT = b"/etcdserverpb.Lease/LeaseGrant"
+SNAPSHOT = b"/etcdserverpb.Maintenance/Snapshot"
 TXN = b"/etcdserverpb.KV/Txn"
 WATCH = b"/etcdserverpb.Watch/Watch"
 
@@ -121,3 +126,28 @@ def test_transactions_of_much_work(server, what):
                 sender.send(1 + 2 * number, message(request), end=True)
             time.sleep(1)
     assert restart_seconds(server) < 4.0
+
+
+# Snapshots.
+
+
+def test_snapshots_that_are_not_read(server):
+    """Whoever reads its snapshot gets one, however many others have begun and do not read theirs."""
+    fill_keys(server, either(2_000, 8_000), os.urandom(16 * 1024))
+    with attacked(server, "snapshots that are not read"):
+        with contextlib.ExitStack() as stack:
+            for _ in range(8):
+                connection = connect(server, PREFACE + settings(initial_window_size=1))
+                stack.enter_context(connection)
+                connection.send(call(1, SNAPSHOT, b""))
+            time.sleep(0.5)
+            for _ in range(3):
+                wait_for(lambda: saved_bytes(server) > 0, 15, "a snapshot for another client")
+
+
+def saved_bytes(server):
+    """How many bytes of a snapshot came; 0 when it was refused."""
+    with Rpc(server) as rpc, contextlib.suppress(Exception):
+        parts = rpc.maintenance.Snapshot(etcdrpc.SnapshotRequest(), timeout=30)
+        return sum(len(part.blob) for part in parts)
+    return 0

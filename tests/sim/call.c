@@ -184,20 +184,33 @@ static void changed(struct service_change *change, enum status status) {
 }
 
 /* What the client gets can be restored. */
-static void snapshot_made(struct service_snapshot *snapshot, enum status status,
-                          struct buffer *bytes) {
-    struct call *call = list_entry(snapshot, struct call, snapshot);
-    if (status == STATUS_OK) {
-        struct state_machine *machine =
-            state_machine_create(&(struct state_machine_options){.rules = clients_rules()});
-        enum status restored = state_machine_restore(machine, bytes_of(bytes->data, bytes->size));
-        if (restored != STATUS_OK) {
-            check_failed("snapshot", "%s gave a client a snapshot that cannot be restored: %s",
-                         call->node->name, status_text(restored));
-        }
-        state_machine_destroy(machine);
+static void snapshot_run(struct service_scan *scan) {
+    struct call *call = list_entry(scan, struct call, snapshot);
+    snapshot_view_write(scan->view, &call->snapshot_bytes);
+}
+
+static void snapshot_made(struct service_scan *scan) {
+    struct call *call = list_entry(scan, struct call, snapshot);
+    struct bytes bytes = bytes_of(call->snapshot_bytes.data, call->snapshot_bytes.size);
+    struct state_machine *machine =
+        state_machine_create(&(struct state_machine_options){.rules = clients_rules()});
+    enum status restored = state_machine_restore(machine, bytes);
+    if (restored != STATUS_OK) {
+        check_failed("snapshot", "%s gave a client a snapshot that cannot be restored: %s",
+                     call->node->name, status_text(restored));
     }
-    buffer_clear(bytes);
+    state_machine_destroy(machine);
+    buffer_clear(&call->snapshot_bytes);
+    bool is_ended = service_scan_end(scan);
+    assert(is_ended);
+    answer(call, node_now_us(call->node), STATUS_OK);
+}
+
+static void snapshot_revoked(struct service_scan *scan, enum status status) {
+    struct call *call = list_entry(scan, struct call, snapshot);
+    bool is_ended = service_scan_end(scan);
+    assert(is_ended);
+    buffer_clear(&call->snapshot_bytes);
     answer(call, node_now_us(call->node), status);
 }
 
@@ -240,8 +253,15 @@ static void call_read(struct node *node, void *data) {
                                &call->facts);
         return;
     case CALL_SNAPSHOT:
-        call->snapshot.done = snapshot_made;
-        service_snapshot(service, &caller_anonymous, &call->snapshot);
+        buffer_init(&call->snapshot_bytes);
+        call->snapshot = (struct service_scan){.run = snapshot_run,
+                                               .ran = snapshot_made,
+                                               .revoked = snapshot_revoked,
+                                               .is_whole = true};
+        status = service_scan_start(service, &caller_anonymous, &call->snapshot, NULL, 0);
+        if (status != STATUS_PENDING) {
+            answer(call, node_now_us(call->node), status);
+        }
         return;
     default:
         submit(call);

@@ -66,7 +66,8 @@ struct call {
     struct service_renewal renewal;
     struct service_transfer transfer;
     struct service_change change;
-    struct service_snapshot snapshot;
+    struct service_scan snapshot;
+    struct buffer snapshot_bytes;
 };
 
 struct call *call_make(enum call_type type);

@@ -52,7 +52,6 @@ struct service {
     struct list reads;
     bool renewals_wait;
     struct list renewals;
-    struct service_snapshot *snapshot;
     bool scans_wait;
     struct service_scan *scan;
 };
@@ -379,12 +378,6 @@ uint64_t service_now_ms(struct service *service) {
     return service->now_ms;
 }
 
-void service_snapshot(struct service *service, const struct caller *caller,
-                      struct service_snapshot *snapshot) {
-    assert_non_null(caller);
-    service->snapshot = snapshot;
-}
-
 /* --- Long reads: the part is read at once, or when the test says so. --- */
 
 static inline void fake_scan_run(struct service_scan *scan) {
@@ -526,7 +519,6 @@ static const struct etcd_door_options options = {
     .progress_at_once_watches_max = 2,
     .watch_bytes_per_stream_max = 1000,
     .renewals_per_stream_max = 3,
-    .snapshots_max = 1,
     .fragment_size = 600,
 };
 

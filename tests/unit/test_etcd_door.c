@@ -326,60 +326,76 @@ static void a_malformed_renewal_ends_the_stream(void **state) {
 
 /* --- Snapshot. --- */
 
-static void a_snapshot_comes_in_blobs_as_the_client_reads_and_ends_with_its_hash(void **state) {
-    struct fixture *fixture = *state;
-    struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
-    fake_call_message(call, bytes_of("", 0));
-    struct grpc_call *second = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
-    fake_call_message(second, bytes_of("", 0));
-    assert_int_equal(second->code, GRPC_RESOURCE_EXHAUSTED);
-    fake_call_close(second);
-
-    enum { SIZE = 150001 };
-    struct buffer bytes;
-    buffer_init(&bytes);
-    memset(buffer_reserve(&bytes, SIZE), 'x', SIZE);
-    bytes.size = SIZE;
-    call->is_blocked = true;
-    fixture->service.snapshot->done(fixture->service.snapshot, STATUS_OK, &bytes);
-    assert_int_equal(call->n_sent, 0);
-    fake_call_unblock(call);
-    assert_int_equal(call->code, GRPC_OK);
-    size_t total = 0;
+/* The parts of a snapshot, put together; the hash is left out. */
+static struct buffer take_snapshot(struct grpc_call *call) {
+    struct buffer whole;
+    buffer_init(&whole);
     uint64_t remaining = UINT64_MAX;
     while (call->n_taken < call->n_sent) {
         struct bytes message = fake_call_take(call);
         Etcdserverpb__SnapshotResponse *response =
             etcdserverpb__snapshot_response__unpack(NULL, message.size, message.data);
-        total += response->blob.len;
         assert_true(response->remaining_bytes <= remaining);
         remaining = response->remaining_bytes;
         if (call->n_taken == call->n_sent) {
             assert_int_equal(response->blob.len, 32);
+        } else {
+            buffer_append(&whole, response->blob.data, response->blob.len);
         }
         etcdserverpb__snapshot_response__free_unpacked(response, NULL);
     }
     assert_int_equal(remaining, 0);
-    assert_int_equal(total % 512, 32);
-    assert_true(total - 32 >= SIZE);
+    return whole;
+}
+
+static void a_snapshot_comes_in_blobs_as_the_client_reads_and_ends_with_its_hash(void **state) {
+    struct fixture *fixture = *state;
+    enum { SIZE = 300 * 1000, KEYS = 4 };
+    for (int i = 0; i < KEYS; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        put_large(fixture, key, SIZE);
+    }
+    struct buffer expected;
+    buffer_init(&expected);
+    struct snapshot_view *view = snapshot_view_open(fixture->service.machine);
+    snapshot_view_write(view, &expected);
+    snapshot_view_close(view);
+
+    struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
+    call->is_blocked = true;
+    fake_call_message(call, bytes_of("", 0));
+    assert_false(call->is_finished);
+    assert_in_range(call->n_sent, 1, 2 * SIZE / (64 * 1024));
+    put(fixture, "k0", "later");
+    fake_call_unblock(call);
+    assert_int_equal(call->code, GRPC_OK);
+    struct buffer whole = take_snapshot(call);
+    assert_int_equal(whole.size % 512, 0);
+    assert_in_range(whole.size, expected.size, expected.size + 511);
+    assert_memory_equal(whole.data, expected.data, expected.size);
+    buffer_clear(&whole);
+    buffer_clear(&expected);
     fake_call_close(call);
 }
 
 static void a_snapshot_whose_client_left_is_let_go(void **state) {
     struct fixture *fixture = *state;
+    put_large(fixture, "k1", 300 * 1000);
+    put_large(fixture, "k2", 300 * 1000);
     struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
-    fake_call_message(call, bytes_of("", 0));
-    fake_call_close(call);
-    struct buffer bytes;
-    buffer_init(&bytes);
-    buffer_put_u64(&bytes, 1);
-    fixture->service.snapshot->done(fixture->service.snapshot, STATUS_OK, &bytes);
-
-    call = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
+    call->is_blocked = true;
     fake_call_message(call, bytes_of("", 0));
     assert_false(call->is_finished);
-    fixture->service.snapshot->done(fixture->service.snapshot, STATUS_IO, &bytes);
-    assert_int_equal(call->code, GRPC_UNAVAILABLE);
+    fake_call_close(call);
+
+    fixture->service.scans_wait = true;
+    call = fake_call_open(fixture->door, "/etcdserverpb.Maintenance/Snapshot");
+    fake_call_message(call, bytes_of("", 0));
+    struct service_scan *scan = fixture->service.scan;
+    assert_true(scan->is_whole);
+    scan->revoked(scan, STATUS_TOO_MANY_REQUESTS);
+    assert_int_equal(call->code, GRPC_RESOURCE_EXHAUSTED);
     fake_call_close(call);
 }
 

@@ -47,7 +47,6 @@ struct etcd_door {
     struct list tickers;
     size_t n_urgent; /* tickers that want the fast pace */
     struct service_renewal *spare_renewal;
-    size_t n_snapshots;
     struct etcd_door_stats stats;
 };
 

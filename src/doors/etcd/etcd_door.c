@@ -11,7 +11,6 @@ const struct etcd_door_options etcd_door_options_default = {
     .progress_at_once_watches_max = 100,
     .watch_bytes_per_stream_max = (size_t)16 * 1024 * 1024,
     .renewals_per_stream_max = 100 * 1000,
-    .snapshots_max = 2,
     .fragment_size = (size_t)2 * 1024 * 1024, /* etcd's: its request limit and half a MiB */
 };
 

@@ -22,7 +22,6 @@ struct etcd_door_options {
     size_t progress_at_once_watches_max; /* a stream of more gets its progress at a tick */
     size_t watch_bytes_per_stream_max;   /* of keys and range ends of all watches of a stream */
     size_t renewals_per_stream_max;      /* waiting for an answer; the stream is ended above */
-    size_t snapshots_max; /* being sent at the same time; each holds a copy of the state */
     size_t fragment_size; /* watch answers are split above, when the client agrees */
 };
 extern const struct etcd_door_options etcd_door_options_default;

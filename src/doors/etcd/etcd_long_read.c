@@ -27,9 +27,9 @@ static void end(struct etcd_long_read *read) {
 
 static void finish(struct etcd_long_read *read, const struct etcd_error *error) {
     struct grpc_call *call = read->waiting->call;
-    if (error != NULL) {
+    if (call != NULL && error != NULL) {
         etcd_error_finish(call, error);
-    } else {
+    } else if (call != NULL) {
         grpc_call_finish(call, GRPC_OK, NULL);
     }
     end(read);

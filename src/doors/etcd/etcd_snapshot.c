@@ -1,6 +1,7 @@
 /* Maintenance.Snapshot: the whole state in blobs, then its SHA-256. What is in it is our own
  * format, not etcd's database file: `etcdctl snapshot save` stores and checks it, `etcdctl snapshot
- * restore` cannot read it. */
+ * restore` cannot read it. A worker encodes it in parts, as fast as the client takes them. */
+#include "core/snapshot.h"
 #include "doors/etcd/etcd_call.h"
 
 #include <assert.h>
@@ -17,20 +18,75 @@ enum {
 struct snapshot_stream {
     struct grpc_call *call; /* NULL: the client went away */
     struct etcd_door *door;
-    struct service_snapshot snapshot;
-    struct buffer bytes;
+    struct service_scan scan;
+    struct snapshot_encoder *encoder; /* NULL: not measured yet */
+    struct buffer part;
+    size_t size; /* of the whole, with what fills its last sector */
     size_t sent;
     EVP_MD_CTX *hash;
-    bool is_ready;
-    bool finished;
+    bool has_failed;
 };
 
+static struct snapshot_stream *stream_of(struct service_scan *scan) {
+    return list_entry(scan, struct snapshot_stream, scan);
+}
+
 static void stream_destroy(struct snapshot_stream *stream) {
-    stream->door->n_snapshots--;
+    if (stream->call != NULL) {
+        grpc_call_set_data(stream->call, NULL);
+    }
     EVP_MD_CTX_free(stream->hash);
-    buffer_clear(&stream->bytes);
+    buffer_clear(&stream->part);
     free(stream);
 }
+
+static void stream_end(struct snapshot_stream *stream) {
+    /* It reads the view. */
+    if (stream->scan.private.state != SCAN_RUNNING) {
+        snapshot_encoder_destroy(stream->encoder);
+        stream->encoder = NULL;
+    }
+    if (service_scan_end(&stream->scan)) {
+        stream_destroy(stream);
+    }
+}
+
+/* --- The worker. --- */
+
+/* How much is left is told along with each blob, so all of it is encoded once to be measured. */
+static size_t measure(const struct snapshot_view *view, struct buffer *scratch) {
+    struct snapshot_encoder *encoder = snapshot_view_encoder(view);
+    size_t size = 0;
+    bool has_more = true;
+    while (has_more) {
+        scratch->size = 0;
+        has_more = snapshot_encoder_next(encoder, scratch);
+        size += scratch->size;
+    }
+    snapshot_encoder_destroy(encoder);
+    return size;
+}
+
+static void run(struct service_scan *scan) {
+    struct snapshot_stream *stream = stream_of(scan);
+    struct buffer *part = &stream->part;
+    if (stream->encoder == NULL) {
+        size_t size = measure(scan->view, part);
+        stream->size = (size + SECTOR_SIZE - 1) / SECTOR_SIZE * SECTOR_SIZE;
+        stream->encoder = snapshot_view_encoder(scan->view);
+    }
+    part->size = 0;
+    if (!snapshot_encoder_next(stream->encoder, part)) {
+        assert(stream->size - stream->sent >= part->size);
+        size_t missing = stream->size - stream->sent - part->size;
+        assert(missing < SECTOR_SIZE);
+        memset(buffer_reserve(part, missing), 0, missing);
+        part->size += missing;
+    }
+    stream->has_failed = EVP_DigestUpdate(stream->hash, part->data, part->size) != 1;
+}
+
+/* --- The loop. --- */
 
 static void send_blob(struct snapshot_stream *stream, struct bytes blob, size_t remaining) {
     static const char version[] = ETCD_VERSION;
@@ -47,11 +103,13 @@ static void send_blob(struct snapshot_stream *stream, struct bytes blob, size_t 
 }
 
 static void fail(struct snapshot_stream *stream, enum status status) {
-    stream->finished = true;
-    etcd_error_finish(stream->call, etcd_error_of(status));
+    if (stream->call != NULL) {
+        etcd_error_finish(stream->call, etcd_error_of(status));
+    }
+    stream_end(stream);
 }
 
-static void send_hash(struct snapshot_stream *stream) {
+static void finish(struct snapshot_stream *stream) {
     uint8_t hash[EVP_MAX_MD_SIZE];
     unsigned size = 0;
     if (EVP_DigestFinal_ex(stream->hash, hash, &size) != 1) {
@@ -60,63 +118,46 @@ static void send_hash(struct snapshot_stream *stream) {
     }
     assert(size == HASH_SIZE);
     send_blob(stream, bytes_of(hash, size), 0);
-    stream->finished = true;
     grpc_call_finish(stream->call, GRPC_OK, NULL);
+    stream_end(stream);
 }
 
-/* Sends as much as the client takes. */
-static void pump(struct snapshot_stream *stream) {
-    while (!stream->finished && grpc_call_is_writable(stream->call)) {
-        size_t left = stream->bytes.size - stream->sent;
-        if (left == 0) {
-            send_hash(stream);
-            return;
-        }
+static void send_part(struct snapshot_stream *stream) {
+    size_t at = 0;
+    while (at < stream->part.size) {
+        size_t left = stream->part.size - at;
         size_t size = left < BLOB_SIZE ? left : BLOB_SIZE;
-        struct bytes blob = bytes_of(stream->bytes.data + stream->sent, size);
-        if (EVP_DigestUpdate(stream->hash, blob.data, blob.size) != 1) {
-            fail(stream, STATUS_NO_MEMORY);
-            return;
-        }
         stream->sent += size;
-        send_blob(stream, blob, left - size);
+        send_blob(stream, bytes_of(stream->part.data + at, size), stream->size - stream->sent);
+        at += size;
     }
 }
 
-static void pad_to_sectors(struct buffer *buffer) {
-    size_t missing = (SECTOR_SIZE - buffer->size % SECTOR_SIZE) % SECTOR_SIZE;
-    memset(buffer_reserve(buffer, missing), 0, missing);
-    buffer->size += missing;
-}
-
-static void on_snapshot(struct service_snapshot *snapshot, enum status status,
-                        struct buffer *bytes) {
-    struct snapshot_stream *stream = list_entry(snapshot, struct snapshot_stream, snapshot);
-    if (status == STATUS_OK) {
-        /* The bytes change hands. */
-        stream->bytes = *bytes;
-        buffer_init(bytes);
-    }
+static void ran(struct service_scan *scan) {
+    struct snapshot_stream *stream = stream_of(scan);
     if (stream->call == NULL) {
-        stream_destroy(stream);
+        stream_end(stream);
         return;
     }
-    stream->is_ready = true;
-    if (status != STATUS_OK) {
-        fail(stream, status);
+    if (stream->has_failed) {
+        fail(stream, STATUS_NO_MEMORY);
         return;
     }
-    pad_to_sectors(&stream->bytes);
-    pump(stream);
+    send_part(stream);
+    if (stream->sent == stream->size) {
+        finish(stream);
+    } else if (grpc_call_is_writable(stream->call)) {
+        service_scan_continue(scan);
+    }
+}
+
+static void revoked(struct service_scan *scan, enum status status) {
+    fail(stream_of(scan), status);
 }
 
 static void on_message(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
     struct etcd_door *door = etcd_door_of(call);
-    if (door->n_snapshots >= door->options.snapshots_max) {
-        etcd_error_finish(call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
-        return;
-    }
     struct snapshot_stream *stream = calloc(1, sizeof *stream);
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     if (stream == NULL || hash == NULL || EVP_DigestInit_ex(hash, EVP_sha256(), NULL) != 1) {
@@ -128,28 +169,30 @@ static void on_message(struct grpc_call *call, struct bytes message) {
     stream->call = call;
     stream->door = door;
     stream->hash = hash;
-    stream->snapshot.done = on_snapshot;
-    buffer_init(&stream->bytes);
-    door->n_snapshots++;
+    buffer_init(&stream->part);
+    stream->scan =
+        (struct service_scan){.run = run, .ran = ran, .revoked = revoked, .is_whole = true};
     grpc_call_set_data(call, stream);
-    service_snapshot(door->service, etcd_caller(call), &stream->snapshot);
+    enum status status =
+        service_scan_start(door->service, etcd_caller(call), &stream->scan, NULL, 0);
+    if (status != STATUS_PENDING) {
+        etcd_error_finish(call, etcd_error_of(status));
+        stream_destroy(stream);
+    }
 }
 
 static void on_writable(struct grpc_call *call) {
     struct snapshot_stream *stream = grpc_call_data(call);
-    if (stream != NULL && stream->is_ready) {
-        pump(stream);
+    if (stream != NULL && stream->scan.private.state == SCAN_IDLE) {
+        service_scan_continue(&stream->scan);
     }
 }
 
 static void on_close(struct grpc_call *call) {
     struct snapshot_stream *stream = grpc_call_data(call);
-    if (stream == NULL) {
-        return;
-    }
-    stream->call = NULL;
-    if (stream->is_ready) {
-        stream_destroy(stream);
+    if (stream != NULL) {
+        stream->call = NULL;
+        stream_end(stream);
     }
 }
 
