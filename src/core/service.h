@@ -71,7 +71,8 @@ enum status service_read_local(struct service *service, const struct caller *cal
 /* The renewal of a lease. */
 struct service_renewal {
     int64_t id;
-    /* The space of the protocol that asks: leases of others do not exist for it. */
+    /* The space of the protocol that asks: leases of others do not exist for it. While the version
+     * of the cluster is one that knows none but etcd's, others are answered STATUS_UNSUPPORTED. */
     struct key_space_id owner;
     /* Of service_time_left(): the caller is shown the lease's keys, and must be allowed to read
      * them. */

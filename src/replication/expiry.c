@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/auth_command.h"
+#include "core/cluster_version.h"
 #include "replication/service_internal.h"
 
 #include <stdlib.h>
@@ -189,6 +190,11 @@ enum status service_ask(struct service *service, struct service_renewal *renewal
     }
     if (cluster_is_authority(service, clock_boottime_ms())) {
         return expiry_answer(service, renewal, out_ttl_ms);
+    }
+    /* A leader of an older release could not read the question, and would close the link. */
+    if (!key_space_equal(renewal->owner, KEY_SPACE_ETCD) &&
+        state_machine_cluster_version(service->machine) < CLUSTER_VERSION_RULES) {
+        return STATUS_UNSUPPORTED;
     }
     forwarding_hold_renewal(service, renewal);
     return STATUS_PENDING;

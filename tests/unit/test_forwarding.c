@@ -334,6 +334,24 @@ static void an_answer_to_an_earlier_process_renews_nothing(void **state) {
     assert_true(third.is_done);
 }
 
+/* A leader of an older release does not know how to be asked for leases of other protocols, and
+ * would close the link. */
+static void leases_of_others_are_not_asked_for_before_all_know_them(void **state) {
+    (void)state;
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    int64_t ttl_ms = 0;
+    struct service_renewal other = {.id = 9, .owner = KEY_SPACE_SAMPLE, .done = renewal_done};
+    assert_int_equal(service_renew(service, &caller_anonymous, &other, &ttl_ms),
+                     STATUS_UNSUPPORTED);
+    assert_int_equal(service_time_left(service, &caller_anonymous, &other, &ttl_ms),
+                     STATUS_UNSUPPORTED);
+    renew(&first, 1);
+    assert_int_equal(n_asked, n_asked_before + 1);
+    follower_close();
+}
+
 /* A new leader does not serve before its first entry is on disk. */
 static void who_is_told_that_there_is_no_leader_asks_again_in_a_moment(void **state) {
     (void)state;
@@ -446,6 +464,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_to_an_earlier_process_renews_nothing, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(leases_of_others_are_not_asked_for_before_all_know_them,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_is_told_that_there_is_no_leader_asks_again_in_a_moment,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_write_ends_though_the_leader_that_is_heard_is_not_reached,
