@@ -3,9 +3,9 @@
 #include "core/rule_hook_key.h"
 #include "core/rule_run.h"
 
-/* Ids that are chosen here are above those that a proposer chooses (see proposals.c), and begin
- * where the count of grants and changes is: the same on every replica. */
-static const uint64_t CHOSEN_ID_FIRST = UINT64_C(1) << 63 >> 2;
+/* Ids that are chosen here have this bit and none above it: a proposer chooses greater ones (see
+ * proposals.c). */
+static const uint64_t CHOSEN_ID_BIT = UINT64_C(1) << 61;
 
 /* --- Finding and changing. --- */
 
@@ -63,13 +63,24 @@ bool rule_run_may_use_lease(struct rule_run *run, int64_t id) {
     return find_to(run, id, &facts, auth_check_lease_use);
 }
 
+/* The finalizer of SplitMix64: every number becomes another one, far from those of its neighbours.
+ */
+static uint64_t mix(uint64_t number) {
+    number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
+    return number ^ number >> 31;
+}
+
+/* From the count of grants and changes, so that it is the same on every replica. Clients choose ids
+ * as well: were these in a row, a row of leases would keep every rule from finding a free one. */
 static int64_t choose_id(struct rule_run *run) {
-    uint64_t id = CHOSEN_ID_FIRST + lease_table_epoch(run->scope->leases) + 1;
+    uint64_t number = (uint64_t)lease_table_epoch(run->scope->leases) << 32;
     struct lease_facts ignored;
-    while (find_any(run, (int64_t)id, &ignored) && rule_run_spend_records(run, 1)) {
-        id++;
-    }
-    return (int64_t)id;
+    int64_t id;
+    do {
+        id = (int64_t)((mix(++number) & (CHOSEN_ID_BIT - 1)) | CHOSEN_ID_BIT);
+    } while (find_any(run, id, &ignored) && rule_run_spend_records(run, 1));
+    return id;
 }
 
 enum status rule_lease_grant(struct rule_run *run, const struct rule_lease *lease,

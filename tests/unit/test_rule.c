@@ -55,6 +55,22 @@ static void put_many(struct fixture *fixture, size_t n) {
     key_store_end(keys);
 }
 
+/* Whoever takes the ids that come next keeps nobody from being granted a lease. */
+static void a_row_of_leases_is_in_nobodys_way(void **state) {
+    enum { N = 2 * RULE_RECORDS_MAX };
+    struct fixture fixture;
+    rule_fixture_init(&fixture);
+    int64_t id = lock(&fixture, "a", 0, 1000).lease_id;
+    struct lease_table *leases = state_machine_leases(fixture.machine);
+    for (int64_t i = 1; i <= N; i++) {
+        /* As each grant counts, the next that is chosen is so many further. */
+        struct lease_facts facts = {.id = id + N + i, .ttl_ms = 1000, .owner = KEY_SPACE_ETCD};
+        assert_int_equal(lease_table_grant(leases, &facts, 0), STATUS_OK);
+    }
+    assert_true(lock(&fixture, "b", 0, 1000).is_held);
+    fixture_clear(&fixture);
+}
+
 static void a_rule_that_exceeds_a_bound_is_refused(void **state) {
     struct fixture fixture;
     rule_fixture_init(&fixture);
@@ -234,6 +250,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_counter_counts_from_one),
         cmocka_unit_test(a_rule_that_fails_half_way_changes_nothing),
+        cmocka_unit_test(a_row_of_leases_is_in_nobodys_way),
         cmocka_unit_test(a_rule_that_exceeds_a_bound_is_refused),
         cmocka_unit_test(a_rule_that_breaks_the_interface_is_refused),
         cmocka_unit_test(a_rule_waits_for_the_version_of_the_cluster),

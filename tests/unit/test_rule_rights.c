@@ -162,8 +162,14 @@ static int64_t make_lease(struct fixture *fixture, int64_t parent_id, bool is_ot
     struct caller root = caller_of(fixture, "root");
     size_t n;
     assert_int_equal(probe_as(fixture, &root, GRANT_CHILD, parent_id), STATUS_OK);
-    int64_t *ids = lease_table_ids(state_machine_leases(fixture->machine), &n);
-    int64_t id = ids[n - 1]; /* chosen ids ascend */
+    const struct lease_table *leases = state_machine_leases(fixture->machine);
+    int64_t *ids = lease_table_ids(leases, &n);
+    struct lease_facts facts = {0};
+    /* The newest is that of the newest epoch. */
+    while (n > 0 && facts.epoch != lease_table_epoch(leases)) {
+        assert_true(lease_table_find(leases, ids[--n], &facts));
+    }
+    int64_t id = facts.id;
     free(ids);
     if (is_others) {
         struct put_request put = {.key = others_key, .lease_id = id};
