@@ -13,6 +13,7 @@
 
 #include "core/state_view.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 enum { QUEUERS_MAX = 4, LOCKS = 2, TTL_MS_MIN = 1000, TTL_MS_MAX = 5000 };
@@ -124,19 +125,20 @@ static void held(struct queuer *queuer, const struct call *call,
                  const struct trial_locked *locked) {
     struct told *lock = &told[queuer->lock];
     uint64_t now_us = world_now_us();
+    uint64_t until_us =
+        call->sent_us + (uint64_t)call->ttl_ms * (1000 - checks_drift_allowance_permille());
+    if (until_us <= now_us) {
+        return; /* the answer came too late to rely on it */
+    }
     if (lock->holder != NULL && lock->until_us > now_us) {
         check_failed("queue", "lock %s was given to client %zu while client %zu relies on it",
                      names[queuer->lock], queuer->number, lock->holder->number);
     }
-    if (locked->token > lock->token) {
-        lock->token = locked->token;
+    if (locked->token <= lock->token) {
+        check_failed("queue", "lock %s was given by token %" PRId64 " after token %" PRId64,
+                     names[queuer->lock], locked->token, lock->token);
     }
-    uint64_t until_us =
-        call->sent_us + (uint64_t)call->ttl_ms * (1000 - checks_drift_allowance_permille());
-    if (until_us > now_us && locked->token == lock->token) {
-        lock->holder = queuer;
-        lock->until_us = until_us;
-    }
+    *lock = (struct told){.holder = queuer, .until_us = until_us, .token = locked->token};
 }
 
 static void locked(struct call *call) {
