@@ -78,7 +78,9 @@ static void applied(struct service_request *request, const struct outcome *outco
         struct bytes answer = outcome->rule.answer;
         call->rule_answer_size =
             answer.size < sizeof call->rule_answer ? answer.size : sizeof call->rule_answer;
-        memcpy(call->rule_answer, answer.data, call->rule_answer_size);
+        if (answer.size > 0) {
+            memcpy(call->rule_answer, answer.data, call->rule_answer_size);
+        }
     }
     call->succeeded =
         call->type != CALL_LOCK || (outcome->status == STATUS_OK && outcome->txn.succeeded);
