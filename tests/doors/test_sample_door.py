@@ -111,7 +111,7 @@ def test_a_ticket_ends_with_its_lease(server):
 @pytest.mark.parametrize("sent", [
     b"\n", b"TAKE\n", b"TAKE \n", b"take x\n", b"TAKE " + b"x" * 65 + b"\n", b"TAKE " + b"x" * 100_000,
     b"\0" * 1000,
-])  # fmt: skip
+], ids=["empty", "no name", "empty name", "small letters", "long name", "no end", "zeros"])  # fmt: skip
 def test_what_is_no_request_ends_the_connection(server, sent):
     try:
         answer = exchange(server.sample_port, sent)

@@ -36,7 +36,8 @@ def _command(server, words):
 
 
 def _environment():
-    return {**clean_environment(), "ETCDCTL_API": "3"}
+    # etcd hashes a password for every request of a user: on a busy machine the default of 5 s is short.
+    return {**clean_environment(), "ETCDCTL_API": "3", "ETCDCTL_COMMAND_TIMEOUT": "30s"}
 
 
 def call(server, *words, stdin=b""):
