@@ -29,7 +29,8 @@ static struct net_timers *timers_of(const struct connection *connection) {
 static void wake(struct protocol_host *host) {
     struct connection *connection = list_entry(host, struct connection, host);
     if (!connection->is_closing && list_is_empty(&connection->in_dirty)) {
-        connection_pool_mark_dirty(connection->pool, &connection->in_dirty);
+        connection_pool_mark_dirty(connection->pool, &connection->in_dirty,
+                                   !connection->turn.is_backlogged);
     }
 }
 

@@ -6,10 +6,8 @@
 #include <assert.h>
 #include <unistd.h>
 
-enum {
-    FLUSHES_A_LOOK = 8, /* connections flushed between two looks at the clock */
-    FLUSH_NS_MAX = 20 * 1000 * 1000
-};
+/* What one iteration spends on sending. */
+enum { FLUSH_NS_MAX = 10 * 1000 * 1000 };
 
 /* Before the handles that end the iteration: what is asked for in a turn is part of it. */
 static void on_hurry(uv_idle_t *handle) {
@@ -28,6 +26,7 @@ void connection_pool_init(struct connection_pool *pool, struct net_shared *share
     *pool = (struct connection_pool){.shared = shared, .loop = loop};
     list_init(&pool->all);
     list_init(&pool->dirty);
+    list_init(&pool->dirty_later);
     list_init(&pool->backlogs);
     refusals_init(&pool->refusals);
     turns_init(&pool->turns);
@@ -67,11 +66,12 @@ void connection_pool_accept(struct connection_pool *pool, const struct connectio
     }
 }
 
-void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty) {
-    if (list_is_empty(&pool->dirty)) {
+void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty,
+                                bool is_urgent) {
+    if (list_is_empty(&pool->dirty) && list_is_empty(&pool->dirty_later)) {
         connection_pool_hurry(pool);
     }
-    list_append(&pool->dirty, in_dirty);
+    list_append(is_urgent ? &pool->dirty : &pool->dirty_later, in_dirty);
 }
 
 /* What doors produce while they are told of ends belongs to the next iteration, and so does what
@@ -81,26 +81,28 @@ static void flush_dirty(struct connection_pool *pool) {
     struct list dirty;
     list_init(&dirty);
     list_append_all(&dirty, &pool->dirty);
+    list_append_all(&dirty, &pool->dirty_later);
     uint64_t begun_ns = uv_hrtime();
     struct list *node = NULL;
-    for (size_t n = 1; (node = list_pop_first(&dirty)) != NULL; n++) {
+    while ((node = list_pop_first(&dirty)) != NULL) {
         connection_flush(list_entry(node, struct connection, in_dirty));
-        if (n % FLUSHES_A_LOOK == 0 && uv_hrtime() - begun_ns > FLUSH_NS_MAX) {
+        if (uv_hrtime() - begun_ns > FLUSH_NS_MAX) {
             break;
         }
     }
-    list_append_all(&dirty, &pool->dirty);
-    list_append_all(&pool->dirty, &dirty);
+    list_append_all(&dirty, &pool->dirty_later);
+    list_append_all(&pool->dirty_later, &dirty);
 }
 
 void connection_pool_flush(struct connection_pool *pool) {
     transport_shared_iterate(&pool->transports);
     turns_end_iteration(pool);
     http_shares_wake_crowded(pool->shared);
-    if (!list_is_empty(&pool->dirty)) {
+    if (!list_is_empty(&pool->dirty) || !list_is_empty(&pool->dirty_later)) {
         flush_dirty(pool);
     }
-    if (list_is_empty(&pool->dirty) && !turns_are_awaited(&pool->turns)) {
+    if (list_is_empty(&pool->dirty) && list_is_empty(&pool->dirty_later) &&
+        !turns_are_awaited(&pool->turns)) {
         uv_idle_stop(&pool->hurry);
     } else {
         connection_pool_hurry(pool);

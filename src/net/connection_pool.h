@@ -23,10 +23,11 @@ struct connection_terms;
 struct connection_pool {
     struct net_shared *shared;
     uv_loop_t *loop;
-    struct list all;      /* struct connection by in_pool */
-    struct list dirty;    /* by in_dirty: to be flushed at the end of this iteration */
-    struct list backlogs; /* struct backlog by in_pool */
-    uint64_t relieved_ms; /* when connections to close were last searched for */
+    struct list all;         /* struct connection by in_pool */
+    struct list dirty;       /* by in_dirty: to be flushed at the end of this iteration */
+    struct list dirty_later; /* the same, of those that always have more to say */
+    struct list backlogs;    /* struct backlog by in_pool */
+    uint64_t relieved_ms;    /* when connections to close were last searched for */
     struct refusals refusals;
     size_t n_handles; /* of connections and refusals, not yet closed */
     uv_idle_t hurry;  /* started while something is dirty or waits for its turn: no waiting */
@@ -48,8 +49,10 @@ void connection_pool_accept(struct connection_pool *pool, const struct connectio
 
 /* The loop must not wait. */
 void connection_pool_hurry(struct connection_pool *pool);
-/* To be flushed at the end of this iteration. */
-void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty);
+/* To be flushed at the end of this iteration; those that are not urgent after the others, and when
+ * there is no time left, later. */
+void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_dirty,
+                                bool is_urgent);
 /* Flushes every dirty connection. To be called once an iteration, before the loop waits. */
 void connection_pool_flush(struct connection_pool *pool);
 

@@ -108,6 +108,12 @@ bool grpc_call_is_writable(struct grpc_call *call);
  * large should be refused instead of being made. */
 bool grpc_call_has_room(const struct grpc_call *call);
 
+/* Counts memory that the door is about to hold for this call, for as long as it is open, such as a
+ * watch. False: nothing was counted, because this connection holds more than its share of what all
+ * may hold; the door refuses. */
+bool grpc_call_hold(struct grpc_call *call, size_t size);
+void grpc_call_release(struct grpc_call *call, size_t size);
+
 /* Ends the call: queued messages go out first, then the trailers. `text` (may be NULL) is copied
  * and percent-encoded. Later sends and finishes are ignored. */
 void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *text);

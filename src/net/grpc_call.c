@@ -383,6 +383,14 @@ bool grpc_call_has_room(const struct grpc_call *call) {
     return http_exchange_has_room(&call->exchange);
 }
 
+bool grpc_call_hold(struct grpc_call *call, size_t size) {
+    return http_exchange_hold(&call->exchange, size);
+}
+
+void grpc_call_release(struct grpc_call *call, size_t size) {
+    http_exchange_release(&call->exchange, size);
+}
+
 void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *text) {
     if (http_exchange_is_over(&call->exchange)) {
         return;

@@ -205,6 +205,11 @@ bool http_session_admits(const struct http_session *session, size_t fields_size)
 size_t http_exchange_cost(const struct http_exchange *exchange);
 void http_exchange_count_held(struct http_exchange *exchange, size_t held);
 
+/* What a door holds for an open exchange counts as well. False: nothing was counted, the connection
+ * has used up its share. What is not released is when the exchange ends. */
+bool http_exchange_hold(struct http_exchange *exchange, size_t size);
+void http_exchange_release(struct http_exchange *exchange, size_t size);
+
 /* See http_has_room(). */
 bool http_session_has_room(const struct http_session *session);
 /* True when so much waits to be taken, by all together, that nobody is to queue more. Writers are

@@ -54,6 +54,21 @@ size_t http_exchange_cost(const struct http_exchange *exchange) {
     return EXCHANGE_BYTES + exchange->fields.capacity;
 }
 
+bool http_exchange_hold(struct http_exchange *exchange, size_t size) {
+    const struct http_session *session = exchange->session;
+    if (session->held_bytes + size >
+        share_of(session->shared->held_bytes, HELD_BYTES_MAX, HELD_LEAST)) {
+        return false;
+    }
+    http_exchange_count_held(exchange, exchange->held_bytes + size);
+    return true;
+}
+
+void http_exchange_release(struct http_exchange *exchange, size_t size) {
+    assert(exchange->held_bytes >= size);
+    http_exchange_count_held(exchange, exchange->held_bytes - size);
+}
+
 /* --- answers ------------------------------------------------------------------------------- */
 
 bool http_session_has_room(const struct http_session *session) {

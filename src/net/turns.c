@@ -10,19 +10,19 @@
 
 /* What one iteration of the loop spends on input as it comes, and on those that wait. */
 #define COMING_NS_MAX (10 * MILLISECONDS_NS)
-#define WAITING_NS_MAX (20 * MILLISECONDS_NS)
+#define WAITING_NS_MAX (5 * MILLISECONDS_NS)
 /* A round of turns takes about this long, as far as turns can be made short enough. */
 #define ROUND_NS (50 * MILLISECONDS_NS)
 #define TURN_NS_MAX (2 * MILLISECONDS_NS)
 #define TURN_NS_MIN (50 * MICROSECONDS_NS)
 /* Input of at most so many bytes is not measured, and counted as this. */
-#define SMALL_NS (10 * MICROSECONDS_NS)
+#define SMALL_NS (5 * MICROSECONDS_NS)
 #define SLICE_NS_MAX (100 * MICROSECONDS_NS)
 
 enum {
-    SMALL_SIZE = 512,
-    SLICE_SIZE_MIN = 512,
-    SLICE_SIZE_MAX = 16 * 1024,
+    SMALL_SIZE = 192,
+    SLICE_SIZE_MIN = 2 * 1024,
+    SLICE_SIZE_MAX = 32 * 1024,
     /* What all that wait may hold of input that was read. */
     RESTS_SIZE = 4 * 1024 * 1024,
     READ_SIZE_MIN = 4 * 1024
@@ -77,6 +77,7 @@ static void await(struct connection *connection, struct list *list) {
     }
     list_remove(&connection->turn.in_turns);
     list_append(list, &connection->turn.in_turns);
+    connection->turn.is_backlogged = list == &turns->backlogged;
     set_read_size(connection->pool);
 }
 
@@ -129,6 +130,7 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes) {
         return;
     }
     if (bytes.size <= SMALL_SIZE) {
+        connection->turn.is_backlogged = false;
         connection_feed(connection, bytes);
         turns->spent_ns += SMALL_NS;
     } else {
@@ -161,6 +163,7 @@ static void take_turn(struct connection *connection, uint64_t now_ns) {
     if (fed < size) {
         keep(connection, bytes_of(rest + fed, size - fed));
         list_append(&turns->backlogged, &turn->in_turns);
+        turn->is_backlogged = true;
     } else {
         list_append(&turns->backlogged, &turn->in_turns); /* so that leave() counts it */
         leave(connection);

@@ -32,6 +32,7 @@ struct turn {
     struct list in_turns; /* linked: it is not read from until its turn */
     uint8_t *rest;        /* input that was read and not handled; NULL: none */
     size_t rest_size;
+    bool is_backlogged; /* it used up its last turn */
 };
 
 void turns_init(struct turns *turns);

@@ -6,6 +6,8 @@
 #include "replication/service_internal.h"
 
 #include <assert.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum {
     /* Views that are open at the same time. */
@@ -20,7 +22,8 @@ enum {
      * older than this must go. */
     RECLAIM_AFTER_MS = 10 * 1000,
     OPEN_UNRECLAIMED_MS_MAX = 60 * 1000,
-    LOOK_INTERVAL_MS = 250
+    LOOK_INTERVAL_MS = 250,
+    WORKER_NICE = 10
 };
 
 static void start_jobs(struct service *service);
@@ -124,7 +127,16 @@ static void open_view(struct service *service, struct service_scan *scan, uint64
     service->scans.n_open++;
 }
 
+/* The loop comes first where there are fewer processors than threads. What else workers do can wait
+ * as well. */
+static void step_back(void) {
+    if (gettid() != getpid()) {
+        (void)setpriority(PRIO_PROCESS, 0, WORKER_NICE);
+    }
+}
+
 static void run_part(uv_work_t *work) {
+    step_back();
     struct service_scan *scan = list_entry(work, struct scan_job, work)->scan;
     scan->run(scan);
 }

@@ -14,6 +14,7 @@ struct process_stats {
     double start_time_seconds; /* of the wall clock, since 1970 */
 };
 
+/* As they were at most a moment ago. On the loop's thread. */
 void process_stats_read(struct process_stats *out_stats);
 
 #endif

@@ -35,6 +35,8 @@ struct grpc_call {
     size_t n_sent;
     size_t n_taken; /* read by the test */
     size_t announced_size;
+    size_t held_bytes;
+    size_t held_bytes_max; /* 0: no limit */
     bool is_finished;
     enum grpc_code code;
     char text[256];
@@ -121,6 +123,19 @@ void grpc_call_append(struct grpc_call *call, struct bytes piece) {
     assert_true(piece.size <= call->announced_size - buffer->size);
     buffer_append(buffer, piece.data, piece.size);
     call->n_sent += buffer->size == call->announced_size;
+}
+
+bool grpc_call_hold(struct grpc_call *call, size_t size) {
+    if (call->held_bytes + size > call->held_bytes_max && call->held_bytes_max > 0) {
+        return false;
+    }
+    call->held_bytes += size;
+    return true;
+}
+
+void grpc_call_release(struct grpc_call *call, size_t size) {
+    assert_true(call->held_bytes >= size);
+    call->held_bytes -= size;
 }
 
 bool grpc_call_has_room(const struct grpc_call *call) {

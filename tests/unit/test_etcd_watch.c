@@ -115,7 +115,7 @@ static void ids_are_chosen_or_given_but_never_twice(void **state) {
     watch(stream, &(struct watch_options){.key = "k"});
     assert_created(stream, 2);
     watch(stream, &(struct watch_options){.key = "k"});
-    assert_refused(stream, "etcdserver: too many watches on one stream");
+    assert_refused(stream, "etcdserver: too many watches");
     fake_call_close(stream);
 }
 
@@ -136,7 +136,33 @@ static void keys_of_watches_are_bounded_in_bytes(void **state) {
     watch(stream, &(struct watch_options){.key = key});
     assert_created(stream, 0);
     watch(stream, &(struct watch_options){.key = key});
-    assert_refused(stream, "etcdserver: too many watches on one stream");
+    assert_refused(stream, "etcdserver: too many watches");
+    fake_call_close(stream);
+}
+
+static void cancel(struct grpc_call *stream, char id) {
+    const char request[] = {0x12, 0x02, 0x08, id};
+    fake_call_message(stream, bytes_of(request, sizeof request));
+}
+
+static void watches_count_as_what_their_connection_holds(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *stream = open_watch(fixture);
+    stream->held_bytes_max = 600;
+    watch(stream, &(struct watch_options){.key = "k"});
+    assert_created(stream, 0);
+    watch(stream, &(struct watch_options){.key = "k"});
+    assert_created(stream, 1);
+    watch(stream, &(struct watch_options){.key = "k"});
+    assert_refused(stream, "etcdserver: too many watches");
+    assert_in_range(stream->held_bytes, 1, 600);
+    cancel(stream, 0);
+    free_watch(take_watch(stream));
+    watch(stream, &(struct watch_options){.key = "k"});
+    assert_created(stream, 2);
+    cancel(stream, 1);
+    cancel(stream, 2);
+    assert_int_equal(stream->held_bytes, 0);
     fake_call_close(stream);
 }
 
@@ -351,6 +377,7 @@ int main(void) {
         TEST(ids_are_chosen_or_given_but_never_twice),
         TEST(an_empty_range_is_refused),
         TEST(keys_of_watches_are_bounded_in_bytes),
+        TEST(watches_count_as_what_their_connection_holds),
         TEST(a_cancelled_watch_is_told_so_and_gets_nothing_more),
         TEST(a_compacted_start_is_created_then_cancelled),
         TEST(a_stream_that_does_not_read_is_caught_up_later),

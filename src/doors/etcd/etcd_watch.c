@@ -12,14 +12,21 @@ static const char reason_empty_range[] = "mvcc: watcher range is empty";
 static const char reason_token[] =
     "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token";
 /* Ours: etcd has no such limit. */
-static const char reason_too_many[] = "etcdserver: too many watches on one stream";
+static const char reason_too_many[] = "etcdserver: too many watches";
 
 /* Names no watch: refusals and progress of the whole stream. */
 enum { NO_WATCH_ID = -1 };
 
+enum { WATCH_BYTES = 256 };
+
 static void finish(struct etcd_watch_stream *stream, const struct etcd_error *error) {
     stream->finished = true;
     etcd_error_finish(stream->call, error);
+}
+
+/* Memory of a watch, here and in the hub, where keys are kept once more. */
+static size_t watch_cost(size_t key_bytes) {
+    return WATCH_BYTES + 2 * key_bytes;
 }
 
 void etcd_watch_forget(struct etcd_watch *watch) {
@@ -28,6 +35,7 @@ void etcd_watch_forget(struct etcd_watch *watch) {
     list_remove(&watch->link);
     list_remove(&watch->lagging_link);
     stream->key_bytes -= watch->key_bytes;
+    grpc_call_release(stream->call, watch_cost(watch->key_bytes));
     stream->n_progress -= watch->progress_notify;
     stream->door->stats.watches--;
     free(watch);
@@ -137,6 +145,10 @@ static enum status begin(struct etcd_watch *watch, const struct etcd_watch_reque
 
 static void create(struct etcd_watch_stream *stream, const struct etcd_watch_request *request) {
     const char *reason = reason_against(stream, request);
+    if (reason == NULL &&
+        !grpc_call_hold(stream->call, watch_cost(request->key.size + request->range_end.size))) {
+        reason = reason_too_many;
+    }
     if (reason != NULL) {
         refuse(stream, reason);
         return;
@@ -193,10 +205,14 @@ static void send_progress(struct etcd_watch_stream *stream, int64_t watch_id) {
                             });
 }
 
-static bool all_current(struct etcd_watch_stream *stream) {
+/* The watch that is found to be owed something is looked at first next time: one that lags among a
+ * hundred thousand must not cost a look at all of them at every tick. */
+static bool find_all_current(struct etcd_watch_stream *stream) {
     for (struct list *link = stream->watches.next; link != &stream->watches; link = link->next) {
         struct etcd_watch *watch = list_entry(link, struct etcd_watch, link);
         if (!service_watch_is_current(stream->door->service, &watch->watch)) {
+            list_remove(link);
+            list_prepend(&stream->watches, link);
             return false;
         }
     }
@@ -218,7 +234,7 @@ static void progress(struct etcd_watch_stream *stream) {
     /* Looking at many watches for each of many requests would delay all clients: those are answered
      * together, at the next tick. */
     bool is_cheap = stream->table.count <= stream->door->options.progress_at_once_watches_max;
-    if (is_cheap && all_current(stream)) {
+    if (is_cheap && find_all_current(stream)) {
         send_progress(stream, NO_WATCH_ID);
     } else if (!stream->progress_owed) {
         stream->progress_owed = true;
@@ -259,7 +275,7 @@ static void on_tick(struct etcd_ticker *ticker, uint64_t now_ms) {
         finish(stream, etcd_error_of(STATUS_NO_LEADER));
         return;
     }
-    if (stream->progress_owed && all_current(stream)) {
+    if (stream->progress_owed && find_all_current(stream)) {
         settle_progress(stream);
         send_progress(stream, NO_WATCH_ID);
     }
