@@ -54,6 +54,7 @@ struct service_read {
         uint64_t sent_ms;         /* when the leader was last asked */
         uint64_t request_id;      /* 0: the leader has not been asked yet */
         uint64_t index;           /* what must be applied first; 0: not known yet */
+        bool is_of_client;        /* its rights may change meanwhile */
         uint64_t auth_generation; /* at which the caller's rights were checked */
     } private;
 };

@@ -58,6 +58,7 @@ enum status service_read(struct service *service, const struct caller *caller,
     read->private.sent_ms = 0;
     read->private.request_id = 0;
     read->private.index = 0;
+    read->private.is_of_client = caller->kind == CALLER_CLIENT;
     read->private.auth_generation = auth_generation(state_machine_auth(service->machine));
     list_append(&service->forwarding.waiting_reads, &read->private.link);
     return STATUS_PENDING;
@@ -79,10 +80,12 @@ enum status service_read_local(struct service *service, const struct caller *cal
     return refusals_note(service, caller, status, "read");
 }
 
-/* What was checked when it was asked for may not hold any more. */
+/* What was checked when it was asked for may not hold any more. The server's own reads, such as
+ * that of a login, need no rights. */
 static bool is_right_old(const struct service *service, const struct service_read *read) {
     const struct auth *auth = state_machine_auth(service->machine);
-    return auth_is_enabled(auth) && auth_generation(auth) != read->private.auth_generation;
+    return read->private.is_of_client && auth_is_enabled(auth) &&
+           auth_generation(auth) != read->private.auth_generation;
 }
 
 static void answer_read(struct service *service, struct service_read *read, enum status status) {
