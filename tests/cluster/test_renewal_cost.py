@@ -16,6 +16,9 @@ STREAMS_A_NODE = 2
 # Near zero: a log entry alone would be a block of 4096 bytes on each node.
 BYTES_MAX = 64 * 1024
 QUIET_SECONDS = 1.0
+# A segment being prepared on a slow disk may pause for longer than the quiet second and go on
+# during a round of renewals; what renewals themselves write, they write in every round.
+ROUNDS = 4
 
 
 def written_bytes(cluster):
@@ -47,6 +50,20 @@ def renew(stream, leases):
         assert answer.TTL == TTL_SECONDS, f"lease {answer.ID:x} is gone"
 
 
+def renew_for_a_round(cluster, streams, shares):
+    """How many renewals, in which time, and the log entries and bytes that they cost."""
+    done = 0
+    begun = time.monotonic()
+    index, written = cluster.status(0).raftIndex, written_bytes(cluster)
+    while done < RENEWALS:
+        for stream, share in zip(streams, shares):
+            renew(stream, share)
+            done += len(share)
+    seconds = time.monotonic() - begun
+    entries = cluster.status(0).raftIndex - index
+    return done, seconds, entries, written_bytes(cluster) - written
+
+
 @pytest.mark.seconds_max(300)
 def test_renewals_write_nothing():
     with Cluster(timing_flags=()) as cluster:
@@ -56,17 +73,11 @@ def test_renewals_write_nothing():
         try:
             leases = [cluster.rpc(number % 3).grant(TTL_SECONDS).ID for number in range(LEASES)]
             shares = [leases[number :: len(streams)] for number in range(len(streams))]
-            wait_quiet(cluster)
-            done = 0
-            begun = time.monotonic()
-            index, written = cluster.status(0).raftIndex, written_bytes(cluster)
-            while done < RENEWALS:
-                for stream, share in zip(streams, shares):
-                    renew(stream, share)
-                    done += len(share)
-            seconds = time.monotonic() - begun
-            entries = cluster.status(0).raftIndex - index
-            bytes_more = written_bytes(cluster) - written
+            for _ in range(ROUNDS):
+                wait_quiet(cluster)
+                done, seconds, entries, bytes_more = renew_for_a_round(cluster, streams, shares)
+                if bytes_more <= BYTES_MAX:
+                    break
             assert set(leases) <= set(cluster.rpc(0).leases())
         finally:
             for stream in streams:
