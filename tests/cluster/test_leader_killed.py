@@ -9,7 +9,7 @@ from harness import wait_for
 from harness.acceptance import either, report
 from harness.cluster import Cluster
 
-KILLS = either(4, 20)
+KILLS = either(4, 200)
 STORMS = either(5, 20)
 WORK_SECONDS = 0.5
 AWAY_SECONDS = 0.7
