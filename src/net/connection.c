@@ -1,6 +1,7 @@
 #include "net/connection.h"
 
 #include "base/log.h"
+#include "net/client_counts.h"
 #include "net/net_scope.h"
 
 #include <assert.h>
@@ -316,6 +317,7 @@ static void close_now(struct connection *connection) {
     list_remove(&connection->in_dirty);
     list_remove(&connection->in_pool);
     connection->pool->shared->stats.connections--;
+    client_counts_remove(connection->pool->clients, connection->client);
     if (!connection->transport.is_closing) {
         transport_close(&connection->transport);
     }
@@ -501,13 +503,16 @@ static const struct transport_events transport_events = {
 };
 
 struct connection *connection_create(struct connection_pool *pool,
-                                     const struct connection_terms *terms, int socket) {
+                                     const struct connection_terms *terms, int socket,
+                                     struct client_count *client) {
     struct connection *connection = calloc(1, sizeof *connection);
     if (connection == NULL) {
+        client_counts_remove(pool->clients, client);
         close(socket);
         return NULL;
     }
     connection->pool = pool;
+    connection->client = client;
     connection->only = terms->only;
     connection->host = (struct protocol_host){.shared = pool->shared,
                                               .wake = wake,

@@ -29,6 +29,7 @@ struct connection_terms {
 struct connection {
     struct transport transport;
     struct connection_pool *pool;
+    struct client_count *client; /* NULL: its address is not counted */
     struct protocol_host host;
     const struct protocol *only;     /* NULL: chosen by the first bytes */
     const struct protocol *protocol; /* NULL: not yet known */
@@ -54,9 +55,10 @@ struct connection {
     bool is_closing;   /* the transport is being closed */
 };
 
-/* NULL: refused, and the socket is closed. */
+/* Takes over what `client` counts. NULL: refused, and the socket is closed. */
 struct connection *connection_create(struct connection_pool *pool,
-                                     const struct connection_terms *terms, int socket);
+                                     const struct connection_terms *terms, int socket,
+                                     struct client_count *client);
 
 /* Handles input, all of it. For turns.c. */
 void connection_feed(struct connection *connection, struct bytes bytes);

@@ -1,5 +1,6 @@
 #include "net/connection_pool.h"
 
+#include "net/client_counts.h"
 #include "net/connection.h"
 #include "net/http_exchange.h"
 
@@ -24,6 +25,7 @@ void connection_pool_hurry(struct connection_pool *pool) {
 void connection_pool_init(struct connection_pool *pool, struct net_shared *shared,
                           uv_loop_t *loop) {
     *pool = (struct connection_pool){.shared = shared, .loop = loop};
+    pool->clients = client_counts_create();
     list_init(&pool->all);
     list_init(&pool->dirty);
     list_init(&pool->dirty_later);
@@ -38,24 +40,36 @@ void connection_pool_init(struct connection_pool *pool, struct net_shared *share
 void connection_pool_clear(struct connection_pool *pool) {
     assert(list_is_empty(&pool->all));
     assert(pool->n_handles == 0);
+    client_counts_destroy(pool->clients);
     buffer_clear(&pool->scratch);
     transport_shared_clear(&pool->transports);
 }
 
 void connection_pool_accept(struct connection_pool *pool, const struct connection_terms *terms,
-                            int socket, bool is_catching_up) {
+                            int socket, const struct sockaddr *from, bool is_catching_up) {
+    const struct net_limits *limits = &pool->shared->limits;
     struct net_stats *stats = &pool->shared->stats;
     if (pool->shared->is_shutting_down) {
         stats->connections_refused++;
         close(socket);
         return;
     }
-    if (stats->connections >= pool->shared->limits.connections_max) {
+    if (stats->connections >= limits->connections_max) {
         stats->connections_refused++;
-        refusals_add(pool, socket);
+        refusals_add(pool, socket, REFUSED_FOR_ALL);
         return;
     }
-    struct connection *connection = connection_create(pool, terms, socket);
+    struct client_count *client = NULL;
+    if (limits->client_connections_max > 0) {
+        client = client_counts_add(pool->clients, socket, from, limits->client_connections_max);
+        if (client == NULL) {
+            stats->connections_refused++;
+            stats->connections_refused_client++;
+            refusals_add(pool, socket, REFUSED_FOR_CLIENT);
+            return;
+        }
+    }
+    struct connection *connection = connection_create(pool, terms, socket, client);
     if (connection == NULL) {
         stats->connections_refused++;
         return;

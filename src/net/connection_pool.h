@@ -18,12 +18,16 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct client_count;
+struct client_counts;
 struct connection_terms;
+struct sockaddr;
 
 struct connection_pool {
     struct net_shared *shared;
     uv_loop_t *loop;
-    struct list all;         /* struct connection by in_pool */
+    struct list all; /* struct connection by in_pool */
+    struct client_counts *clients;
     struct list dirty;       /* by in_dirty: to be flushed at the end of this iteration */
     struct list dirty_later; /* the same, of those that always have more to say */
     struct list backlogs;    /* struct backlog by in_pool */
@@ -43,9 +47,10 @@ void connection_pool_init(struct connection_pool *pool, struct net_shared *share
 /* The pool is empty and `hurry`, its only handle, is closed. */
 void connection_pool_clear(struct connection_pool *pool);
 
-/* Takes over an accepted socket; `is_catching_up`: it waited in the backlog during a stall. */
+/* Takes over a socket accepted from an address; `is_catching_up`: it waited in the backlog during a
+ * stall. */
 void connection_pool_accept(struct connection_pool *pool, const struct connection_terms *terms,
-                            int socket, bool is_catching_up);
+                            int socket, const struct sockaddr *from, bool is_catching_up);
 
 /* The loop must not wait. */
 void connection_pool_hurry(struct connection_pool *pool);

@@ -38,10 +38,13 @@ static void on_readable(uv_poll_t *handle, int status, int events) {
     (void)events;
     struct listener *listener = handle->data;
     for (unsigned i = 0; i < ACCEPTS_PER_ITERATION_MAX; i++) {
-        int socket = accept4(listener->socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+        socklen_t from_size = sizeof from;
+        int socket = accept4(listener->socket, (struct sockaddr *)&from, &from_size,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (socket >= 0) {
             connection_pool_accept(listener->pool, &listener->terms, socket,
-                                   listener->is_catching_up);
+                                   (const struct sockaddr *)&from, listener->is_catching_up);
             continue;
         }
         switch (errno) {

@@ -30,6 +30,7 @@ enum { NET_ADDRESS_SIZE = HTTP_ADDRESS_SIZE }; /* of a client's address as text 
 
 struct net_limits {
     size_t connections_max;         /* further ones are refused, see refusal.h */
+    size_t client_connections_max;  /* the same for those of one address; 0: no bound of its own */
     size_t streams_max;             /* concurrent, per connection */
     size_t message_size_max;        /* a gRPC message from a client */
     size_t header_size_max;         /* all request headers of one request */
@@ -170,8 +171,9 @@ struct net_stats {
     size_t connections_max;
     uint64_t connections_total;
     uint64_t connections_refused;
-    uint64_t connections_evicted; /* closed because they took no answers */
-    size_t calls;                 /* open now */
+    uint64_t connections_refused_client; /* of these, because of client_connections_max */
+    uint64_t connections_evicted;        /* closed because they took no answers */
+    size_t calls;                        /* open now */
     uint64_t calls_total;
     uint64_t protocol_errors;
     uint64_t tls_handshakes; /* agreed on */

@@ -24,24 +24,35 @@ struct refusal {
     struct list in_refusals;
     struct net_timer timer;
     int socket;
+    enum refusal_reason reason;
     bool is_told;
     uint8_t sniffed_size;
     uint8_t sniffed[SNIFF_SIZE_MAX];
 };
 
-#define REASON "too many connections: the server is at --max-connections or its limit of open files"
+#define REASON_ALL                                                                                 \
+    "too many connections: the server is at --max-connections or its limit of open files"
+#define REASON_CLIENT "too many connections from this address: see --max-connections-per-address"
 
-static const char http1_answer[] =
-    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 1\r\n"
-    "Connection: close\r\nContent-Length: 84\r\n\r\n" REASON "\n";
-_Static_assert(sizeof REASON == 84, "Content-Length counts the reason and its line feed");
+#define HTTP1_ANSWER(reason, length)                                                               \
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 1\r\n"           \
+    "Connection: close\r\nContent-Length: " length "\r\n\r\n" reason "\n"
 
 /* RFC 9113: the server's preface is a SETTINGS frame (3.4), then GOAWAY (6.8) with the last stream
  * 0, so that the client may send its requests elsewhere, and ENHANCE_YOUR_CALM (7). */
-static const char http2_answer[] = "\0\0\0\x04\0\0\0\0\0"
-                                   "\0\0\x5b\x07\0\0\0\0\0"
-                                   "\0\0\0\0\0\0\0\x0b" REASON;
-_Static_assert(sizeof REASON - 1 + 8 == 0x5b, "GOAWAY's length: two numbers and the reason");
+#define HTTP2_ANSWER(reason, length)                                                               \
+    "\0\0\0\x04\0\0\0\0\0"                                                                         \
+    "\0\0" length "\x07\0\0\0\0\0"                                                                 \
+    "\0\0\0\0\0\0\0\x0b" reason
+
+static const char http1_all[] = HTTP1_ANSWER(REASON_ALL, "84");
+static const char http1_client[] = HTTP1_ANSWER(REASON_CLIENT, "74");
+static const char http2_all[] = HTTP2_ANSWER(REASON_ALL, "\x5b");
+static const char http2_client[] = HTTP2_ANSWER(REASON_CLIENT, "\x51");
+_Static_assert(sizeof REASON_ALL == 84, "Content-Length counts the reason and its line feed");
+_Static_assert(sizeof REASON_CLIENT == 74, "Content-Length counts the reason and its line feed");
+_Static_assert(sizeof REASON_ALL - 1 + 8 == 0x5b, "GOAWAY's length: two numbers and the reason");
+_Static_assert(sizeof REASON_CLIENT - 1 + 8 == 0x51, "GOAWAY's length, likewise");
 
 /* RFC 8446, section 6: fatal, internal_error. No handshake is begun for a client that must go. */
 static const char tls_answer[] = {21, 3, 1, 0, 2, 2, 80};
@@ -91,10 +102,13 @@ static void sniff_and_tell(struct refusal *refusal) {
     enum sniff_result http2 = sniff_http2(first);
     enum sniff_result http1 = sniff_http1(first);
     enum sniff_result tls = tls_hello_protocol.sniff(first);
+    bool is_client = refusal->reason == REFUSED_FOR_CLIENT;
     if (http2 == SNIFF_YES) {
-        send_refusal(refusal, http2_answer, sizeof http2_answer - 1);
+        send_refusal(refusal, is_client ? http2_client : http2_all,
+                     (is_client ? sizeof http2_client : sizeof http2_all) - 1);
     } else if (http1 == SNIFF_YES) {
-        send_refusal(refusal, http1_answer, sizeof http1_answer - 1);
+        send_refusal(refusal, is_client ? http1_client : http1_all,
+                     (is_client ? sizeof http1_client : sizeof http1_all) - 1);
     } else if (tls == SNIFF_YES) {
         send_refusal(refusal, tls_answer, sizeof tls_answer);
     } else if (http1 == SNIFF_NO && http2 == SNIFF_NO && tls == SNIFF_NO) {
@@ -135,23 +149,34 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
     }
 }
 
-static void log_refusal(struct connection_pool *pool) {
-    struct refusals *refusals = &pool->refusals;
+static void log_refusal(struct connection_pool *pool, int socket, enum refusal_reason reason) {
+    struct refusal_log *log = &pool->refusals.logs[reason];
+    const struct net_limits *limits = &pool->shared->limits;
     uint64_t now_ms = uv_now(pool->loop);
-    refusals->n_unlogged++;
-    if (refusals->logged_ms != 0 && now_ms - refusals->logged_ms < REFUSAL_LOG_INTERVAL_MS) {
+    log->n_unlogged++;
+    if (log->logged_ms != 0 && now_ms - log->logged_ms < REFUSAL_LOG_INTERVAL_MS) {
         return;
     }
-    log_warning("clients refused: as many connections as allowed (--max-connections, or the limit "
-                "of open files)",
-                LOG_NUMBER("connections max", pool->shared->limits.connections_max),
-                LOG_NUMBER("refused", refusals->n_unlogged));
-    refusals->logged_ms = now_ms;
-    refusals->n_unlogged = 0;
+    if (reason == REFUSED_FOR_ALL) {
+        log_warning("clients refused: as many connections as allowed (--max-connections, or the "
+                    "limit of open files)",
+                    LOG_NUMBER("connections max", limits->connections_max),
+                    LOG_NUMBER("refused", log->n_unlogged));
+    } else {
+        char address[NET_ADDRESS_SIZE];
+        transport_socket_text(socket, address);
+        log_warning("clients refused: as many connections from one address as allowed "
+                    "(--max-connections-per-address)",
+                    LOG_TEXT("address", address),
+                    LOG_NUMBER("connections max", limits->client_connections_max),
+                    LOG_NUMBER("refused", log->n_unlogged));
+    }
+    log->logged_ms = now_ms;
+    log->n_unlogged = 0;
 }
 
-void refusals_add(struct connection_pool *pool, int socket) {
-    log_refusal(pool);
+void refusals_add(struct connection_pool *pool, int socket, enum refusal_reason reason) {
+    log_refusal(pool, socket, reason);
     struct refusal *refusal =
         pool->refusals.n_open < REFUSALS_MAX ? calloc(1, sizeof *refusal) : NULL;
     if (refusal == NULL) {
@@ -165,6 +190,7 @@ void refusals_add(struct connection_pool *pool, int socket) {
     }
     refusal->pool = pool;
     refusal->socket = socket;
+    refusal->reason = reason;
     refusal->poll.data = refusal;
     net_timer_init(&refusal->timer, on_timeout);
     list_append(&pool->refusals.open, &refusal->in_refusals);

@@ -206,24 +206,29 @@ bool transport_is_broken(const struct transport *transport) {
            (poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & (POLLHUP | POLLERR)) != 0);
 }
 
-void transport_peer_text(const struct transport *transport, char out_text[NET_ADDRESS_SIZE]) {
+void transport_socket_text(int socket, char out_text[NET_ADDRESS_SIZE]) {
     struct sockaddr_storage address = {0};
-    int size = sizeof address;
+    socklen_t size = sizeof address;
     char host[INET6_ADDRSTRLEN] = "";
     snprintf(out_text, NET_ADDRESS_SIZE, "unix");
-    if (transport->socket.handle.type != UV_TCP ||
-        uv_tcp_getpeername(&transport->socket.tcp, (struct sockaddr *)&address, &size) != 0) {
+    if (getpeername(socket, (struct sockaddr *)&address, &size) != 0) {
         return;
     }
     if (address.ss_family == AF_INET6) {
         const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&address;
         inet_ntop(AF_INET6, &ipv6->sin6_addr, host, sizeof host);
         snprintf(out_text, NET_ADDRESS_SIZE, "[%s]:%u", host, ntohs(ipv6->sin6_port));
-    } else {
+    } else if (address.ss_family == AF_INET) {
         const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&address;
         inet_ntop(AF_INET, &ipv4->sin_addr, host, sizeof host);
         snprintf(out_text, NET_ADDRESS_SIZE, "%s:%u", host, ntohs(ipv4->sin_port));
     }
+}
+
+void transport_peer_text(const struct transport *transport, char out_text[NET_ADDRESS_SIZE]) {
+    uv_os_fd_t socket = -1;
+    (void)uv_fileno(&transport->socket.handle, &socket);
+    transport_socket_text(socket, out_text);
 }
 
 /* --- life ---------------------------------------------------------------------------------- */

@@ -160,5 +160,7 @@ bool transport_is_broken(const struct transport *transport);
 
 /* The peer's address for logs: "127.0.0.1:52100", "[::1]:52100" or "unix". */
 void transport_peer_text(const struct transport *transport, char out_text[NET_ADDRESS_SIZE]);
+/* The same of a socket that no transport has taken over. */
+void transport_socket_text(int socket, char out_text[NET_ADDRESS_SIZE]);
 
 #endif

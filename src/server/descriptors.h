@@ -29,6 +29,8 @@ enum {
     /* Connections to --listen-metrics-urls, where there are any; refusals there included. */
     DESCRIPTORS_METRICS = 32,
     METRICS_CONNECTIONS_MAX = DESCRIPTORS_METRICS - REFUSALS_MAX,
+    /* One address may always have so many connections: a proxy, or a host with many programs. */
+    CLIENT_SHARE_MIN = 1024,
     /* With room for fewer clients than this it would not be a server. */
     CLIENT_CONNECTIONS_MIN = 16
 };
@@ -40,5 +42,9 @@ uint64_t descriptors_raise_limit(void);
  * STATUS_INVALID with a reason: the limit is too small to work at all. */
 enum status descriptors_plan(uint64_t limit, size_t wanted, bool has_metrics_listener,
                              size_t *out_connections_max, char *out_error, size_t error_size);
+
+/* How many of them may be of one address: `wanted`, or, when that is 0, half of them and not fewer
+ * than CLIENT_SHARE_MIN. */
+size_t descriptors_client_share(size_t connections_max, size_t wanted);
 
 #endif

@@ -104,6 +104,9 @@ static void write_net(struct buffer *buffer, const struct net_stats *net) {
     prometheus_counter(buffer, "leased_connections_refused_total",
                        "Connections refused because there were too many.",
                        net->connections_refused);
+    prometheus_counter(buffer, "leased_connections_refused_address_total",
+                       "Of these, because one address had as many as it may.",
+                       net->connections_refused_client);
     prometheus_gauge(buffer, "leased_calls", "Calls that are open.", net->calls);
     prometheus_counter(buffer, "leased_calls_total", "Calls begun.", net->calls_total);
     prometheus_counter(buffer, "leased_protocol_errors_total",

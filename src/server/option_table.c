@@ -143,6 +143,12 @@ const struct option option_table[] = {
           "of "
           "open files leaves; 0: that, up to 65536. Not in etcd."),
      .max = 1000000},
+    {USED("max-connections-per-address", OPTION_GROUP_LIMITS, OPTION_NUMBER,
+          max_connections_per_address, "0",
+          "Connections of clients with one address (an IPv6 network of 64 bits, a user of a Unix "
+          "socket); further ones are refused with a message. 0: half of --max-connections, and at "
+          "least 1024. Not in etcd."),
+     .max = 1000000},
     {USED("grpc-keepalive-interval", OPTION_GROUP_LIMITS, OPTION_DURATION,
           grpc_keepalive_interval_ms, "", "Silence after which a connection is pinged; 0: never."),
      .shown = "built in"},

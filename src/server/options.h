@@ -92,6 +92,7 @@ struct options {
     uint64_t max_txn_ops;
     uint64_t max_concurrent_streams;
     uint64_t max_connections;
+    uint64_t max_connections_per_address; /* 0: descriptors_client_share() */
     int64_t grpc_keepalive_interval_ms; /* -1: not said */
     int64_t grpc_keepalive_timeout_ms;  /* -1: not said */
 

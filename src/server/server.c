@@ -365,6 +365,8 @@ static void plan_connections(const struct server *server, struct net_limits *lim
     if (status != STATUS_OK) {
         die(exit_code_of_status(status), "cannot start", error);
     }
+    limits->client_connections_max =
+        descriptors_client_share(limits->connections_max, options->max_connections_per_address);
     if (limits->connections_max < wanted) {
         log_warning(options->max_connections != 0
                         ? "the limit of open files allows fewer clients than --max-connections"
@@ -383,6 +385,7 @@ static void create_net(struct server *server) {
     server->n_net_open = 1;
     if (server->options->listen_metrics_urls.n > 0) {
         limits.connections_max = METRICS_CONNECTIONS_MAX;
+        limits.client_connections_max = 0;
         server->metrics_net = net_server_create(&server->loop, &limits);
         server->n_net_open++;
     }

@@ -137,6 +137,36 @@ def test_a_refused_client_is_told_why_in_its_protocol(idle_clients):
         assert server.stop() == 0
 
 
+def test_one_address_cannot_lock_others_out(idle_clients):
+    """Its own connections beyond the bound are refused; another address is served."""
+    with Server(KIND_LEASED, extra_flags=["--max-connections-per-address", "20"]) as server:
+        wait_for(lambda: server.metric("leased_connections") <= 1, 10, "whoever asked for /health left")
+        # From 127.0.0.1, which has 20; a few of those beyond are held for a second.
+        idle_clients(server, 24)
+        where = (server.host, server.client_port)
+        with socket.create_connection(where, timeout=5) as refused:
+            refused.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            head, _, body = received(refused).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 503 ")
+            assert int(re.search(rb"Content-Length: (\d+)", head)[1]) == len(body)
+            assert b"--max-connections-per-address" in body
+        with socket.create_connection(where, timeout=5) as refused:
+            refused.sendall(HTTP2_PREFACE)
+            goaway = received(refused)[9:]
+            assert goaway[3] == FRAME_GOAWAY and int.from_bytes(goaway[:3], "big") == len(goaway) - 9
+            assert goaway.endswith(b"--max-connections-per-address")
+        with socket.create_connection(where, timeout=5, source_address=("127.0.0.2", 0)) as other:
+            other.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            text = received(other).decode()
+            assert re.search(r"^leased_connections 21$", text, re.MULTILINE), text[:200]
+            refusals = re.search(r"^leased_connections_refused_address_total (\d+)$", text, re.MULTILINE)
+            assert int(refusals[1]) >= 6
+        assert "as many connections from one address as allowed" in server.log_tail(100000)
+        for one in idle_clients(server, 0):
+            one.close()
+        wait_for(server.is_healthy, 10, "room for a client of that address")
+
+
 def test_stopping_while_refused_clients_are_being_told_is_clean(idle_clients):
     with Server(KIND_LEASED, extra_flags=["--max-connections", "2"]) as server:
         idle_clients(server, 40)

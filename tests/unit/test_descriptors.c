@@ -48,9 +48,19 @@ static void a_limit_that_leaves_too_few_clients_is_refused_with_a_sentence(void 
                      STATUS_INVALID);
 }
 
+static void one_address_gets_half_and_never_too_few(void **state) {
+    (void)state;
+    assert_int_equal(descriptors_client_share(65536, 0), 32768);
+    assert_int_equal(descriptors_client_share(1500, 0), CLIENT_SHARE_MIN);
+    assert_int_equal(descriptors_client_share(16, 0), 16);
+    assert_int_equal(descriptors_client_share(65536, 7), 7);
+    assert_int_equal(descriptors_client_share(100, 200), 100);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_get_what_the_reserve_leaves),
+        cmocka_unit_test(one_address_gets_half_and_never_too_few),
         cmocka_unit_test(fewer_are_wanted_than_there_is_room_for),
         cmocka_unit_test(a_limit_that_leaves_too_few_clients_is_refused_with_a_sentence),
     };
