@@ -458,7 +458,7 @@ static void ready(struct service_read *read, enum status status) {
         return;
     }
     const struct state_view *state = service_view(server->service);
-    log_info("ready", LOG_TEXT("name", server->identity.name),
+    log_info("ready to serve client requests", LOG_TEXT("name", server->identity.name),
              LOG_TEXT("data", data_dir_path(server->data_dir)),
              LOG_NUMBER("leases", lease_table_count(state_view_leases(state))),
              LOG_NUMBER("revision", key_store_revision(state_view_keys(state))));

@@ -212,7 +212,7 @@ def test_json_logs_are_json_and_nothing_else_is_printed():
         server.stop()
         lines = [json.loads(line) for line in text_of(server).splitlines()]
     assert any("--pre-vote" in str(line) for line in lines)
-    assert any("ready" in line.values() for line in lines)
+    assert any("ready to serve client requests" in line.values() for line in lines)
 
 
 def test_the_file_limit_is_raised(server):
