@@ -336,6 +336,10 @@ void command_encode(struct buffer *buffer, const struct command *command) {
         return;
     case COMMAND_CLUSTER_VERSION:
         buffer_put_varint(buffer, command->cluster_version.version);
+        buffer_put_varint(buffer, command->cluster_version.n);
+        for (size_t i = 0; i < command->cluster_version.n; i++) {
+            buffer_put_u64(buffer, command->cluster_version.member_ids[i]);
+        }
         return;
     case COMMAND_AS:
         assert(command->as.command->type != COMMAND_AS);
@@ -379,12 +383,21 @@ static void decode_rule(struct reader *reader, struct command *command) {
     command->rule.request = reader_get_bytes(reader);
 }
 
-static void decode_cluster_version(struct reader *reader, struct command *command) {
+static void decode_cluster_version(struct reader *reader, struct arena *arena,
+                                   struct command *command) {
     uint64_t version = reader_get_varint(reader);
-    if (version > UINT32_MAX) {
+    uint64_t n = reader_get_varint(reader);
+    if (version > UINT32_MAX || n > MEMBERS_MAX) {
         reader->failed = true;
+        return;
+    }
+    uint64_t *member_ids = arena_calloc(arena, (size_t)n, sizeof *member_ids);
+    for (size_t i = 0; i < n; i++) {
+        member_ids[i] = reader_get_u64(reader);
     }
     command->cluster_version.version = (uint32_t)version;
+    command->cluster_version.n = (size_t)n;
+    command->cluster_version.member_ids = member_ids;
 }
 
 static void decode_as(struct reader *reader, struct arena *arena, struct command *command) {
@@ -456,7 +469,7 @@ enum status command_decode(struct reader *reader, struct arena *arena,
         decode_rule(reader, &command);
         break;
     case COMMAND_CLUSTER_VERSION:
-        decode_cluster_version(reader, &command);
+        decode_cluster_version(reader, arena, &command);
         break;
     case COMMAND_AS:
         decode_as(reader, arena, &command);

@@ -100,6 +100,10 @@ struct command {
         } rule;
         struct {
             uint32_t version;
+            /* Who was heard to know it. Of no effect when the table has a member that was not:
+             * STATUS_UNSUPPORTED. */
+            size_t n;
+            const uint64_t *member_ids;
         } cluster_version;
         struct {
             struct caller caller;

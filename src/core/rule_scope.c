@@ -45,11 +45,12 @@ static void set_off(struct rule_scope *scope, const struct rule_hook *ended,
                     const struct record *record) {
     uint32_t number;
     struct rule_hook *hook = arena_copy(scope->arena, ended, sizeof *ended);
-    bool is_known = rule_hook_key_decode(record_key(record), &number, &hook->request);
-    hook->rule = is_known ? rule_index_find(scope->rules, number) : NULL;
-    if (hook->rule == NULL) {
-        return; /* a snapshot may name any; what was put by a run is known */
-    }
+    bool is_whole = rule_hook_key_decode(record_key(record), &number, &hook->request);
+    assert(is_whole);
+    /* A run puts none that it does not know, and a snapshot with such a one is refused: who passed
+     * over it would differ from the others. */
+    hook->rule = rule_index_find(scope->rules, number);
+    assert(hook->rule != NULL);
     if (scope->hooks_last == NULL) {
         scope->hooks_first = hook;
     } else {

@@ -2,6 +2,7 @@
 
 #include "core/auth_command.h"
 #include "core/cluster_version.h"
+#include "core/rule_hook_key.h"
 #include "core/rule_scope.h"
 #include "core/snapshot.h"
 #include "core/state_view.h"
@@ -318,6 +319,26 @@ static enum status apply_rule(struct state_machine *machine, const struct comman
     return status;
 }
 
+/* A member that was added after the others were heard may not know the version: it is heard
+ * first. */
+static enum status apply_cluster_version(struct state_machine *machine,
+                                         const struct command *command) {
+    for (size_t i = 0; i < member_table_count(machine->members); i++) {
+        uint64_t id = member_table_at(machine->members, i)->facts.id;
+        size_t at = 0;
+        while (at < command->cluster_version.n && command->cluster_version.member_ids[at] != id) {
+            at++;
+        }
+        if (at == command->cluster_version.n) {
+            return STATUS_UNSUPPORTED;
+        }
+    }
+    if (command->cluster_version.version > machine->cluster_version) {
+        machine->cluster_version = command->cluster_version.version;
+    }
+    return STATUS_OK;
+}
+
 bool state_machine_knows(const struct state_machine *machine, const struct command *command) {
     if (command_since_version(command->type) > machine->cluster_version_known) {
         return false;
@@ -421,9 +442,7 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         outcome.status = apply_rule(machine, command, caller, context, arena, &outcome);
         break;
     case COMMAND_CLUSTER_VERSION:
-        if (command->cluster_version.version > machine->cluster_version) {
-            machine->cluster_version = command->cluster_version.version;
-        }
+        outcome.status = apply_cluster_version(machine, command);
         break;
     case COMMAND_AUTH:
         outcome.status = machine->cluster_version < CLUSTER_VERSION_RULES
@@ -511,6 +530,31 @@ void snapshot_view_close(struct snapshot_view *view) {
     free(view);
 }
 
+/* Every replica must be able to run every hook when its lease ends. */
+struct hook_check {
+    const struct rule_index *rules;
+    enum status status;
+};
+
+static bool check_hook(void *context, const struct record *record) {
+    struct hook_check *check = context;
+    uint32_t number;
+    struct bytes ignored;
+    if (!rule_hook_key_decode(record_key(record), &number, &ignored)) {
+        check->status = STATUS_CORRUPT;
+    } else if (rule_index_find(check->rules, number) == NULL) {
+        check->status = STATUS_UNSUPPORTED;
+    }
+    return check->status == STATUS_OK;
+}
+
+static enum status check_hooks(const struct state_machine *machine, const struct key_store *keys) {
+    struct hook_check check = {.rules = machine->rules, .status = STATUS_OK};
+    key_store_visit(keys, KEY_SPACE_LEASE_HOOKS, bytes_of("", 1), bytes_of("", 1), check_hook,
+                    &check);
+    return check.status;
+}
+
 enum status state_machine_restore(struct state_machine *machine, struct bytes snapshot) {
     struct snapshot_target restored = {.keys = key_store_create(),
                                        .leases = lease_table_create(&machine->hash_key),
@@ -519,6 +563,9 @@ enum status state_machine_restore(struct state_machine *machine, struct bytes sn
     enum status status = snapshot_decode(snapshot, &restored);
     if (status == STATUS_OK && restored.cluster_version > machine->cluster_version_known) {
         status = STATUS_UNSUPPORTED;
+    }
+    if (status == STATUS_OK) {
+        status = check_hooks(machine, restored.keys);
     }
     if (status != STATUS_OK) {
         auth_destroy(restored.auth);

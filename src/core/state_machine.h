@@ -78,7 +78,8 @@ void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer
 /* On the loop. */
 void snapshot_view_close(struct snapshot_view *view);
 
-/* Replaces the whole state. On failure (STATUS_CORRUPT, STATUS_UNSUPPORTED) nothing is changed.
+/* Replaces the whole state. On failure (STATUS_CORRUPT; STATUS_UNSUPPORTED: of a newer version, or
+ * a hook names a rule that is not known here) nothing is changed.
  * The watch hub stays the same object and goes on with the new keys; deadlines are not running
  * afterwards. */
 enum status state_machine_restore(struct state_machine *machine, struct bytes snapshot);

@@ -116,6 +116,7 @@ bool snapshots_check_received(void *data, struct bytes payload) {
         return true;
     }
     struct state_machine *scratch = state_machine_create(&(struct state_machine_options){
+        .rules = service->options.rules,
         .cluster_version_known = service->options.cluster_version_known});
     enum status status = state_machine_restore(scratch, payload);
     state_machine_destroy(scratch);

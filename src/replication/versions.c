@@ -97,14 +97,23 @@ static void raised(struct service_request *request, const struct outcome *outcom
     free(raise);
 }
 
+/* For the members that were heard, and no others: one whose addition is on its way may know less.
+ */
 static void raise_to(struct service *service, uint32_t version) {
+    const struct member_table *members = state_machine_members(service->machine);
+    uint64_t ids[MEMBERS_MAX] = {service->options.member_id};
+    size_t n = member_table_count(members);
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = member_table_at(members, i)->facts.id;
+    }
     struct raise *raise = calloc(1, sizeof *raise);
     if (raise == NULL) {
         abort();
     }
     *raise = (struct raise){.request.done = raised, .service = service};
-    struct command command = {.type = COMMAND_CLUSTER_VERSION,
-                              .cluster_version = {.version = version}};
+    struct command command = {
+        .type = COMMAND_CLUSTER_VERSION,
+        .cluster_version = {.version = version, .n = n > 0 ? n : 1, .member_ids = ids}};
     service->versions.is_raising = true;
     proposals_submit(service, &raise->request, &command);
 }

@@ -266,6 +266,47 @@ static void the_version_of_the_cluster_is_never_lowered(void **state) {
     fixture_clear(&fixture);
 }
 
+static void add_member(struct fixture *fixture, uint64_t id) {
+    struct member_facts facts = {.id = id};
+    struct command command = {.type = COMMAND_MEMBER,
+                              .member = {.action = MEMBER_ADD, .facts = &facts}};
+    char url[32];
+    snprintf(url, sizeof url, "http://m%d:2380", (int)id);
+    facts.peer_urls[facts.n_peer_urls++] = bytes_from_text(url);
+    assert_int_equal(fixture_apply(fixture, &command).status, STATUS_OK);
+}
+
+static enum status raise_for(struct fixture *fixture, const uint64_t *ids, size_t n) {
+    const struct command command = {
+        .type = COMMAND_CLUSTER_VERSION,
+        .cluster_version = {.version = CLUSTER_VERSION_RULES, .n = n, .member_ids = ids}};
+    return fixture_apply(fixture, &command).status;
+}
+
+static void a_raise_waits_for_a_member_that_was_added_meanwhile(void **state) {
+    struct fixture fixture;
+    const uint64_t ids[] = {2, 1, 3};
+    fixture_init(&fixture);
+    struct member_facts first = {.id = 1};
+    first.peer_urls[first.n_peer_urls++] = bytes_from_text("http://m1:2380");
+    struct command begin = {.type = COMMAND_MEMBERS_BEGIN,
+                            .members_begin = {.token_hash = 5, .n = 1, .members = &first}};
+    assert_int_equal(fixture_apply(&fixture, &begin).status, STATUS_OK);
+    add_member(&fixture, 2);
+    add_member(&fixture, 3); /* before the raise in the log, after the members were heard */
+    assert_int_equal(raise_for(&fixture, ids, 2), STATUS_UNSUPPORTED);
+    assert_int_equal(raise_for(&fixture, ids, 0), STATUS_UNSUPPORTED);
+    assert_int_equal(state_machine_cluster_version(fixture.machine), CLUSTER_VERSION_FIRST);
+    /* One that was removed meanwhile does not matter. */
+    struct member_facts gone = {.id = 2};
+    struct command removal = {.type = COMMAND_MEMBER,
+                              .member = {.action = MEMBER_REMOVE, .facts = &gone}};
+    assert_int_equal(fixture_apply(&fixture, &removal).status, STATUS_OK);
+    assert_int_equal(raise_for(&fixture, ids, 3), STATUS_OK);
+    assert_int_equal(state_machine_cluster_version(fixture.machine), CLUSTER_VERSION_RULES);
+    fixture_clear(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_range_of_everything_ends_with_its_space),
@@ -276,6 +317,7 @@ int main(void) {
         cmocka_unit_test(etcd_cannot_name_the_lease_of_another),
         cmocka_unit_test(snapshots_follow_the_version_of_the_cluster),
         cmocka_unit_test(the_version_of_the_cluster_is_never_lowered),
+        cmocka_unit_test(a_raise_waits_for_a_member_that_was_added_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

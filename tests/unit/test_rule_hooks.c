@@ -103,6 +103,24 @@ static void hooks_survive_a_snapshot(void **state) {
     fixture_clear(&b);
 }
 
+static void a_snapshot_with_the_hook_of_an_unknown_rule_is_refused(void **state) {
+    struct fixture a;
+    struct fixture b;
+    queue_up(&a);
+    fixture_init(&b); /* knows no rule of the trial's */
+    assert_int_equal(put(&b, "k", "v", 0).status, STATUS_OK);
+    struct buffer snapshot;
+    snapshot_of(&a, &snapshot);
+    assert_int_equal(state_machine_restore(b.machine, bytes_of(snapshot.data, snapshot.size)),
+                     STATUS_UNSUPPORTED);
+    /* Nothing was changed. */
+    assert_non_null(find(&b, "k"));
+    assert_int_equal(count_space(&b, KEY_SPACE_LEASE_HOOKS), 0);
+    buffer_clear(&snapshot);
+    fixture_clear(&a);
+    fixture_clear(&b);
+}
+
 static bool note_event(void *data, const struct watch_batch *batch) {
     size_t *n_batches = data;
     for (size_t i = 1; i < batch->n_events; i++) {
@@ -304,6 +322,7 @@ int main(void) {
         cmocka_unit_test(unlocking_hands_over_and_cancels_the_hook),
         cmocka_unit_test(etcd_does_not_see_hooks),
         cmocka_unit_test(hooks_survive_a_snapshot),
+        cmocka_unit_test(a_snapshot_with_the_hook_of_an_unknown_rule_is_refused),
         cmocka_unit_test(a_watch_sees_a_handover_as_one_revision),
         cmocka_unit_test(a_family_that_ends_hands_its_locks_to_others),
         cmocka_unit_test(a_hook_may_end_what_the_ending_family_descends_from),
