@@ -44,7 +44,9 @@ enum auth_action {
     AUTH_ROLE_DELETE = 9,
     AUTH_ROLE_GRANT_PERMISSION = 10,
     AUTH_ROLE_REVOKE_PERMISSION = 11,
-    AUTH_TOKEN_EPOCH = 12 /* tokens grow older by one; proposed by the server alone */
+    /* Proposed by the server alone: */
+    AUTH_TOKEN_EPOCH = 12, /* tokens grow older by one */
+    AUTH_TOKEN_KEY = 13    /* tokens of before end */
 };
 
 /* A change, of which the action takes what it needs. */
@@ -55,7 +57,7 @@ struct auth_change {
     struct bytes password_hash; /* empty: the user has none, and needs a certificate */
     /* To revoke a permission only its range counts. */
     struct permission permission;
-    struct bytes token_key; /* of AUTH_ENABLE: random, AUTH_TOKEN_KEY_SIZE */
+    struct bytes token_key; /* of AUTH_ENABLE, AUTH_TOKEN_KEY: random, AUTH_TOKEN_KEY_SIZE */
 };
 
 /* Refuses what must never reach the log. STATUS_USER_EMPTY, _ROLE_EMPTY, _PERMISSION_NOT_GIVEN,

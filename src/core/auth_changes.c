@@ -6,6 +6,11 @@ static bool is_full(const struct auth *auth, size_t extra) {
     return auth->bytes + AUTH_ENTRY_OVERHEAD + extra > AUTH_BYTES_MAX;
 }
 
+static void set_token_key(struct auth *auth, const struct auth_change *change) {
+    memcpy(auth->token_key, change->token_key.data, AUTH_TOKEN_KEY_SIZE);
+    auth->token_key_size = AUTH_TOKEN_KEY_SIZE;
+}
+
 static enum status enable(struct auth *auth, const struct auth_change *change) {
     size_t index;
     size_t ignored;
@@ -20,8 +25,7 @@ static enum status enable(struct auth *auth, const struct auth_change *change) {
         return STATUS_ROOT_ROLE_MISSING;
     }
     /* Another key each time: tokens of before are not good any more. */
-    memcpy(auth->token_key, change->token_key.data, AUTH_TOKEN_KEY_SIZE);
-    auth->token_key_size = AUTH_TOKEN_KEY_SIZE;
+    set_token_key(auth, change);
     auth->is_enabled = true;
     return STATUS_OK;
 }
@@ -205,6 +209,9 @@ static enum status apply(struct auth *auth, const struct auth_change *change) {
         return role_revoke(auth, change);
     case AUTH_TOKEN_EPOCH:
         auth->token_epoch++;
+        return STATUS_OK;
+    case AUTH_TOKEN_KEY:
+        set_token_key(auth, change);
         return STATUS_OK;
     }
     return STATUS_INVALID;

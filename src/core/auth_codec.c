@@ -42,6 +42,7 @@ enum status auth_change_check(const struct auth_change *change) {
     enum status status = STATUS_OK;
     switch (change->action) {
     case AUTH_ENABLE:
+    case AUTH_TOKEN_KEY:
         return change->token_key.size == AUTH_TOKEN_KEY_SIZE ? STATUS_OK : STATUS_INVALID;
     case AUTH_DISABLE:
     case AUTH_TOKEN_EPOCH:
@@ -88,6 +89,7 @@ void auth_change_encode(struct buffer *buffer, const struct auth_change *change)
     buffer_put_u8(buffer, (uint8_t)change->action);
     switch (change->action) {
     case AUTH_ENABLE:
+    case AUTH_TOKEN_KEY:
         buffer_put_bytes(buffer, change->token_key);
         return;
     case AUTH_DISABLE:
@@ -123,6 +125,7 @@ void auth_change_decode(struct reader *reader, struct auth_change *out_change) {
     struct auth_change change = {.action = (enum auth_action)reader_get_u8(reader)};
     switch (change.action) {
     case AUTH_ENABLE:
+    case AUTH_TOKEN_KEY:
         change.token_key = reader_get_bytes(reader);
         break;
     case AUTH_DISABLE:

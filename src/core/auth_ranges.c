@@ -140,3 +140,11 @@ bool auth_ranges_cover(const struct auth_ranges *ranges, enum right right,
     return ((right & RIGHT_READ) == 0 || cover(&ranges->read, range)) &&
            ((right & RIGHT_WRITE) == 0 || cover(&ranges->write, range));
 }
+
+bool auth_ranges_may_write(const struct auth_ranges *ranges, struct key_space_id space) {
+    size_t i = 0;
+    while (i < ranges->write.n && ranges->write.all[i].space != space.value) {
+        i++;
+    }
+    return i < ranges->write.n;
+}

@@ -19,4 +19,7 @@ void auth_ranges_destroy(struct auth_ranges *ranges);
 bool auth_ranges_cover(const struct auth_ranges *ranges, enum right right,
                        const struct key_range *range);
 
+/* True when some key of the space may be written. */
+bool auth_ranges_may_write(const struct auth_ranges *ranges, struct key_space_id space);
+
 #endif

@@ -85,9 +85,13 @@ static void engine_restore(void *data, const struct snapshot_meta *meta) {
         node->data, bytes_of(node->restore_payload.data, node->restore_payload.size));
     if (status != STATUS_OK) {
         char reason[256];
-        snprintf(reason, sizeof reason, "the leader's snapshot cannot be read: %s",
+        snprintf(reason, sizeof reason,
+                 status == STATUS_UNSUPPORTED
+                     ? "the leader's snapshot was written by a newer release of leased: start that "
+                       "release on this member"
+                     : "the leader's snapshot cannot be read: %s",
                  status_text(status));
-        fail(node, STATUS_CORRUPT, reason);
+        fail(node, status, reason);
     }
 }
 

@@ -3,6 +3,7 @@
  * and what the node was started with stand in. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/auth.h"
 #include "replication/service_internal.h"
 
 #include <assert.h>
@@ -427,6 +428,31 @@ static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_
     return known != 0 && data_dir_id != 0 && known != data_dir_id;
 }
 
+/* --- Members that need not prove anything. --- */
+
+/* Certificates that are made by themselves encrypt, and prove nothing. */
+bool members_are_proven(const struct service *service) {
+    const struct tls_options *tls = service->options.peer_tls;
+    return service->options.peer_secret.size > 0 ||
+           (tls != NULL && tls->verify == TLS_VERIFY_REQUIRED);
+}
+
+/* A member is believed whom it asks for. Told once, at a start or when authentication is enabled.
+ */
+static void warn_of_unproven_peers(struct service *service) {
+    bool is_unsafe = !cluster_is_alone(service) && !members_are_proven(service) &&
+                     auth_is_enabled(state_machine_auth(service->machine));
+    if (is_unsafe && !service->members.is_warned) {
+        log_warning(
+            "authentication is on, and members need not prove who they are: whoever reaches "
+            "the peer port can read and change everything without a password. Give all "
+            "members certificates (--peer-cert-file, --peer-trusted-ca-file, "
+            "--peer-client-cert-auth) or a secret (--peer-secret-file)",
+            LOG_TEXT("peer address", service->options.peer_address));
+    }
+    service->members.is_warned = is_unsafe;
+}
+
 /* --- One iteration of the loop. --- */
 
 void members_poll(struct service *service, uint64_t now_ms) {
@@ -461,6 +487,7 @@ void members_poll(struct service *service, uint64_t now_ms) {
     if (has_changed) {
         keep_data_dir_ids(service);
     }
+    warn_of_unproven_peers(service);
     publish(service, now_ms);
     reconfigure_poll(service, now_ms);
 }

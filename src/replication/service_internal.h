@@ -147,6 +147,7 @@ struct members {
     bool is_turned_away;
     uint64_t removed_ms; /* since when others say that this member was removed; 0: they do not */
     struct data_dir_ids data_dir_ids; /* as they are stored */
+    bool is_warned;                   /* that users are asked for while members are not */
 };
 
 /* What a member has said that it knows. */
@@ -167,6 +168,8 @@ struct versions {
 struct force_new_cluster {
     struct service_request request;
     bool is_asked; /* it is under way */
+    bool request_is_key;
+    bool has_new_key; /* of tokens */
     bool is_done;
 };
 
@@ -374,6 +377,8 @@ void members_remember(struct service *service);
 void members_count_voters(struct service *service);
 /* The command that writes down the first members; false: it has been done. */
 bool members_begin(struct service *service, struct arena *arena, struct command *out_command);
+/* Only who has a certificate of ours, or the secret, is a member. */
+bool members_are_proven(const struct service *service);
 bool members_is_learner(const struct service *service);
 void members_poll(struct service *service, uint64_t now_ms);
 

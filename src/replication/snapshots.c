@@ -112,7 +112,7 @@ bool snapshots_are_read(const struct service *service) {
  * the whole of it is tried on a state of its own. */
 bool snapshots_check_received(void *data, struct bytes payload) {
     const struct service *service = data;
-    if (service->options.peer_tls != NULL || service->options.peer_secret.size > 0) {
+    if (members_are_proven(service)) {
         return true;
     }
     struct state_machine *scratch = state_machine_create(&(struct state_machine_options){

@@ -1,6 +1,6 @@
 #include "server/auth_token.h"
 
-#include "base/buffer.h"
+#include "core/auth.h"
 
 #include <assert.h>
 #include <openssl/crypto.h>
@@ -37,18 +37,23 @@ static uint64_t get_u64(const uint8_t *at) {
     return value;
 }
 
-static void sign(const uint8_t facts[FACTS_SIZE], struct bytes key, uint8_t out_mac[MAC_SIZE]) {
-    uint8_t message[PREFIX_SIZE + FACTS_SIZE];
+static void sign(const uint8_t facts[FACTS_SIZE], struct bytes key, struct bytes password_hash,
+                 uint8_t out_mac[MAC_SIZE]) {
+    uint8_t message[PREFIX_SIZE + FACTS_SIZE + AUTH_PASSWORD_HASH_SIZE_MAX];
     unsigned size = 0;
+    assert(password_hash.size <= AUTH_PASSWORD_HASH_SIZE_MAX);
     memcpy(message, prefix, PREFIX_SIZE);
     memcpy(message + PREFIX_SIZE, facts, FACTS_SIZE);
-    const uint8_t *mac =
-        HMAC(EVP_sha256(), key.data, (int)key.size, message, sizeof message, out_mac, &size);
+    if (password_hash.size > 0) {
+        memcpy(message + PREFIX_SIZE + FACTS_SIZE, password_hash.data, password_hash.size);
+    }
+    const uint8_t *mac = HMAC(EVP_sha256(), key.data, (int)key.size, message,
+                              PREFIX_SIZE + FACTS_SIZE + password_hash.size, out_mac, &size);
     assert(mac != NULL);
     assert(size == MAC_SIZE);
 }
 
-void auth_token_write(const struct auth_token *token, struct bytes key,
+void auth_token_write(const struct auth_token *token, struct bytes key, struct bytes password_hash,
                       char out_text[AUTH_TOKEN_TEXT_SIZE]) {
     uint8_t raw[RAW_SIZE];
     ssize_t n = getrandom(raw, NONCE_SIZE, 0);
@@ -56,26 +61,35 @@ void auth_token_write(const struct auth_token *token, struct bytes key,
     put_u64(raw + NONCE_SIZE, token->user_id);
     put_u64(raw + NONCE_SIZE + 8, token->version);
     put_u64(raw + NONCE_SIZE + 16, token->epoch);
-    sign(raw, key, raw + FACTS_SIZE);
+    sign(raw, key, password_hash, raw + FACTS_SIZE);
     memcpy(out_text, prefix, PREFIX_SIZE);
     int size = EVP_EncodeBlock((unsigned char *)out_text + PREFIX_SIZE, raw, RAW_SIZE);
     assert(size == TEXT_SIZE - PREFIX_SIZE);
     out_text[TEXT_SIZE] = '\0';
 }
 
-bool auth_token_read(struct bytes text, struct bytes key, struct auth_token *out_token) {
+static bool decode(struct bytes text, uint8_t out_raw[RAW_SIZE + 3]) {
+    return text.size == TEXT_SIZE && memcmp(text.data, prefix, PREFIX_SIZE) == 0 &&
+           EVP_DecodeBlock(out_raw, text.data + PREFIX_SIZE, TEXT_SIZE - PREFIX_SIZE) == RAW_SIZE;
+}
+
+bool auth_token_read(struct bytes text, struct auth_token *out_token) {
     uint8_t raw[RAW_SIZE + 3];
-    uint8_t mac[MAC_SIZE];
-    if (text.size != TEXT_SIZE || memcmp(text.data, prefix, PREFIX_SIZE) != 0 ||
-        EVP_DecodeBlock(raw, text.data + PREFIX_SIZE, TEXT_SIZE - PREFIX_SIZE) != RAW_SIZE) {
-        return false;
-    }
-    sign(raw, key, mac);
-    if (CRYPTO_memcmp(mac, raw + FACTS_SIZE, MAC_SIZE) != 0) {
+    if (!decode(text, raw)) {
         return false;
     }
     *out_token = (struct auth_token){.user_id = get_u64(raw + NONCE_SIZE),
                                      .version = get_u64(raw + NONCE_SIZE + 8),
                                      .epoch = get_u64(raw + NONCE_SIZE + 16)};
     return true;
+}
+
+bool auth_token_verify(struct bytes text, struct bytes key, struct bytes password_hash) {
+    uint8_t raw[RAW_SIZE + 3];
+    uint8_t mac[MAC_SIZE];
+    if (!decode(text, raw)) {
+        return false;
+    }
+    sign(raw, key, password_hash, mac);
+    return CRYPTO_memcmp(mac, raw + FACTS_SIZE, MAC_SIZE) == 0;
 }

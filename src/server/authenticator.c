@@ -132,7 +132,10 @@ void authenticator_make_token(struct authenticator *authenticator, const struct 
     const struct auth_token token = {.user_id = caller->user_id,
                                      .version = caller->auth_version,
                                      .epoch = auth_token_epoch(auth)};
-    auth_token_write(&token, auth_token_key(auth), out_token);
+    /* Of a user that is gone meanwhile it is good for nothing. */
+    struct auth_user user = {0};
+    (void)auth_find_user_id(auth, caller->user_id, &user);
+    auth_token_write(&token, auth_token_key(auth), user.password_hash, out_token);
 }
 
 /* Most requests of a client show the same token: its signature is computed once. */
@@ -145,9 +148,11 @@ static struct known_token *known_token(struct authenticator *authenticator, stru
     return &authenticator->tokens[hash % KNOWN_TOKENS];
 }
 
+/* True: it was given to the user that it names, whose credentials have not changed since. */
 static bool read_token(struct authenticator *authenticator, struct bytes text,
                        struct auth_token *out_token) {
     const struct auth *auth = auth_of(authenticator);
+    struct auth_user user;
     if (text.size < sizeof(size_t) || text.size >= AUTH_TOKEN_TEXT_SIZE) {
         return false;
     }
@@ -161,7 +166,9 @@ static bool read_token(struct authenticator *authenticator, struct bytes text,
         *out_token = known->token;
         return true;
     }
-    if (!auth_token_read(text, auth_token_key(auth), out_token)) {
+    if (!auth_token_read(text, out_token) || !auth_find_user_id(auth, out_token->user_id, &user) ||
+        user.version != out_token->version ||
+        !auth_token_verify(text, auth_token_key(auth), user.password_hash)) {
         return false;
     }
     memcpy(known->text, text.data, text.size);
@@ -174,16 +181,14 @@ enum status authenticator_token(struct authenticator *authenticator, struct byte
                                 struct caller *out_caller) {
     const struct auth *auth = auth_of(authenticator);
     struct auth_token token;
-    struct auth_user user;
     /* A member that lags may meet a token of an epoch that it does not know yet. */
     if (!auth_is_enabled(auth) || !read_token(authenticator, text, &token) ||
         (token.epoch < auth_token_epoch(auth) &&
-         auth_token_epoch(auth) - token.epoch > TOKEN_EPOCHS) ||
-        !auth_find_user_id(auth, token.user_id, &user) || user.version != token.version) {
+         auth_token_epoch(auth) - token.epoch > TOKEN_EPOCHS)) {
         authenticator->stats.failures++;
         return STATUS_AUTH_TOKEN_INVALID;
     }
-    *out_caller = (struct caller){.user_id = user.id, .auth_version = user.version};
+    *out_caller = (struct caller){.user_id = token.user_id, .auth_version = token.version};
     return STATUS_OK;
 }
 

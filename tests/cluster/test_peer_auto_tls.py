@@ -7,11 +7,12 @@ import time
 import pytest
 from clients import Load
 
-from harness import wait_for
+from harness import auth, wait_for
 from harness import peer_protocol as peers
 from harness.cluster import Cluster
 
 SECRET = b"a secret that all members share"
+UNPROVEN = "members need not prove who they are"
 
 
 @pytest.fixture(name="secret_file")
@@ -88,3 +89,16 @@ def test_a_proof_that_does_not_cover_the_connection_is_refused(secret_file):
         with peers.connect(cluster[0]) as stranger:
             stranger.sendall(said)
             assert stranger.recv(1)[0] == 0x15  # a TLS alert
+
+
+def test_certificates_of_their_own_prove_nothing_to_users():
+    """With authentication on, each member warns that the others need no proof; again after a restart."""
+    with auto_cluster() as cluster:
+        rpc = cluster.rpc(cluster.leader())
+        auth.enable(rpc)
+        for server in cluster.servers:
+            wait_for(lambda server=server: UNPROVEN in server.log_tail(100000), 20, "a warning")
+        cluster.stop(0)
+        n_warned = cluster[0].log_tail(100000).count(UNPROVEN)
+        cluster.restart(0)
+        wait_for(lambda: cluster[0].log_tail(100000).count(UNPROVEN) > n_warned, 20, "a warning at the start")

@@ -1,4 +1,5 @@
 """Users of one server: what outlasts a restart, what ends with a change, and other ways to be known."""
+import shutil
 import subprocess
 import time
 
@@ -77,6 +78,43 @@ def test_users_and_tokens_are_in_snapshots(server, rpc, root):
 
 
 # What ends
+
+
+def test_tokens_end_when_a_cluster_is_forced_new(server, rpc, root):
+    token = auth.log_in(rpc, "u", "u's")
+    assert put(rpc, b"/a/x", token) == OK
+    server.stop()
+    server.extra_flags.append("--force-new-cluster")
+    server.restart()
+    server.extra_flags.remove("--force-new-cluster")
+    with Rpc(server) as again:
+        for shown in (token, root):
+            wait_for(lambda shown=shown: put(again, b"/a/x", shown) == UNKNOWN_CALLER, 20, "the end of a token")
+        assert put(again, b"/a/x", auth.log_in(again, "u", "u's")) == OK
+
+
+def test_a_token_does_not_fit_a_user_of_a_restored_directory(server, rpc, root):
+    """A copy of the directory is put back: the user added next gets the number of another one."""
+    server.stop()
+    copy = server.data_dir + ".copy"
+    shutil.copytree(server.data_dir, copy)
+    try:
+        server.restart()
+        with Rpc(server) as before:
+            auth.add_user(before, "bob", "bob's", [auth.permission(A, B)], token=root)
+            token = auth.log_in(before, "bob", "bob's")
+            assert put(before, b"/a/x", token) == OK
+        server.stop()
+        shutil.rmtree(server.data_dir)
+        shutil.move(copy, server.data_dir)
+        server.restart()
+        with Rpc(server) as again:
+            auth.add_user(again, "eve", "eve's", [auth.permission(A, B)], token=root)
+            assert put(again, b"/a/x", auth.log_in(again, "eve", "eve's")) == OK
+            assert put(again, b"/a/x", token) == UNKNOWN_CALLER
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+
 
 
 def test_a_change_of_the_password_ends_tokens(rpc, root):

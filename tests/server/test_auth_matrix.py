@@ -325,6 +325,11 @@ def test_a_token_opens_http_too(matrix):
         assert auth.get(server, "/metrics", bearer=matrix.wrong_token())[0] == 401
 
 
+def test_members_with_a_secret_are_not_warned_of(matrix):
+    for server in matrix.servers:
+        assert "need not prove who they are" not in server.log_tail(1000000)
+
+
 # Members
 
 

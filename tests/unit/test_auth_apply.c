@@ -130,6 +130,14 @@ static void the_servers_own_work_goes_on(void **state) {
     struct caller root = caller_of(&fixture, "root");
     assert_int_equal(apply_as(&fixture, &root, &expire), STATUS_PERMISSION_DENIED);
     assert_int_equal(apply_as(&fixture, &root, &epoch), STATUS_PERMISSION_DENIED);
+    static const uint8_t other_key[AUTH_TOKEN_KEY_SIZE] = {9};
+    struct command key = {
+        .type = COMMAND_AUTH,
+        .auth = {.action = AUTH_TOKEN_KEY, .token_key = bytes_of(other_key, sizeof other_key)}};
+    assert_int_equal(apply_as(&fixture, &root, &key), STATUS_PERMISSION_DENIED);
+    assert_int_equal(fixture_apply(&fixture, &key).status, STATUS_OK);
+    assert_true(bytes_equal(auth_token_key(state_machine_auth(fixture.machine)),
+                            bytes_of(other_key, sizeof other_key)));
     fixture_clear(&fixture);
 }
 
@@ -370,6 +378,21 @@ static void a_right_that_was_taken_away_does_not_slip_through(void **state) {
     fixture_clear(&fixture);
 }
 
+/* A kube-apiserver with the right to its own prefix compacts. */
+static void who_may_write_something_may_compact(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct command compact = {.type = COMMAND_COMPACT, .compact = {.revision = 1}};
+    assert_int_equal(apply_as(&fixture, &user, &compact), STATUS_OK);
+    permit(&fixture, AUTH_ROLE_REVOKE_PERMISSION, "a", "b", RIGHT_READ);
+    compact.compact.revision = 2;
+    assert_int_equal(apply_as(&fixture, &user, &compact), STATUS_PERMISSION_DENIED);
+    assert_int_equal(apply_as(&fixture, &caller_anonymous, &compact), STATUS_USER_EMPTY);
+    fixture_clear(&fixture);
+}
+
 static void only_root_manages(void **state) {
     (void)state;
     struct fixture fixture;
@@ -382,7 +405,6 @@ static void only_root_manages(void **state) {
                             .alarm = {.activate = true, .alarm = ALARM_NO_SPACE}};
     assert_int_equal(change_auth(&fixture, &user, disable), STATUS_PERMISSION_DENIED);
     assert_int_equal(apply_as(&fixture, &user, &alarm), STATUS_PERMISSION_DENIED);
-    assert_int_equal(apply_as(&fixture, &user, &compact), STATUS_PERMISSION_DENIED);
     assert_int_equal(apply_as(&fixture, &root, &compact), STATUS_OK);
     assert_int_equal(change_auth(&fixture, &root, disable), STATUS_OK);
     /* What was submitted with a caller before is still a command. */
@@ -496,6 +518,7 @@ int main(void) {
         cmocka_unit_test(a_very_large_family_needs_the_whole_space),
         cmocka_unit_test(a_transaction_has_a_bounded_number_of_keys_looked_at),
         cmocka_unit_test(a_right_that_was_taken_away_does_not_slip_through),
+        cmocka_unit_test(who_may_write_something_may_compact),
         cmocka_unit_test(only_root_manages),
         cmocka_unit_test(it_is_in_snapshots),
         cmocka_unit_test(an_earlier_version_of_the_cluster_has_no_users),
