@@ -100,6 +100,18 @@ static void on_writable(struct http_exchange *exchange) {
 
 /* --- the request --------------------------------------------------------------------------- */
 
+bool grpc_call_authenticate(struct grpc_call *call) {
+    const struct net_shared *shared = shared_of(call);
+    if (shared->authenticator != NULL &&
+        shared->authenticator->begin(shared->authenticator_context, &call->exchange,
+                                     call->exchange.caller) != NET_AUTHENTICATED &&
+        !call->method->answers_refused) {
+        grpc_call_finish(call, GRPC_UNAUTHENTICATED, "invalid credentials");
+        return false;
+    }
+    return true;
+}
+
 void grpc_call_open(struct grpc_call *call) {
     assert(call->method != NULL);
     call->is_opened = true;

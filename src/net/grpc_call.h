@@ -33,6 +33,8 @@ struct grpc_call *grpc_call_create(struct http_session *session, int32_t stream_
 /* Frees the free list. */
 void grpc_call_drop_free(struct net_shared *shared);
 
+/* Finds the caller of a call that has its method and metadata. False: the call was refused. */
+bool grpc_call_authenticate(struct grpc_call *call);
 /* The door learns of the call. */
 void grpc_call_open(struct grpc_call *call);
 

@@ -73,6 +73,12 @@ struct http_route {
      * connection lost. Exactly once, last, if on_request or on_body was called. The exchange
      * must not be touched afterwards. Never called from inside the functions below. */
     void (*on_close)(struct http_exchange *exchange);
+    /* The client has closed its side of the connection behind a whole request: it may be gone, or
+     * wait for the answer. NULL: it is answered. */
+    void (*on_input_end)(struct http_exchange *exchange);
+    /* The server stops: an answer without end should be ended now. NULL: it goes on for as long as
+     * the server waits for it. */
+    void (*on_drain)(struct http_exchange *exchange);
     /* The caller could not be authenticated: answers in the words of this protocol. NULL: 401. */
     void (*on_refused)(struct http_exchange *exchange);
 };

@@ -299,7 +299,6 @@ bool http2_request_check_trailer(struct bytes name, struct bytes value) {
 /* --- the end of the block ------------------------------------------------------------------ */
 
 static void start_call(struct http2_request *request, struct grpc_call *call) {
-    const struct net_shared *shared = call->exchange.session->shared;
     char text[2 * PATH_SHOWN_MAX + 64];
     if (request->route == NULL) {
         struct bytes path = bytes_of(request->http.target.data, request->http.target.size);
@@ -319,11 +318,7 @@ static void start_call(struct http2_request *request, struct grpc_call *call) {
     struct buffer fields = call->exchange.fields;
     call->exchange.fields = request->http.fields;
     request->http.fields = fields;
-    if (shared->authenticator != NULL &&
-        shared->authenticator->begin(shared->authenticator_context, &call->exchange,
-                                     call->exchange.caller) != NET_AUTHENTICATED &&
-        !call->method->answers_refused) {
-        grpc_call_finish(call, GRPC_UNAUTHENTICATED, "invalid credentials");
+    if (!grpc_call_authenticate(call)) {
         return;
     }
     if (request->timeout == TIMEOUT_GIVEN) {

@@ -406,12 +406,17 @@ static void on_drain(struct http_exchange *exchange) {
     if (net_timer_is_armed(&serving->timer)) {
         net_timers_disarm(shared_of(serving)->timers, &serving->timer);
         serving->fired(exchange);
+    } else if (serving->is_opened && serving->route->on_drain != NULL) {
+        serving->route->on_drain(exchange);
     }
 }
 
 static void on_input_end(struct http_exchange *exchange) {
+    const struct route_exchange *serving = route_exchange_of(exchange);
     if (!exchange->is_half_closed) {
         http_exchange_cut_off(exchange);
+    } else if (serving->is_opened && serving->route->on_input_end != NULL) {
+        serving->route->on_input_end(exchange);
     }
 }
 

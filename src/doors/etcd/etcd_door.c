@@ -1,6 +1,7 @@
 #include "doors/etcd/etcd_door.h"
 
 #include "doors/etcd/etcd_call.h"
+#include "doors/etcd/etcd_gateway.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -93,6 +94,7 @@ void etcd_door_register(struct etcd_door *door, struct net_scope *scope) {
     for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
         net_scope_add_methods(scope, services[i]->methods, services[i]->n_methods, door);
     }
+    etcd_gateway_register(scope);
 }
 
 static void on_timer_closed(uv_handle_t *handle) {

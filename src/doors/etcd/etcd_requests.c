@@ -3,6 +3,10 @@
  * rules: admin methods need the root role, the others the permission on the keys they name).
  */
 #include "doors/etcd/etcd_call.h"
+#include "doors/etcd/etcd_gateway_methods.h"
+
+#define GATEWAY_REQUESTS(path_behind, method_path, right)                                          \
+    {"POST /v3" path_behind, right}, {"POST /v3beta" path_behind, right},
 
 const struct door_request etcd_requests[] = {
     {"/etcdserverpb.KV/Range", DOOR_RIGHT_READ},
@@ -48,5 +52,6 @@ const struct door_request etcd_requests[] = {
     {"/etcdserverpb.Auth/RoleRevokePermission", DOOR_RIGHT_ROOT},
     {"/grpc.health.v1.Health/Check", DOOR_RIGHT_NONE},
     {"/grpc.health.v1.Health/Watch", DOOR_RIGHT_NONE},
+    ETCD_GATEWAY_METHODS(GATEWAY_REQUESTS) /* the same methods as JSON */
     {NULL, DOOR_RIGHT_NONE},
 };

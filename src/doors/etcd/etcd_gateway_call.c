@@ -1,0 +1,257 @@
+#include "doors/etcd/etcd_gateway_call.h"
+
+#include "doors/etcd/etcd_gateway_error.h"
+#include "doors/etcd/etcd_json_reader.h"
+#include "doors/etcd/etcd_json_writer.h"
+#include "net/grpc_bridge.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* A unary answer that is larger is sent in pieces, without a length. */
+    WHOLE_ANSWER_MAX = 64 * 1024,
+    /* JSON of a message is larger than the message: base64, names, numbers in digits. */
+    JSON_FACTOR = 2,
+    JSON_EXTRA = 64 * 1024
+};
+
+struct etcd_gateway_call {
+    struct http_exchange *exchange;
+    struct grpc_bridge *bridge;
+    const struct etcd_gateway_method *method;
+    struct etcd_json_scanner scanner;
+    struct buffer value;   /* what came of the value that is not whole yet */
+    struct buffer message; /* made of the value */
+    struct etcd_json_writer writer;
+    struct buffer out;
+    bool is_stream;
+    bool is_started;       /* status and headers are sent */
+    bool is_bad_request;   /* the first value could not be read: not the stream's error */
+    bool has_sent;         /* a message */
+    bool is_input_ignored; /* what follows does not matter */
+};
+
+/* --- the answer ---------------------------------------------------------------------------- */
+
+static const struct http_field answer_fields[] = {
+    HTTP_FIELD("content-type", "application/json"),
+    HTTP_FIELD("grpc-metadata-content-type", "application/grpc"),
+};
+enum { N_ANSWER_FIELDS = sizeof answer_fields / sizeof answer_fields[0] };
+
+static void append(struct buffer *out, const char *text) {
+    buffer_append(out, text, strlen(text));
+}
+
+static void start(struct etcd_gateway_call *call, unsigned status, size_t n_fields) {
+    if (!call->is_started) {
+        call->is_started = true;
+        http_start(call->exchange, status, answer_fields, n_fields);
+    }
+}
+
+static void flush(struct etcd_gateway_call *call) {
+    http_send(call->exchange, bytes_of(call->out.data, call->out.size));
+    call->out.size = 0;
+}
+
+static void on_message(struct http_exchange *exchange, size_t size) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    if (call->is_stream) {
+        start(call, 200, N_ANSWER_FIELDS);
+        append(&call->out, "{\"result\":");
+    }
+    etcd_json_writer_init(&call->writer, call->method->output, size, &call->out);
+}
+
+static void on_piece(struct http_exchange *exchange, struct bytes piece, bool is_last) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    bool is_good = etcd_json_writer_feed(&call->writer, piece, &call->out);
+    assert(is_good);
+    assert(!is_last || etcd_json_writer_is_done(&call->writer));
+    if (is_last && call->is_stream) {
+        append(&call->out, "}\n");
+    }
+    if (call->is_stream || call->is_started || call->out.size > WHOLE_ANSWER_MAX) {
+        start(call, 200, N_ANSWER_FIELDS);
+        flush(call);
+    }
+}
+
+static void fail(struct etcd_gateway_call *call, enum grpc_code code, const char *text) {
+    unsigned status = etcd_gateway_status(code);
+    bool is_in_stream = call->is_stream && !call->is_bad_request;
+    if (call->is_started && !is_in_stream) {
+        http_abort(call->exchange); /* behind a part of an answer it would be taken for one */
+        return;
+    }
+    if (is_in_stream) {
+        start(call, status, 1);
+        etcd_gateway_write_stream_error(&call->out, code, text);
+        flush(call);
+        http_finish(call->exchange);
+        return;
+    }
+    call->out.size = 0;
+    etcd_gateway_write_error(&call->out, code, text);
+    http_reply_fields(call->exchange, status, answer_fields, 1,
+                      bytes_of(call->out.data, call->out.size));
+}
+
+static void on_end(struct http_exchange *exchange, enum grpc_code code, const char *text) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    if (code != GRPC_OK) {
+        fail(call, code, text);
+    } else if (call->is_stream || call->is_started) {
+        start(call, 200, N_ANSWER_FIELDS);
+        flush(call);
+        http_finish(exchange);
+    } else {
+        http_reply_fields(exchange, 200, answer_fields, N_ANSWER_FIELDS,
+                          bytes_of(call->out.data, call->out.size));
+    }
+}
+
+static const struct grpc_bridge_events events = {
+    .on_message = on_message, .on_piece = on_piece, .on_end = on_end};
+
+/* --- the request --------------------------------------------------------------------------- */
+
+static void end_input(struct etcd_gateway_call *call) {
+    call->is_input_ignored = true;
+    buffer_clear(&call->value);
+    buffer_clear(&call->message);
+    grpc_bridge_count_partial(call->bridge, 0);
+    grpc_bridge_half_close(call->bridge);
+}
+
+/* As etcd's gateway does: an error in the first value is the answer, one in a later value of a
+ * stream is the end of the requests. */
+static void refuse(struct etcd_gateway_call *call, enum grpc_code code, const char *text) {
+    bool is_later = call->has_sent;
+    if (!is_later) {
+        call->is_bad_request = true;
+        bool is_unknown =
+            grpc_bridge_kind(call->bridge) == GRPC_BIDIRECTIONAL && code == GRPC_INVALID_ARGUMENT;
+        grpc_bridge_finish(call->bridge, is_unknown ? GRPC_UNKNOWN : code, text);
+    }
+    end_input(call);
+}
+
+static void send(struct etcd_gateway_call *call, struct bytes json) {
+    char error[ETCD_JSON_ERROR_SIZE];
+    grpc_bridge_begin(&call->message);
+    if (json.size > 0 && !etcd_json_read(json, call->method->input, &call->message, error)) {
+        refuse(call, GRPC_INVALID_ARGUMENT, error);
+        return;
+    }
+    call->has_sent = true;
+    grpc_bridge_send(call->bridge, &call->message);
+    if (grpc_bridge_kind(call->bridge) != GRPC_BIDIRECTIONAL) {
+        end_input(call);
+    }
+}
+
+/* A whole value: kept bytes and those behind them. */
+static void take_value(struct etcd_gateway_call *call, struct bytes rest) {
+    call->scanner = (struct etcd_json_scanner){0};
+    if (call->value.size == 0) {
+        send(call, rest);
+        return;
+    }
+    buffer_append(&call->value, rest.data, rest.size);
+    struct buffer value = call->value;
+    buffer_init(&call->value);
+    grpc_bridge_count_partial(call->bridge, 0);
+    send(call, bytes_of(value.data, value.size));
+    buffer_clear(&value);
+}
+
+static void keep(struct etcd_gateway_call *call, struct bytes bytes) {
+    size_t size_max = JSON_FACTOR * grpc_bridge_message_max(call->bridge) + JSON_EXTRA;
+    if (!call->scanner.has_begun) {
+        return; /* white space */
+    }
+    if (call->value.size + bytes.size > size_max) {
+        refuse(call, GRPC_RESOURCE_EXHAUSTED, "the JSON of the request is too large");
+        return;
+    }
+    buffer_append(&call->value, bytes.data, bytes.size);
+    grpc_bridge_count_partial(call->bridge, call->value.size);
+}
+
+static void take_end(struct etcd_gateway_call *call) {
+    if (call->value.size > 0) {
+        take_value(call, bytes_of("", 0));
+    } else if (!call->has_sent && grpc_bridge_kind(call->bridge) != GRPC_BIDIRECTIONAL) {
+        send(call, bytes_of("", 0));
+    }
+    if (!call->is_input_ignored) {
+        end_input(call);
+    }
+}
+
+void etcd_gateway_call_on_body(struct http_exchange *exchange, struct bytes bytes, bool is_last) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    while (bytes.size > 0 && !call->is_input_ignored && grpc_bridge_is_open(call->bridge)) {
+        struct bytes rest = bytes;
+        bool is_whole = etcd_json_scanner_next(&call->scanner, &rest);
+        struct bytes taken = bytes_of(bytes.data, bytes.size - rest.size);
+        bytes = rest;
+        if (is_whole) {
+            take_value(call, taken);
+        } else {
+            keep(call, taken);
+        }
+    }
+    if (is_last && !call->is_input_ignored && grpc_bridge_is_open(call->bridge)) {
+        take_end(call);
+    }
+}
+
+/* --- life ---------------------------------------------------------------------------------- */
+
+void etcd_gateway_call_open(struct http_exchange *exchange,
+                            const struct etcd_gateway_method *method) {
+    struct etcd_gateway_call *call = calloc(1, sizeof *call);
+    if (call == NULL) {
+        http_abort(exchange);
+        return;
+    }
+    call->exchange = exchange;
+    call->method = method;
+    call->bridge = grpc_bridge_create(exchange, method->path, &events);
+    assert(call->bridge != NULL); /* the door adds its methods and its routes together */
+    call->is_stream = grpc_bridge_kind(call->bridge) != GRPC_UNARY;
+    http_set_data(exchange, call);
+    grpc_bridge_open(call->bridge);
+}
+
+void etcd_gateway_call_on_writable(struct http_exchange *exchange) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    grpc_bridge_writable(call->bridge);
+}
+
+void etcd_gateway_call_on_input_end(struct http_exchange *exchange) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    grpc_bridge_input_end(call->bridge);
+}
+
+void etcd_gateway_call_on_drain(struct http_exchange *exchange) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    grpc_bridge_drain(call->bridge);
+}
+
+void etcd_gateway_call_on_close(struct http_exchange *exchange) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    if (call == NULL) {
+        return;
+    }
+    grpc_bridge_destroy(call->bridge);
+    buffer_clear(&call->value);
+    buffer_clear(&call->message);
+    buffer_clear(&call->out);
+    free(call);
+}
