@@ -11,7 +11,7 @@ import grpc
 import pytest
 from etcd3 import etcdrpc
 
-from harness import auth
+from harness import auth, gateway
 from harness import peer_protocol as protocol
 from harness.auth import DENIED, OK, UNKNOWN_CALLER
 from harness.cluster import Cluster
@@ -117,6 +117,18 @@ REQUESTS = {
     "/grpc.health.v1.Health/Watch": ("stream", b"", ()),
 }
 
+# The same methods as JSON. The leader is asked under one prefix, the other member under the other.
+GATEWAY = {f"POST /v3{path}": f"/etcdserverpb.{method}" for path, method in gateway.ROUTES.items()}
+
+
+def gateway_recipe(method):
+    kind, payload, may_fail = REQUESTS[method]
+    body = gateway.body_of(method.removeprefix("/etcdserverpb."), payload)
+    return ("refused gateway only" if kind == "refused only" else "gateway", body, may_fail)
+
+
+REQUESTS.update({name: gateway_recipe(method) for name, method in GATEWAY.items()})
+
 # The same method, with something in it that needs more than the method as such.
 MORE = {
     "write through a key of another": (
@@ -213,6 +225,8 @@ class Matrix:
         kind, payload, _may_fail = recipe
         if kind == "http":
             return self.http_outcome(at, payload, identity)
+        if "gateway" in kind:
+            return self.gateway_outcome(at, method.removeprefix("POST /v3"), payload, identity)
         token = {None: None, "wrong": self.wrong_token()}.get(identity, self.tokens.get(identity))
         metadata = [("token", token)] if token else None
         if kind in ("unary", "refused only"):
@@ -235,6 +249,18 @@ class Matrix:
         """Of nobody, but nearly root's."""
         token = self.tokens["root"]
         return token[:-1] + ("A" if token[-1] != "A" else "B")
+
+    def gateway_outcome(self, at, path, body, identity):
+        token = {None: None, "wrong": self.wrong_token()}.get(identity, self.tokens.get(identity))
+        headers = {"Authorization": token} if token else {}
+        status, answer = gateway.post(self.servers[at], gateway.PREFIXES[at] + path, body, headers)
+        result = answer.get("result", {})
+        text = gateway.error_text(answer) or result.get("cancel_reason", "")
+        outcome = auth.outcome_of_text(text) if text else OK
+        # The status says the same as the text, but for a watch, which is refused by its answer.
+        if not result:
+            assert (outcome == OK) == (status == 200)
+        return outcome
 
     def http_outcome(self, at, path, identity):
         user = {None: None, "wrong": ("worker", "wrong")}.get(identity, (identity, PASSWORDS.get(identity)))
@@ -271,7 +297,7 @@ def check(matrix, name, method, recipe, right):
             outcome = matrix.outcome(at, method, recipe, identity)
             assert outcome == expected(right, identity), f"{name} by {identity} at member {at}"
     assert matrix.state() == before, f"{name} was refused, and yet something changed"
-    if recipe[0] == "refused only":
+    if recipe[0] in ("refused only", "refused gateway only"):
         return
     for at in (0, 1):
         for identity in (None, "wrong", "guest", "root" if right == "root" else "worker"):
@@ -284,12 +310,17 @@ def check(matrix, name, method, recipe, right):
 
 
 def test_every_request_is_known_here():
-    assert set(REQUESTS) == set(LISTED)
+    older = {name: right for name, right in LISTED.items() if name.startswith("POST /v3beta/")}
+    assert set(REQUESTS) == set(LISTED) - set(older)
+    assert older == {name.replace("/v3/", "/v3beta/"): LISTED[name] for name in GATEWAY}
+    # What is asked as JSON needs the right of the method that is asked.
+    assert {name: LISTED[name] for name in GATEWAY} == {name: LISTED[of] for name, of in GATEWAY.items()}
     assert set(LISTED.values()) <= {"none", "user", "read", "write", "read_write", "root"}
     nobody_needs = {name for name, right in LISTED.items() if right == "none"}
     assert nobody_needs == {
         "GET /health", "GET /livez", "GET /readyz", "/etcdserverpb.Auth/Authenticate",
         "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
+        "POST /v3/auth/authenticate", "POST /v3beta/auth/authenticate",
     }  # fmt: skip
 
 
