@@ -13,7 +13,7 @@
     X("/kv/put", "/etcdserverpb.KV/Put", DOOR_RIGHT_WRITE)                                         \
     X("/kv/deleterange", "/etcdserverpb.KV/DeleteRange", DOOR_RIGHT_WRITE)                         \
     X("/kv/txn", "/etcdserverpb.KV/Txn", DOOR_RIGHT_READ_WRITE)                                    \
-    X("/kv/compaction", "/etcdserverpb.KV/Compact", DOOR_RIGHT_ROOT)                               \
+    X("/kv/compaction", "/etcdserverpb.KV/Compact", DOOR_RIGHT_USER)                               \
     X("/watch", "/etcdserverpb.Watch/Watch", DOOR_RIGHT_READ)                                      \
     X("/lease/grant", "/etcdserverpb.Lease/LeaseGrant", DOOR_RIGHT_USER)                           \
     X("/lease/revoke", "/etcdserverpb.Lease/LeaseRevoke", DOOR_RIGHT_WRITE)                        \
