@@ -63,7 +63,8 @@
     X(AUTH_FAILED, "authentication failed, invalid user ID or password")                           \
     X(AUTH_TOKEN_INVALID, "invalid auth token")                                                    \
     X(AUTH_OLD_REVISION, "revision of auth store is old")                                          \
-    X(AUTH_MANAGEMENT_INVALID, "invalid auth management")
+    X(AUTH_MANAGEMENT_INVALID, "invalid auth management")                                          \
+    X(TOO_MANY_KEYS, "more keys than one lease may have, or one request delete")
 
 enum status {
 #define STATUS_ENUM(name, text) STATUS_##name,

@@ -14,7 +14,12 @@ enum {
     KEY_WORK_A_VERSION = 16,
     /* For all compares and ranges of one transaction, or for one read on the loop. About twenty
      * milliseconds. */
-    KEY_WORK_TXN_MAX = 1024 * 1024
+    KEY_WORK_TXN_MAX = 1024 * 1024,
+    /* A key that is deleted: found, detached from its lease, a tombstone made. */
+    KEY_WORK_A_DELETE = 16,
+    /* Keys that one request may delete, in one revision, while everybody waits: some hundred
+     * milliseconds at most. */
+    KEY_DELETES_MAX = 256 * 1024
 };
 
 struct key_work {

@@ -12,6 +12,7 @@
 #include "base/timing_wheel.h"
 #include "core/lease_table.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,10 +49,13 @@ struct lease_local {
     struct timing_wheel_timer timer;
     struct record *first_key;
     uint32_t next; /* in the chain of the index, or of the free slots of the page */
-    bool is_expiring;
-    bool is_being_noted; /* a checkpoint of it is on its way */
-    uint8_t stage;       /* what its timer is armed for: see lease_deadlines.c */
+    bool is_expiring : 1;
+    bool is_being_noted : 1; /* a checkpoint of it is on its way */
+    uint32_t stage : 6;      /* what its timer is armed for: see lease_deadlines.c */
+    uint32_t n_keys : 24;    /* LEASE_KEYS_UNCOUNTED: so many or more, until it has none again */
 };
+enum { LEASE_KEYS_UNCOUNTED = (1 << 24) - 1 };
+static_assert(sizeof(struct lease_local) == 40, "the count of keys costs no memory");
 
 /* Links of lease_family.h. */
 struct lease_kin {

@@ -181,6 +181,9 @@ enum status lease_table_attach(struct lease_table *table, struct record *record)
         record->lease_next->lease_before = record;
     }
     lease->first_key = record;
+    if (lease->n_keys != LEASE_KEYS_UNCOUNTED) {
+        lease->n_keys++;
+    }
     return STATUS_OK;
 }
 
@@ -188,20 +191,28 @@ void lease_table_detach(struct lease_table *table, struct record *record) {
     if (record->lease_id == 0) {
         return;
     }
+    uint32_t handle = find(table, record->lease_id);
+    struct lease_local *lease =
+        handle != LEASE_NONE ? lease_pages_local(&table->pages, handle) : NULL;
+    if (lease == NULL || (record->lease_before == NULL && lease->first_key != record)) {
+        return; /* it was not attached */
+    }
     if (record->lease_before != NULL) {
         record->lease_before->lease_next = record->lease_next;
     } else {
-        uint32_t handle = find(table, record->lease_id);
-        if (handle == LEASE_NONE || lease_pages_local(&table->pages, handle)->first_key != record) {
-            return; /* it was not attached */
-        }
-        lease_pages_local(&table->pages, handle)->first_key = record->lease_next;
+        lease->first_key = record->lease_next;
     }
     if (record->lease_next != NULL) {
         record->lease_next->lease_before = record->lease_before;
     }
     record->lease_next = NULL;
     record->lease_before = NULL;
+    if (lease->first_key == NULL) {
+        lease->n_keys = 0;
+    } else if (lease->n_keys != LEASE_KEYS_UNCOUNTED) {
+        assert(lease->n_keys > 1);
+        lease->n_keys--;
+    }
 }
 
 bool lease_table_find(const struct lease_table *table, int64_t id, struct lease_facts *out_facts) {
@@ -233,12 +244,30 @@ struct record *lease_table_first_key(const struct lease_table *table, int64_t id
 }
 
 size_t lease_table_key_count(const struct lease_table *table, int64_t id) {
+    uint32_t handle = find(table, id);
+    if (handle == LEASE_NONE) {
+        return 0;
+    }
+    const struct lease_local *lease = lease_pages_local(&table->pages, handle);
+    if (lease->n_keys != LEASE_KEYS_UNCOUNTED) {
+        return lease->n_keys;
+    }
     size_t count = 0;
-    const struct record *record = lease_table_first_key(table, id);
-    for (; record != NULL; record = record->lease_next) {
+    for (const struct record *at = lease->first_key; at != NULL; at = at->lease_next) {
         count++;
     }
     return count;
+}
+
+enum status lease_table_may_attach(const struct lease_table *table, int64_t id,
+                                   struct key_space_id owner) {
+    uint32_t handle = find(table, id);
+    if (handle == LEASE_NONE ||
+        !key_space_equal(lease_pages_fact(&table->pages, handle)->owner, owner)) {
+        return STATUS_LEASE_NOT_FOUND;
+    }
+    return lease_pages_local(&table->pages, handle)->n_keys < LEASE_KEYS_MAX ? STATUS_OK
+                                                                             : STATUS_TOO_MANY_KEYS;
 }
 
 int64_t lease_table_first_child(const struct lease_table *table, int64_t id) {
@@ -356,11 +385,15 @@ void lease_table_validate(const struct lease_table *table) {
          handle = lease_pages_next(&table->pages, handle + 1)) {
         const struct record *before = NULL;
         const struct record *record = lease_pages_local(&table->pages, handle)->first_key;
+        size_t n_keys = 0;
         for (; record != NULL; record = record->lease_next) {
+            n_keys++;
             assert(record->lease_before == before);
             assert(record->lease_id == lease_pages_fact(&table->pages, handle)->id);
             before = record;
         }
+        assert(lease_pages_local(&table->pages, handle)->n_keys ==
+               (n_keys < LEASE_KEYS_UNCOUNTED ? n_keys : LEASE_KEYS_UNCOUNTED));
         n_of_owner[lease_pages_fact(&table->pages, handle)->owner.value]++;
     }
     assert(memcmp(n_of_owner, table->n_of_owner, sizeof n_of_owner) == 0);

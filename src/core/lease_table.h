@@ -24,6 +24,11 @@
 /* A lease without end. */
 #define LEASE_TTL_FOREVER INT64_MAX
 
+/* Keys of one lease: all of them go in one revision when it ends, and everybody waits for it, some
+ * hundred milliseconds at most. Clients may attach no more; what an older release attached stays.
+ */
+enum { LEASE_KEYS_MAX = 128 * 1024 };
+
 /* Why a lease ended. */
 enum lease_end { LEASE_END_EXPIRED = 1, LEASE_END_REVOKED = 2, LEASE_END_PARENT = 3 };
 
@@ -104,6 +109,10 @@ void lease_table_prefetch(const struct lease_table *table, int64_t id, bool is_n
  * the same on every replica: a caller that deletes them sorts by key first. */
 struct record *lease_table_first_key(const struct lease_table *table, int64_t id);
 size_t lease_table_key_count(const struct lease_table *table, int64_t id);
+/* Whether a protocol may attach one more key to its lease. STATUS_LEASE_NOT_FOUND: there is none,
+ * or another's; STATUS_TOO_MANY_KEYS. */
+enum status lease_table_may_attach(const struct lease_table *table, int64_t id,
+                                   struct key_space_id owner);
 /* The child of a lease with the smallest id, so that every replica ends them in the same order;
  * 0: none. */
 int64_t lease_table_first_child(const struct lease_table *table, int64_t id);

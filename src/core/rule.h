@@ -37,9 +37,13 @@ enum {
     RULE_CHANGES_MAX = 4096,                /* puts, deletes, and changes of leases */
     RULE_BYTES_MAX = 4 * 1024 * 1024,       /* of keys and values written */
     RULE_ANSWER_SIZE_MAX = 1024 * 1024,
+    /* Keys that go with the leases which a run and the hooks that it sets off end: those of one
+     * lease that is as full as can be, and as many more. A family has LEASE_FAMILY_MAX leases at
+     * most. */
+    RULE_ENDED_KEYS_MAX = 2 * LEASE_KEYS_MAX,
     /* A rule that runs because a lease has ended: a batch of thousands may end at once. */
-    RULE_HOOK_RECORDS_MAX = 1024, /* and four more for each key that went with the lease */
-    RULE_HOOK_CHANGES_MAX = 256,  /* and one more for each of these */
+    RULE_HOOK_RECORDS_MAX = 1024, /* and four more for each key that went with the lease … */
+    RULE_HOOK_CHANGES_MAX = 256,  /* and one more for each of these; never more than a run has */
     RULE_HOOK_REQUEST_SIZE_MAX = 1024,
     RULE_HOOKS_OF_LEASE_MAX = 64,
     RULE_HOOK_DEPTH_MAX = 4,  /* a hook ends a lease whose hook ends a lease … */

@@ -128,6 +128,26 @@ enum status rule_lease_set_ttl(struct rule_run *run, int64_t id, int64_t ttl_ms)
     return STATUS_OK;
 }
 
+/* What goes with a lease and its family, in the one revision of the run. */
+static void spend_keys(struct rule_run *run, int64_t id) {
+    int64_t ids[LEASE_FAMILY_MAX];
+    const struct rule_scope *scope = run->scope;
+    size_t n = lease_table_family(scope->leases, id, ids);
+    if (n > LEASE_FAMILY_MAX) {
+        rule_run_refuse(run, STATUS_REQUEST_TOO_LARGE);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        run->n_keys_ending += lease_table_key_count(scope->leases, ids[i]);
+    }
+    if (!rule_run_spend_records(run, n)) {
+        return;
+    }
+    if (scope->n_keys_ending + run->n_keys_ending > RULE_ENDED_KEYS_MAX) {
+        rule_run_refuse(run, STATUS_TOO_MANY_KEYS);
+    }
+}
+
 enum status rule_lease_end(struct rule_run *run, int64_t id, enum lease_end reason) {
     struct lease_facts facts;
     if (reason != LEASE_END_REVOKED && reason != LEASE_END_EXPIRED) {
@@ -142,6 +162,7 @@ enum status rule_lease_end(struct rule_run *run, int64_t id, enum lease_end reas
         (run->depth >= RULE_HOOK_DEPTH_MAX || n_hook_ends >= RULE_HOOK_ENDS_MAX)) {
         rule_run_refuse(run, STATUS_REQUEST_TOO_LARGE);
     }
+    spend_keys(run, id);
     if (!rule_run_spend_change(run, 0)) {
         return run->refused;
     }

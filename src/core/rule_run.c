@@ -3,6 +3,10 @@
 
 #include "core/stored_key.h"
 
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 void rule_run_init(struct rule_run *run, const struct rule_scope *scope, const struct rule *rule,
                    const struct rule_hook *hook) {
     *run = (struct rule_run){.scope = scope,
@@ -15,8 +19,8 @@ void rule_run_init(struct rule_run *run, const struct rule_scope *scope, const s
     rule_overlay_init(&run->overlay, scope->arena);
     if (hook != NULL) {
         run->depth = hook->depth;
-        run->records_left = RULE_HOOK_RECORDS_MAX + 4 * hook->n_keys;
-        run->changes_left = RULE_HOOK_CHANGES_MAX + hook->n_keys;
+        run->records_left = smaller(RULE_RECORDS_MAX, RULE_HOOK_RECORDS_MAX + 4 * hook->n_keys);
+        run->changes_left = smaller(RULE_CHANGES_MAX, RULE_HOOK_CHANGES_MAX + hook->n_keys);
     }
 }
 
@@ -277,6 +281,12 @@ int64_t rule_put(struct rule_run *run, struct key_space_id space, struct bytes k
     }
     if (lease_id != 0 && !rule_run_may_use_lease(run, lease_id)) {
         rule_run_refuse(run, STATUS_LEASE_NOT_FOUND);
+        return 0;
+    }
+    /* A hook may: the owner of a lease must not be able to make the end of another one fail. */
+    if (lease_id != 0 && run->hook == NULL &&
+        lease_table_key_count(run->scope->leases, lease_id) >= LEASE_KEYS_MAX) {
+        rule_run_refuse(run, STATUS_TOO_MANY_KEYS);
         return 0;
     }
     const struct record *record = rule_run_put(run, space, key, value, lease_id);

@@ -17,6 +17,7 @@ struct rule_run {
     size_t n_records;    /* looked at */
     size_t records_left;
     size_t changes_left;
+    size_t n_keys_ending; /* that go with leases which it ends */
     size_t bytes_left;
     bool is_visiting;
     struct auth_lease_checks lease_checks;

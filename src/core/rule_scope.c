@@ -1,6 +1,7 @@
 /* Carrying out what a run has decided, the ends of leases, and the hooks that these set off. */
 #include "core/rule_scope.h"
 
+#include "core/cluster_version.h"
 #include "core/key_work.h"
 #include "core/rule_hook_key.h"
 #include "core/rule_run.h"
@@ -15,6 +16,9 @@ enum { ANSWER_CAPACITY_KEPT = 64 * 1024 };
 /* What one change or one hook costs, in records looked at, and how many bytes that are written cost
  * as much as one record. */
 enum { WORK_A_CHANGE = KEY_WORK_A_VERSION, WORK_BYTES = 256 };
+
+/* What is left of a family that is too large to end at once lives so long. */
+enum { REST_OF_FAMILY_MS = 1 };
 
 /* --- The end of one lease. --- */
 
@@ -62,6 +66,9 @@ static void set_off(struct rule_scope *scope, const struct rule_hook *ended,
 /* Within the revision that is open. The lease has no children any more. */
 static void end_one(struct rule_scope *scope, const struct lease_facts *facts,
                     enum lease_end reason, unsigned depth) {
+    if (scope->cluster_version >= CLUSTER_VERSION_RULES) {
+        scope->work += KEY_WORK_A_DELETE * (1 + lease_table_key_count(scope->leases, facts->id));
+    }
     struct record *first = lease_table_first_key(scope->leases, facts->id);
     struct rule_hook ended = {.facts = *facts, .reason = reason, .depth = depth};
     if (first != NULL && first->lease_next == NULL && !is_hook(first)) {
@@ -87,9 +94,10 @@ static void run_hooks(struct rule_scope *scope);
 
 /* Ends a family. Children go first, and theirs before them: down to one without children, end it,
  * go on at its parent. A parent must exist when a child is granted, so there are no circles; and a
- * family as deep as it likes needs no stack. */
-static void end_family(struct rule_scope *scope, int64_t id, enum lease_end reason, unsigned depth,
-                       bool has_own_revisions) {
+ * family as deep as it likes needs no stack. False: the rest of it was left when there was as much
+ * work as `work_max`. */
+static bool end_family(struct rule_scope *scope, int64_t id, enum lease_end reason, unsigned depth,
+                       bool has_own_revisions, size_t work_max) {
     for (int64_t at = id;;) {
         int64_t child = lease_table_first_child(scope->leases, at);
         if (child != 0) {
@@ -109,7 +117,10 @@ static void end_family(struct rule_scope *scope, int64_t id, enum lease_end reas
         }
         /* A hook that has ended what the family descends from has ended all of it. */
         if (at == id || (has_own_revisions && scope->ending_id != id)) {
-            return;
+            return true;
+        }
+        if (scope->work >= work_max) {
+            return false;
         }
         at = facts.parent_id;
     }
@@ -122,7 +133,17 @@ enum status rule_scope_end_lease(struct rule_scope *scope, int64_t id, enum leas
     }
     scope->ending_id = id;
     scope->n_hook_ends = 0;
-    end_family(scope, id, reason, 1, true);
+    scope->n_keys_ending = 0;
+    /* In a cluster of version 2 every member must do as release 0.2 does. */
+    bool is_bounded = scope->cluster_version >= CLUSTER_VERSION_RULES;
+    if (!end_family(scope, id, reason, 1, true, is_bounded ? RULE_SCOPE_WORK_MUCH : SIZE_MAX)) {
+        /* The rest is due at once, and goes with other entries of the log. Who renews it meanwhile
+         * is told that no time is left. */
+        scope->ending_id = 0;
+        enum status status =
+            lease_table_set_ttl(scope->leases, id, REST_OF_FAMILY_MS, scope->context->now_ms);
+        assert(status == STATUS_OK);
+    }
     assert(scope->ending_id == 0);
     return STATUS_OK;
 }
@@ -131,7 +152,7 @@ enum status rule_scope_end_lease(struct rule_scope *scope, int64_t id, enum leas
 
 static void commit_end(struct rule_scope *scope, const struct rule_change *change, unsigned depth) {
     scope->n_hook_ends += depth > 0;
-    end_family(scope, change->end.id, change->end.reason, depth + 1, false);
+    (void)end_family(scope, change->end.id, change->end.reason, depth + 1, false, SIZE_MAX);
 }
 
 static void commit_put(struct rule_scope *scope, const struct record *record) {
@@ -147,6 +168,7 @@ static void commit_put(struct rule_scope *scope, const struct record *record) {
 
 /* Everything was checked when the run decided it. */
 static void commit(struct rule_scope *scope, const struct rule_run *run) {
+    scope->n_keys_ending += run->n_keys_ending;
     for (size_t i = 0; i < run->overlay.changes.n; i++) {
         const struct rule_change *change = &run->overlay.changes.at[i];
         enum status status = STATUS_OK;

@@ -38,14 +38,15 @@ struct rule_scope {
     struct rule_hook *hooks_first;
     struct rule_hook *hooks_last;
     size_t n_hook_ends;
-    size_t work;       /* of runs and hooks so far, in units of key_work.h */
-    int64_t ending_id; /* whose family is being ended; 0: none, or it has ended by now */
+    size_t n_keys_ending; /* of leases that runs and hooks have ended */
+    size_t work;          /* of runs and hooks so far, in units of key_work.h */
+    int64_t ending_id;    /* whose family is being ended; 0: none, or it has ended by now */
 };
 
 enum {
-    /* An expiry whose hooks have done so much leaves the rest of its leases to another entry of the
-     * log. A few milliseconds. */
-    RULE_SCOPE_WORK_MUCH = 65536
+    /* When ending leases has been so much work, the rest of them, or of a family, is left to
+     * another entry of the log. Some milliseconds. */
+    RULE_SCOPE_WORK_MUCH = 256 * 1024
 };
 
 /* Carries out a rule, and the hooks that it sets off, in one revision. STATUS_UNSUPPORTED before
@@ -55,7 +56,8 @@ enum status rule_scope_run(struct rule_scope *scope, uint32_t number, struct byt
                            struct bytes *out_answer);
 
 /* Ends a lease and its children, children first, each with its keys and hooks in one revision of
- * its own. STATUS_LEASE_NOT_FOUND. */
+ * its own. What is left of a large family has a millisecond to live: the leader proposes its end.
+ * STATUS_LEASE_NOT_FOUND. */
 enum status rule_scope_end_lease(struct rule_scope *scope, int64_t id, enum lease_end reason);
 
 #endif

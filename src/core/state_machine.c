@@ -394,7 +394,7 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         outcome.status = txn_put(&etcd, &command->put, &outcome.put);
         break;
     case COMMAND_DELETE:
-        txn_delete(&etcd, &command->delete, arena, &outcome.delete);
+        outcome.status = txn_delete(&etcd, &command->delete, arena, &outcome.delete);
         break;
     case COMMAND_TXN:
         outcome.status = txn_run(&etcd, &command->txn, arena, &outcome.txn);

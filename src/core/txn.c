@@ -8,25 +8,33 @@ struct txn_source {
     const struct key_store *keys;
     const struct lease_table *leases; /* NULL: nothing is to be attached */
     struct key_space_id space;
+    bool is_counted; /* see txn.h */
 };
 
 static struct txn_source source_of(const struct txn_target *target) {
-    return (struct txn_source){
-        .keys = target->keys, .leases = target->leases, .space = target->space};
+    return (struct txn_source){.keys = target->keys,
+                               .leases = target->leases,
+                               .space = target->space,
+                               .is_counted = target->is_counted};
 }
 
 /* --- Single changes, inside a revision that the caller opened. --- */
 
 static enum status put_check_lease(const struct txn_source *source,
                                    const struct put_request *request) {
-    struct lease_facts facts;
     if (request->lease_id == 0) {
         return STATUS_OK;
     }
-    return lease_table_find(source->leases, request->lease_id, &facts) &&
-                   key_space_equal(facts.owner, source->space)
+    enum status status = lease_table_may_attach(source->leases, request->lease_id, source->space);
+    if (status != STATUS_TOO_MANY_KEYS) {
+        return status;
+    }
+    /* One that is attached already may be written again. */
+    const struct record *current =
+        source->is_counted ? key_store_find(source->keys, source->space, request->key) : NULL;
+    return !source->is_counted || (current != NULL && current->lease_id == request->lease_id)
                ? STATUS_OK
-               : STATUS_LEASE_NOT_FOUND;
+               : STATUS_TOO_MANY_KEYS;
 }
 
 static enum status put_check_key(const struct txn_source *source,
@@ -117,11 +125,27 @@ enum status txn_put(const struct txn_target *target, const struct put_request *r
     return status;
 }
 
-void txn_delete(const struct txn_target *target, const struct delete_request *request,
-                struct arena *arena, struct delete_outcome *out_outcome) {
+/* How many keys it would delete. */
+static size_t delete_count(const struct txn_source *source, const struct delete_request *request) {
+    return request->range_end.size == 0
+               ? 1
+               : key_store_count(source->keys, source->space, request->key, request->range_end);
+}
+
+enum status txn_delete(const struct txn_target *target, const struct delete_request *request,
+                       struct arena *arena, struct delete_outcome *out_outcome) {
+    if (target->is_counted) {
+        const struct txn_source source = source_of(target);
+        size_t n = delete_count(&source, request);
+        if (n > KEY_DELETES_MAX) {
+            return STATUS_TOO_MANY_KEYS;
+        }
+        *target->work += n * KEY_WORK_A_DELETE;
+    }
     key_store_begin(target->keys);
     delete_apply(target, request, arena, out_outcome);
     key_store_end(target->keys);
+    return STATUS_OK;
 }
 
 /* --- Compares. --- */
@@ -297,6 +321,7 @@ struct txn_cost {
     bool is_counted; /* its work, not only what it gathers */
     struct key_work work;
     size_t n_records;
+    size_t n_deletes; /* keys, those that two operations name counted twice */
 };
 
 static struct txn_cost cost_of(bool is_counted) {
@@ -327,6 +352,10 @@ static enum status path_check(const struct txn_source *source, const struct txn_
             }
             break;
         case OPERATION_DELETE:
+            cost->n_deletes += delete_count(source, &operations[i].delete);
+            if (cost->is_counted && cost->n_deletes > KEY_DELETES_MAX) {
+                status = STATUS_TOO_MANY_KEYS;
+            }
             break;
         case OPERATION_TXN:
             status = path_check(source, &operations[i].txn, &path->nested[i], cost, arena);
@@ -384,7 +413,8 @@ enum status txn_run(const struct txn_target *target, const struct txn_request *r
     struct txn_path path;
     enum status status = path_prepare(&source, request, &cost, arena, &path);
     if (target->is_counted) {
-        *target->work += KEY_WORK_TXN_MAX - cost.work.left;
+        size_t n_deletes = status == STATUS_OK ? cost.n_deletes : 0;
+        *target->work += KEY_WORK_TXN_MAX - cost.work.left + n_deletes * KEY_WORK_A_DELETE;
     }
     if (status == STATUS_OK) {
         key_store_begin(target->keys);

@@ -18,18 +18,19 @@ struct txn_target {
     struct key_store *keys;
     struct lease_table *leases;
     struct key_space_id space;
-    /* Work is bounded by KEY_WORK_TXN_MAX. Not so in clusters of version 2, where every member must
-     * do as release 0.2 does. */
+    /* Work is bounded by KEY_WORK_TXN_MAX, and so are keys of leases and of deletions. Not so in
+     * clusters of version 2, where every member must do as release 0.2 does. */
     bool is_counted;
     size_t *work; /* what a transaction was in work is added here, also when it is refused */
 };
 
 /* Each of the three is one revision of its own if it changes anything. STATUS_LEASE_NOT_FOUND,
- * STATUS_KEY_NOT_FOUND; nothing is changed then. */
+ * STATUS_KEY_NOT_FOUND, STATUS_TOO_MANY_KEYS (LEASE_KEYS_MAX, KEY_DELETES_MAX); nothing is changed
+ * then. */
 enum status txn_put(const struct txn_target *target, const struct put_request *request,
                     struct put_outcome *out_outcome);
-void txn_delete(const struct txn_target *target, const struct delete_request *request,
-                struct arena *arena, struct delete_outcome *out_outcome);
+enum status txn_delete(const struct txn_target *target, const struct delete_request *request,
+                       struct arena *arena, struct delete_outcome *out_outcome);
 /* Records that the ranges of one transaction may gather, all together, where its work is not
  * counted. */
 enum { TXN_RECORDS_MAX = 16 * 1024 * 1024 };

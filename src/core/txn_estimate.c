@@ -3,7 +3,8 @@
 struct estimate {
     const struct key_store *keys;
     struct key_space_id space;
-    size_t work;
+    size_t work;      /* of compares and ranges, at most KEY_WORK_TXN_MAX: more is refused */
+    size_t n_deletes; /* keys */
 };
 
 static void add(struct estimate *estimate, size_t work) {
@@ -28,6 +29,18 @@ static void add_range(struct estimate *estimate, const struct range_request *ran
     }
 }
 
+static size_t n_deleted(const struct key_store *keys, struct key_space_id space,
+                        const struct delete_request *request) {
+    return request->range_end.size == 0
+               ? 0
+               : key_store_count(keys, space, request->key, request->range_end);
+}
+
+/* More than is allowed is refused, which is little work. */
+static size_t work_of_deletes(size_t n) {
+    return n > KEY_DELETES_MAX ? 0 : n * KEY_WORK_A_DELETE;
+}
+
 static void add_txn(struct estimate *estimate, const struct txn_request *request);
 
 static void add_operations(struct estimate *estimate, const struct operation *operations,
@@ -35,6 +48,9 @@ static void add_operations(struct estimate *estimate, const struct operation *op
     for (size_t i = 0; i < n && estimate->work < KEY_WORK_TXN_MAX; i++) {
         if (operations[i].type == OPERATION_RANGE) {
             add_range(estimate, &operations[i].range);
+        } else if (operations[i].type == OPERATION_DELETE) {
+            estimate->n_deletes +=
+                n_deleted(estimate->keys, estimate->space, &operations[i].delete);
         } else if (operations[i].type == OPERATION_TXN) {
             add_txn(estimate, &operations[i].txn);
         }
@@ -56,5 +72,10 @@ size_t txn_estimate(const struct key_store *keys, struct key_space_id space,
                     const struct txn_request *request) {
     struct estimate estimate = {.keys = keys, .space = space};
     add_txn(&estimate, request);
-    return estimate.work;
+    return estimate.work + work_of_deletes(estimate.n_deletes);
+}
+
+size_t delete_estimate(const struct key_store *keys, struct key_space_id space,
+                       const struct delete_request *request) {
+    return work_of_deletes(n_deleted(keys, space, request));
 }

@@ -9,9 +9,11 @@
 #include "core/key_store.h"
 #include "core/operation.h"
 
-/* In units of key_work.h; at most KEY_WORK_TXN_MAX, beyond which it is refused. Single keys count
- * nothing. */
+/* In units of key_work.h; what would be refused counts as the refusal. Single keys count nothing.
+ */
 size_t txn_estimate(const struct key_store *keys, struct key_space_id space,
                     const struct txn_request *request);
+size_t delete_estimate(const struct key_store *keys, struct key_space_id space,
+                       const struct delete_request *request);
 
 #endif

@@ -373,13 +373,25 @@ void proposals_refuse(struct service *service, struct service_request *request,
     service->proposals.has_refused = true;
 }
 
-/* What a transaction may be in work; 0 for what is little. */
+/* What a command may be in work; 0 for what is little. */
 static size_t work_of(const struct service *service, const struct command *command) {
+    const struct key_store *keys = state_machine_keys(service->machine);
     command = command_inner(command);
-    if (command->type != COMMAND_TXN) {
-        return 0;
+    size_t work = 0;
+    switch (command->type) {
+    case COMMAND_TXN:
+        work = txn_estimate(keys, KEY_SPACE_ETCD, &command->txn);
+        break;
+    case COMMAND_DELETE:
+        work = delete_estimate(keys, KEY_SPACE_ETCD, &command->delete);
+        break;
+    case COMMAND_LEASE_REVOKE:
+        work = KEY_WORK_A_DELETE *
+               lease_table_key_count(state_machine_leases(service->machine), command->revoke.id);
+        break;
+    default:
+        break;
     }
-    size_t work = txn_estimate(state_machine_keys(service->machine), KEY_SPACE_ETCD, &command->txn);
     return work < PROPOSALS_WORK_MUCH ? 0 : work;
 }
 
@@ -445,6 +457,12 @@ bool service_allow_work(struct service *service, size_t work) {
     return true;
 }
 
+/* One command may be more than all together: it is taken when there is no other. */
+static bool is_too_much(const struct service *service, size_t work) {
+    size_t pending = service->proposals.pending_work;
+    return pending > 0 && pending + work > PROPOSALS_WORK_MAX;
+}
+
 static enum status check_submitted(struct service *service, const struct caller *caller,
                                    const struct command *command) {
     if (service->closing || service->failed) {
@@ -459,7 +477,7 @@ static enum status check_submitted(struct service *service, const struct caller 
     }
     size_t work = work_of(service, command);
     if (service->proposals.pending_bytes > PROPOSALS_BYTES_MAX ||
-        (work > 0 && service->proposals.pending_work + work > PROPOSALS_WORK_MAX)) {
+        (work > 0 && is_too_much(service, work))) {
         return STATUS_TOO_MANY_REQUESTS;
     }
     const struct auth *auth = state_machine_auth(service->machine);

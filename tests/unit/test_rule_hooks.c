@@ -180,6 +180,49 @@ static void a_family_that_ends_hands_its_locks_to_others(void **state) {
     }
 }
 
+/* Everybody waits while a command is applied, so a large family ends in several: children first,
+ * and what is left has no time any more. */
+static void a_large_family_ends_in_parts(void **state) {
+    enum { FAMILY = 60000, PART_MAX = RULE_SCOPE_WORK_MUCH / KEY_WORK_A_DELETE + 1 };
+    struct fixture fixture;
+    rule_fixture_init(&fixture);
+    struct lease_table *leases = state_machine_leases(fixture.machine);
+    size_t others = lease_table_count(leases);
+    for (int64_t i = 1; i <= FAMILY; i++) {
+        grant_of_trial(&fixture, 1000 + i, i == 1 ? 0 : 1001);
+    }
+    const int64_t root[] = {1001};
+    unsigned n_parts = 0;
+    for (size_t left = FAMILY; left > 0; n_parts++) {
+        expire(&fixture, 1, root, 1);
+        size_t now_left = lease_table_count(leases) - others;
+        assert_true(now_left < left);
+        assert_true(left - now_left <= PART_MAX);
+        left = now_left;
+        struct lease_facts facts = {0};
+        assert_int_equal(lease_table_find(leases, 1001, &facts), left > 0);
+        assert_int_equal(facts.ttl_ms, left > 0 ? 1 : 0);
+    }
+    assert_int_equal(n_parts, (FAMILY + PART_MAX - 1) / PART_MAX);
+    fixture_clear(&fixture);
+}
+
+/* In one revision, which cannot be left half done. */
+static void a_rule_ends_no_family_that_is_too_large(void **state) {
+    struct fixture fixture;
+    rule_fixture_init(&fixture);
+    struct lease_table *leases = state_machine_leases(fixture.machine);
+    for (int64_t i = 0; i <= LEASE_FAMILY_MAX; i++) {
+        grant_of_trial(&fixture, 1000 + i, i == 0 ? 0 : 1000);
+    }
+    size_t before = lease_table_count(leases);
+    assert_int_equal(end_by_rule(&fixture, 1000), STATUS_REQUEST_TOO_LARGE);
+    assert_int_equal(lease_table_count(leases), before);
+    assert_int_equal(end_by_rule(&fixture, 1001), STATUS_OK);
+    assert_int_equal(end_by_rule(&fixture, 1000), STATUS_OK);
+    fixture_clear(&fixture);
+}
+
 /* Asks for a rule when a lease ends, as a run would. */
 static void hook(struct fixture *fixture, int64_t lease_id, uint32_t number,
                  struct buffer *request) {
@@ -325,6 +368,8 @@ int main(void) {
         cmocka_unit_test(a_snapshot_with_the_hook_of_an_unknown_rule_is_refused),
         cmocka_unit_test(a_watch_sees_a_handover_as_one_revision),
         cmocka_unit_test(a_family_that_ends_hands_its_locks_to_others),
+        cmocka_unit_test(a_large_family_ends_in_parts),
+        cmocka_unit_test(a_rule_ends_no_family_that_is_too_large),
         cmocka_unit_test(a_hook_may_end_what_the_ending_family_descends_from),
         cmocka_unit_test(a_hook_may_grant_the_ended_id_anew),
         cmocka_unit_test(a_hook_that_fails_does_not_keep_the_lease),

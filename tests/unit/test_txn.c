@@ -219,7 +219,7 @@ static void ranges_that_would_gather_too_much_fail_the_whole(void **state) {
     int64_t revision = key_store_revision(keys);
     struct delete_request delete = {.key = bytes_from_text("k"), .range_end = bytes_from_text("l")};
     struct delete_outcome deleted;
-    txn_delete(&target, &delete, &fixture.arena, &deleted);
+    assert_int_equal(txn_delete(&target, &delete, &fixture.arena, &deleted), STATUS_OK);
     request.n_success = RANGES + 1;
     for (size_t i = 1; i <= RANGES; i++) {
         operations[i].range.revision = revision;
@@ -259,6 +259,90 @@ static void a_transaction_that_is_too_much_work_is_refused(void **state) {
     assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome), STATUS_OK);
     assert_int_equal(work, 3 * KEYS);
     assert_non_null(key_store_find(target.keys, KEY_SPACE_ETCD, bytes_from_text("x")));
+    fixture_clear(&fixture);
+}
+
+/* All that one request deletes is one revision, and everybody waits for it. */
+static void more_keys_than_one_request_may_delete_are_left(void **state) {
+    enum { EXTRA = 10 };
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put_numbered(&fixture, KEY_DELETES_MAX + EXTRA);
+    struct txn_target target = target_of(&fixture);
+    size_t work = 0;
+    target.is_counted = true;
+    target.work = &work;
+    int64_t before = revision(&fixture);
+    const struct delete_request all = {.key = bytes_from_text("k"),
+                                       .range_end = bytes_from_text("l")};
+    struct delete_outcome deleted;
+    assert_int_equal(txn_delete(&target, &all, &fixture.arena, &deleted), STATUS_TOO_MANY_KEYS);
+    /* In two operations, one of them nested, neither of which is too much. */
+    struct operation nested = op_del("k0000", "k000000");
+    struct operation operations[] = {op_del("k000000", "k200000"),
+                                     op_txn(NULL, 0, &nested, 1, NULL, 0)};
+    nested = op_del("k200000", "l");
+    const struct txn_request request = {.n_success = 2, .success = operations};
+    struct txn_outcome outcome;
+    assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome), STATUS_TOO_MANY_KEYS);
+    assert_int_equal(revision(&fixture), before);
+    assert_int_equal(work, 0);
+    /* A refusal is little work; what is allowed is much, and is told before and after. */
+    assert_int_equal(delete_estimate(target.keys, KEY_SPACE_ETCD, &all), 0);
+    assert_int_equal(txn_estimate(target.keys, KEY_SPACE_ETCD, &request), 0);
+    const struct delete_request some = {.key = bytes_from_text("k"),
+                                        .range_end = bytes_from_text("k200000")};
+    assert_int_equal(delete_estimate(target.keys, KEY_SPACE_ETCD, &some),
+                     200000 * KEY_WORK_A_DELETE);
+    assert_int_equal(txn_delete(&target, &some, &fixture.arena, &deleted), STATUS_OK);
+    assert_int_equal(deleted.deleted, 200000);
+    assert_int_equal(work, 200000 * KEY_WORK_A_DELETE);
+    assert_int_equal(txn_delete(&target, &all, &fixture.arena, &deleted), STATUS_OK);
+    assert_int_equal(deleted.deleted, KEY_DELETES_MAX + EXTRA - 200000);
+    /* A cluster of version 2 does as release 0.2 does. */
+    put_numbered(&fixture, KEY_DELETES_MAX + EXTRA);
+    target.is_counted = false;
+    assert_int_equal(txn_delete(&target, &all, &fixture.arena, &deleted), STATUS_OK);
+    fixture_clear(&fixture);
+}
+
+static void a_lease_has_only_so_many_keys(void **state) {
+    struct fixture fixture;
+    fixture_init(&fixture);
+    grant(&fixture, 7, 60000);
+    struct txn_target target = target_of(&fixture);
+    size_t work = 0;
+    target.is_counted = true;
+    target.work = &work;
+    struct put_outcome put_done;
+    char key[16] = "";
+    struct put_request request = {.value = bytes_from_text("v"), .lease_id = 7};
+    for (unsigned i = 0; i < LEASE_KEYS_MAX; i++) {
+        request.key = bytes_of(key, (size_t)snprintf(key, sizeof key, "k%06u", i));
+        assert_int_equal(txn_put(&target, &request, &put_done), STATUS_OK);
+    }
+    assert_int_equal(lease_table_key_count(target.leases, 7), LEASE_KEYS_MAX);
+    request.key = bytes_from_text("one too many");
+    assert_int_equal(txn_put(&target, &request, &put_done), STATUS_TOO_MANY_KEYS);
+    struct operation operation = op_put("one too many", "v", 7);
+    const struct txn_request txn = {.n_success = 1, .success = &operation};
+    struct txn_outcome outcome;
+    assert_int_equal(txn_run(&target, &txn, &fixture.arena, &outcome), STATUS_TOO_MANY_KEYS);
+    /* What is attached may be written again, and what goes makes room. */
+    request.key = bytes_from_text("k000003");
+    assert_int_equal(txn_put(&target, &request, &put_done), STATUS_OK);
+    assert_int_equal(del(&fixture, "k000004", "").delete.deleted, 1);
+    assert_int_equal(txn_run(&target, &txn, &fixture.arena, &outcome), STATUS_OK);
+    assert_int_equal(lease_table_key_count(target.leases, 7), LEASE_KEYS_MAX);
+    lease_table_validate(target.leases);
+    /* A cluster of version 2 does as release 0.2 does, and all that came of it ends. */
+    target.is_counted = false;
+    request.key = bytes_from_text("two too many");
+    assert_int_equal(txn_put(&target, &request, &put_done), STATUS_OK);
+    assert_int_equal(revoke(&fixture, 7).status, STATUS_OK);
+    assert_int_equal(
+        key_store_count(target.keys, KEY_SPACE_ETCD, bytes_from_text("a"), bytes_from_text("z")),
+        0);
     fixture_clear(&fixture);
 }
 
@@ -560,6 +644,8 @@ int main(void) {
         cmocka_unit_test(comparing_everything_many_times_takes_no_memory),
         cmocka_unit_test(ranges_that_would_gather_too_much_fail_the_whole),
         cmocka_unit_test(a_transaction_that_is_too_much_work_is_refused),
+        cmocka_unit_test(more_keys_than_one_request_may_delete_are_left),
+        cmocka_unit_test(a_lease_has_only_so_many_keys),
         cmocka_unit_test(counting_at_an_old_revision_is_cheap),
         cmocka_unit_test(a_named_revision_is_read_once),
         cmocka_unit_test(all_compares_must_hold),

@@ -36,6 +36,8 @@ static const struct etcd_error errors[STATUS_COUNT] = {
     [STATUS_TOO_MANY_OPERATIONS] = {GRPC_INVALID_ARGUMENT,
                                     "etcdserver: too many operations in txn request"},
     [STATUS_REQUEST_TOO_LARGE] = {GRPC_INVALID_ARGUMENT, "etcdserver: request is too large"},
+    [STATUS_TOO_MANY_KEYS] = {GRPC_RESOURCE_EXHAUSTED,
+                              "leased: more keys than one lease may have, or one request delete"},
     [STATUS_REVISION_COMPACTED] = {GRPC_OUT_OF_RANGE,
                                    "etcdserver: mvcc: required revision has been compacted"},
     [STATUS_REVISION_FUTURE] = {GRPC_OUT_OF_RANGE,
