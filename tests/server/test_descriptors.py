@@ -144,18 +144,18 @@ def test_one_address_cannot_lock_others_out(idle_clients):
         # From 127.0.0.1, which has 20; a few of those beyond are held for a second.
         idle_clients(server, 24)
         where = (server.host, server.client_port)
-        with socket.create_connection(where, timeout=5) as refused:
+        with socket.create_connection(where, timeout=30) as refused:
             refused.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             head, _, body = received(refused).partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 503 ")
             assert int(re.search(rb"Content-Length: (\d+)", head)[1]) == len(body)
             assert b"--max-connections-per-address" in body
-        with socket.create_connection(where, timeout=5) as refused:
+        with socket.create_connection(where, timeout=30) as refused:
             refused.sendall(HTTP2_PREFACE)
             goaway = received(refused)[9:]
             assert goaway[3] == FRAME_GOAWAY and int.from_bytes(goaway[:3], "big") == len(goaway) - 9
             assert goaway.endswith(b"--max-connections-per-address")
-        with socket.create_connection(where, timeout=5, source_address=("127.0.0.2", 0)) as other:
+        with socket.create_connection(where, timeout=30, source_address=("127.0.0.2", 0)) as other:
             other.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             text = received(other).decode()
             assert re.search(r"^leased_connections 21$", text, re.MULTILINE), text[:200]
