@@ -31,10 +31,11 @@ enum status authenticator_token(struct authenticator *authenticator, struct byte
                                 struct caller *out_caller);
 
 /* A text of at most so many bytes, its end included. */
-enum { AUTHENTICATOR_TOKEN_SIZE = 128 };
+enum { AUTHENTICATOR_TOKEN_SIZE = 4096 };
 /* Good on every member, until the user's password is changed, the user is deleted, authentication
- * is switched off, or a day has passed. */
-void authenticator_make_token(struct authenticator *authenticator, const struct caller *caller,
+ * is switched off, or its time has passed (--auth-token-ttl, or the ttl of JSON Web Tokens). False:
+ * this member cannot make tokens, because it has no private key. */
+bool authenticator_make_token(struct authenticator *authenticator, const struct caller *caller,
                               char out_token[AUTHENTICATOR_TOKEN_SIZE]);
 
 /* Somebody shows a password. */

@@ -1,5 +1,6 @@
 #include "server/authenticator.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "core/auth.h"
 #include "server/auth_token.h"
@@ -17,7 +18,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-static_assert((int)AUTHENTICATOR_TOKEN_SIZE == (int)AUTH_TOKEN_TEXT_SIZE, "a token fits");
+static_assert((int)AUTHENTICATOR_TOKEN_SIZE >= (int)AUTH_TOKEN_TEXT_SIZE, "a token fits");
+static_assert((int)AUTHENTICATOR_TOKEN_SIZE >= (int)JWT_TEXT_SIZE, "a JSON Web Token fits");
+static_assert((int)JWT_USER_SIZE_MAX >= (int)AUTH_NAME_SIZE_MAX, "a name fits");
 
 enum {
     /* A token is good for so many epochs after its own (an hour each, see housekeeping.h). */
@@ -36,7 +39,8 @@ static void fill_randomly(void *memory, size_t size) {
     assert(n == (ssize_t)size);
 }
 
-struct authenticator *authenticator_create(uv_loop_t *loop, struct service *service) {
+struct authenticator *authenticator_create(uv_loop_t *loop, struct service *service,
+                                           const struct jwt *jwt) {
     struct authenticator *authenticator = calloc(1, sizeof *authenticator);
     if (authenticator == NULL) {
         abort();
@@ -45,6 +49,7 @@ struct authenticator *authenticator_create(uv_loop_t *loop, struct service *serv
     fill_randomly(&seed, sizeof seed);
     fill_randomly(authenticator->process_key, sizeof authenticator->process_key);
     authenticator->service = service;
+    authenticator->jwt = jwt;
     authenticator->hasher = password_hasher_create(loop);
     authenticator->limits = login_limits_create(seed);
     list_init(&authenticator->pending);
@@ -97,10 +102,10 @@ static void note_failure(struct authenticator *authenticator, const char *name, 
 
 /* --- Certificates. --- */
 
-static bool find_user(const struct authenticator *authenticator, const char *name,
+static bool find_user(const struct authenticator *authenticator, struct bytes name,
                       struct caller *out_caller) {
     struct auth_user user;
-    if (name == NULL || !auth_find_user(auth_of(authenticator), bytes_from_text(name), &user)) {
+    if (!auth_find_user(auth_of(authenticator), name, &user)) {
         return false;
     }
     *out_caller = (struct caller){.user_id = user.id, .auth_version = user.version};
@@ -116,7 +121,7 @@ bool authenticator_certificate(struct authenticator *authenticator,
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const char *name;
         for (size_t j = 0; (name = tls_identity_name(identity, kinds[i], j)) != NULL; j++) {
-            if (find_user(authenticator, name, out_caller)) {
+            if (find_user(authenticator, bytes_from_text(name), out_caller)) {
                 return true;
             }
         }
@@ -126,9 +131,24 @@ bool authenticator_certificate(struct authenticator *authenticator,
 
 /* --- Tokens. --- */
 
-void authenticator_make_token(struct authenticator *authenticator, const struct caller *caller,
+static int64_t wall_s(void) {
+    return clock_wall_ms() / 1000;
+}
+
+static bool make_jwt(struct authenticator *authenticator, const struct caller *caller,
+                     char out_token[AUTHENTICATOR_TOKEN_SIZE]) {
+    const struct auth *auth = auth_of(authenticator);
+    struct auth_user user;
+    return auth_find_user_id(auth, caller->user_id, &user) &&
+           jwt_write(authenticator->jwt, user.name, auth_revision(auth), wall_s(), out_token);
+}
+
+bool authenticator_make_token(struct authenticator *authenticator, const struct caller *caller,
                               char out_token[AUTHENTICATOR_TOKEN_SIZE]) {
     const struct auth *auth = auth_of(authenticator);
+    if (authenticator->jwt != NULL) {
+        return make_jwt(authenticator, caller, out_token);
+    }
     const struct auth_token token = {.user_id = caller->user_id,
                                      .version = caller->auth_version,
                                      .epoch = auth_token_epoch(auth)};
@@ -136,6 +156,7 @@ void authenticator_make_token(struct authenticator *authenticator, const struct 
     struct auth_user user = {0};
     (void)auth_find_user_id(auth, caller->user_id, &user);
     auth_token_write(&token, auth_token_key(auth), user.password_hash, out_token);
+    return true;
 }
 
 /* Most requests of a client show the same token: its signature is computed once. */
@@ -177,19 +198,62 @@ static bool read_token(struct authenticator *authenticator, struct bytes text,
     return true;
 }
 
-enum status authenticator_token(struct authenticator *authenticator, struct bytes text,
-                                struct caller *out_caller) {
+static bool caller_of_token(struct authenticator *authenticator, struct bytes text,
+                            struct caller *out_caller) {
     const struct auth *auth = auth_of(authenticator);
     struct auth_token token;
     /* A member that lags may meet a token of an epoch that it does not know yet. */
-    if (!auth_is_enabled(auth) || !read_token(authenticator, text, &token) ||
+    if (!read_token(authenticator, text, &token) ||
         (token.epoch < auth_token_epoch(auth) &&
          auth_token_epoch(auth) - token.epoch > TOKEN_EPOCHS)) {
-        authenticator->stats.failures++;
-        return STATUS_AUTH_TOKEN_INVALID;
+        return false;
     }
     *out_caller = (struct caller){.user_id = token.user_id, .auth_version = token.version};
-    return STATUS_OK;
+    return true;
+}
+
+/* Verifying a signature costs more than all the rest of a request: it is done once a token. */
+static bool read_jwt(struct authenticator *authenticator, struct bytes text,
+                     struct jwt_claims *out_claims) {
+    uint8_t digest[KNOWN_DIGEST_SIZE];
+    if (text.size >= JWT_TEXT_SIZE ||
+        EVP_Digest(text.data, text.size, digest, NULL, EVP_sha256(), NULL) != 1) {
+        return false;
+    }
+    struct known_jwt *known =
+        &authenticator->jwts[((size_t)digest[0] | (size_t)digest[1] << 8) % KNOWN_JWTS];
+    int64_t now_s = wall_s();
+    if (known->claims.user_size > 0 && CRYPTO_memcmp(known->digest, digest, sizeof digest) == 0) {
+        *out_claims = known->claims;
+        return now_s < out_claims->expires_s;
+    }
+    if (!jwt_read(authenticator->jwt, text, now_s, out_claims)) {
+        return false;
+    }
+    memcpy(known->digest, digest, sizeof digest);
+    known->claims = *out_claims;
+    return true;
+}
+
+/* etcd's rule: every change of users or roles ends the tokens of before. It makes a user's new
+ * password, and a new user of an old name, end them. */
+static bool caller_of_jwt(struct authenticator *authenticator, struct bytes text,
+                          struct caller *out_caller) {
+    struct jwt_claims claims;
+    if (!read_jwt(authenticator, text, &claims) ||
+        claims.revision < auth_revision(auth_of(authenticator))) {
+        return false;
+    }
+    return find_user(authenticator, bytes_of(claims.user, claims.user_size), out_caller);
+}
+
+enum status authenticator_token(struct authenticator *authenticator, struct bytes text,
+                                struct caller *out_caller) {
+    bool is_good = auth_is_enabled(auth_of(authenticator)) &&
+                   (authenticator->jwt != NULL ? caller_of_jwt(authenticator, text, out_caller)
+                                               : caller_of_token(authenticator, text, out_caller));
+    authenticator->stats.failures += !is_good;
+    return is_good ? STATUS_OK : STATUS_AUTH_TOKEN_INVALID;
 }
 
 /* --- Passwords. --- */

@@ -19,8 +19,12 @@
 
 #include <uv.h>
 
-/* Loop and service outlive it. Aborts when memory is out. */
-struct authenticator *authenticator_create(uv_loop_t *loop, struct service *service);
+struct jwt;
+
+/* Loop, service and `jwt` outlive it; with `jwt` tokens are JSON Web Tokens, without (NULL) our
+ * own. Aborts when memory is out. */
+struct authenticator *authenticator_create(uv_loop_t *loop, struct service *service,
+                                           const struct jwt *jwt);
 /* After every connection is closed. The loop must run on until workers have come back. NULL is
  * fine. */
 void authenticator_destroy(struct authenticator *authenticator);

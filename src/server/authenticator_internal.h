@@ -8,9 +8,11 @@
 #include "base/list.h"
 #include "server/auth_token.h"
 #include "server/authenticator.h"
+#include "server/jwt.h"
 
 enum {
     KNOWN_TOKENS = 1024,
+    KNOWN_JWTS = 256,
     KNOWN_PASSWORDS = 256,
     KNOWN_DIGEST_SIZE = 32,
     /* A client that shows a password with each request makes it be hashed so often. */
@@ -22,6 +24,12 @@ struct known_token {
     size_t size;
     char text[AUTH_TOKEN_TEXT_SIZE];
     struct auth_token token;
+};
+
+/* A JSON Web Token whose signature has been verified. */
+struct known_jwt {
+    uint8_t digest[KNOWN_DIGEST_SIZE]; /* of its text */
+    struct jwt_claims claims;          /* an empty user: none is known */
 };
 
 /* A password that was right: a digest of it with a key of this process. */
@@ -42,6 +50,8 @@ struct authenticator {
     uint8_t process_key[32];
     uint64_t tokens_generation;
     struct known_token tokens[KNOWN_TOKENS];
+    const struct jwt *jwt; /* NULL: tokens are our own */
+    struct known_jwt jwts[KNOWN_JWTS];
     struct known_password passwords[KNOWN_PASSWORDS];
 };
 

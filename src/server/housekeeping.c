@@ -9,6 +9,7 @@
 
 enum {
     HOUSEKEEPING_INTERVAL_MS = 1000,
+    TOKEN_EPOCHS = 24, /* in the life of a token */
     /* That clients hold so much less than they did is worth a search for free pages. */
     GIVE_BACK_BYTES = 16 * 1024 * 1024
 };
@@ -98,7 +99,7 @@ static void age_tokens(struct housekeeping *housekeeping, const struct state_vie
         return;
     }
     if (!is_leading || housekeeping->is_aging ||
-        now_ms - housekeeping->token_epoch_ms < HOUSEKEEPING_TOKEN_EPOCH_MS) {
+        now_ms - housekeeping->token_epoch_ms < housekeeping->token_epoch_length_ms) {
         return;
     }
     housekeeping->is_aging = true;
@@ -140,6 +141,9 @@ void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, stru
     housekeeping->quota_bytes = options->quota_backend_bytes != 0
                                     ? options->quota_backend_bytes
                                     : HOUSEKEEPING_QUOTA_BYTES_DEFAULT;
+    housekeeping->token_epoch_length_ms = options->auth_token_ttl_s != 0
+                                              ? options->auth_token_ttl_s * 1000 / TOKEN_EPOCHS
+                                              : HOUSEKEEPING_TOKEN_EPOCH_MS;
     compactor_init(&housekeeping->compactor, options->auto_compaction_retention_ms,
                    options->auto_compaction_revisions, service_now_ms(service));
     int result = uv_timer_init(loop, &housekeeping->timer);

@@ -18,7 +18,7 @@
 /* etcd's default. */
 #define HOUSEKEEPING_QUOTA_BYTES_DEFAULT (UINT64_C(2) * 1024 * 1024 * 1024)
 
-/* Tokens are good for a day: 24 of these. */
+/* Tokens are good for a day, or for --auth-token-ttl: 24 of these. */
 #define HOUSEKEEPING_TOKEN_EPOCH_MS ((uint64_t)60 * 60 * 1000)
 
 struct net_server;
@@ -35,6 +35,7 @@ struct housekeeping {
     bool is_compacting;
     struct service_request alarm;
     bool is_alarming;
+    uint64_t token_epoch_length_ms;
     uint64_t token_epoch;    /* as it was last seen */
     uint64_t token_epoch_ms; /* since when it has been that */
     struct service_request aging;

@@ -78,6 +78,13 @@ const struct option option_table[] = {
     {USED("auto-tls", OPTION_GROUP_TLS, OPTION_SWITCH, auto_tls, "false",
           "Without --cert-file: a certificate of its own, kept in the data directory. Clients "
           "cannot verify it unless they are given the file.")},
+    {USED("auth-token", OPTION_GROUP_TLS, OPTION_TEXT, auth_token, "simple",
+          "Tokens of users who logged in: simple, signed with a key that the members share, or "
+          "jwt,sign-method=RS256,pub-key=FILE,priv-key=FILE,ttl=10m.")},
+    {USED("auth-token-ttl", OPTION_GROUP_TLS, OPTION_NUMBER, auth_token_ttl_s, "0",
+          "Seconds from the login until a simple token ends, 24 at least; 0: a day. The leader's "
+          "flag counts."),
+     .max = 365 * 24 * 3600},
     {USED("cipher-suites", OPTION_GROUP_TLS, OPTION_TEXT, cipher_suites, "",
           "Cipher suites allowed with clients and between members, with commas, by etcd's names: "
           "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256."),
@@ -215,8 +222,6 @@ const struct option option_table[] = {
     REFUSED("host-whitelist", OPTION_TEXT, "*", "checking host names is not supported"),
     REFUSED("cors", OPTION_TEXT, "*", "limiting origins is not supported"),
 
-    NO_EFFECT("auth-token", OPTION_TEXT),
-    NO_EFFECT("auth-token-ttl", OPTION_TEXT),
     NO_EFFECT("backend-batch-interval", OPTION_TEXT),
     NO_EFFECT("backend-batch-limit", OPTION_TEXT),
     NO_EFFECT("bcrypt-cost", OPTION_TEXT),
@@ -275,7 +280,7 @@ const char *option_group_title(enum option_group group) {
         [OPTION_GROUP_PEER_TLS] = "TLS between members",
         [OPTION_GROUP_LIMITS] = "Limits",
         [OPTION_GROUP_LOGGING] = "Logging",
-        [OPTION_GROUP_TLS] = "TLS for clients",
+        [OPTION_GROUP_TLS] = "TLS and tokens for clients",
         [OPTION_GROUP_OTHER] = "Other flags of etcd's",
     };
     assert(group < OPTION_GROUP_COUNT);

@@ -17,6 +17,8 @@
 #include <stdio.h>
 
 enum { OPTIONS_NAME_SIZE_MAX = 128, OPTIONS_NOTICES_MAX = 64, OPTIONS_ERROR_SIZE = 1024 };
+/* Tokens end in steps of a 24th of their time, which are counted in seconds. */
+enum { OPTIONS_TOKEN_TTL_S_MIN = 24 };
 
 /* Something the operator should know once logging is set up. */
 struct options_notice {
@@ -61,6 +63,8 @@ struct options {
     const char *client_cert_allowed_hostname;
     const char *client_crl_file;
     bool auto_tls;
+    const char *auth_token;
+    uint64_t auth_token_ttl_s;
     const char *cipher_suites;
     const char *tls_min_version;
     const char *tls_max_version;
@@ -93,8 +97,8 @@ struct options {
     uint64_t max_concurrent_streams;
     uint64_t max_connections;
     uint64_t max_connections_per_address; /* 0: descriptors_client_share() */
-    int64_t grpc_keepalive_interval_ms; /* -1: not said */
-    int64_t grpc_keepalive_timeout_ms;  /* -1: not said */
+    int64_t grpc_keepalive_interval_ms;   /* -1: not said */
+    int64_t grpc_keepalive_timeout_ms;    /* -1: not said */
 
     const char *log_level_name;
     const char *log_format_name;

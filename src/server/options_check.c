@@ -45,6 +45,13 @@ static enum status check_name(struct options *options, char *out_error) {
     return STATUS_OK;
 }
 
+static enum status check_tokens(struct options *options, char *out_error) {
+    return options->auth_token_ttl_s == 0 || options->auth_token_ttl_s >= OPTIONS_TOKEN_TTL_S_MIN
+               ? STATUS_OK
+               : fail(out_error, "--auth-token-ttl: at least %d seconds, or 0 for a day",
+                      OPTIONS_TOKEN_TTL_S_MIN);
+}
+
 /* TLS between members is all or nothing: all three files or --peer-auto-tls, and https:// wherever
  * a member is. */
 static enum status check_peer_tls(struct options *options, char *out_error) {
@@ -380,6 +387,9 @@ static enum status check_doors(struct options *options, char *out_error) {
 
 enum status options_check(struct options *options, char out_error[OPTIONS_ERROR_SIZE]) {
     enum status status = check_name(options, out_error);
+    if (status == STATUS_OK) {
+        status = check_tokens(options, out_error);
+    }
     if (status == STATUS_OK) {
         status = check_peer_tls(options, out_error);
     }

@@ -12,6 +12,7 @@
 #include "server/descriptors.h"
 #include "server/exit_code.h"
 #include "server/housekeeping.h"
+#include "server/jwt.h"
 #include "server/notify.h"
 #include "server/open_doors.h"
 #include "server/peer_tls.h"
@@ -41,6 +42,7 @@ struct server {
     struct data_dir *data_dir;
     struct identity identity;
     struct service *service;
+    struct jwt *jwt; /* NULL: tokens are our own */
     struct authenticator *authenticator;
     struct open_doors doors;
     struct net_server *net;
@@ -391,9 +393,19 @@ static void create_net(struct server *server) {
     }
 }
 
+static void open_authenticator(struct server *server) {
+    char reason[JWT_ERROR_SIZE];
+    if (!jwt_open(server->options->auth_token, &server->jwt, reason)) {
+        char error[SERVER_ERROR_SIZE];
+        snprintf(error, sizeof error, "--auth-token: %s", reason);
+        die(EXIT_CODE_USAGE, "cannot start", error);
+    }
+    server->authenticator = authenticator_create(&server->loop, server->service, server->jwt);
+}
+
 static void open_doors(struct server *server) {
     const struct options *options = server->options;
-    server->authenticator = authenticator_create(&server->loop, server->service);
+    open_authenticator(server);
     net_server_set_authenticator(server->net, &authenticator_of_requests, server->authenticator);
     if (server->metrics_net != NULL) {
         net_server_set_authenticator(server->metrics_net, &authenticator_of_requests,
@@ -483,6 +495,7 @@ static void replication_closed(void *data) {
     struct server *server = data;
     open_doors_close(&server->doors);
     authenticator_destroy(server->authenticator);
+    jwt_destroy(server->jwt);
     server->service = NULL;
 }
 

@@ -519,11 +519,12 @@ void authenticator_cancel(struct authenticator_login *login) {
     assert_non_null(login);
 }
 
-void authenticator_make_token(struct authenticator *authenticator, const struct caller *caller,
+bool authenticator_make_token(struct authenticator *authenticator, const struct caller *caller,
                               char out_token[AUTHENTICATOR_TOKEN_SIZE]) {
     assert_null(authenticator);
     assert_non_null(caller);
     out_token[0] = '\0';
+    return true;
 }
 
 /* --- The fixture. --- */

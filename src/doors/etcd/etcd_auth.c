@@ -173,8 +173,9 @@ static void logged_in(struct authenticator_login *login, enum status status,
     struct grpc_call *call = waiting->call;
     struct etcd_door *door = waiting->door;
     char token[AUTHENTICATOR_TOKEN_SIZE];
-    if (status == STATUS_OK) {
-        authenticator_make_token(door->authenticator, caller, token);
+    /* etcd's answer of a member that has the public key alone. */
+    if (status == STATUS_OK && !authenticator_make_token(door->authenticator, caller, token)) {
+        status = STATUS_AUTH_FAILED;
     }
     etcd_call_destroy(waiting);
     if (status != STATUS_OK) {
