@@ -96,6 +96,17 @@ void auth_succeed(struct auth *auth, struct auth *before) {
     auth_destroy(before);
 }
 
+void auth_renew(struct auth *auth, uint64_t revision, struct bytes token_key) {
+    assert(token_key.size == AUTH_TOKEN_KEY_SIZE);
+    if (revision > auth->revision) {
+        auth->revision = revision;
+    }
+    if (auth->token_key_size > 0) {
+        memcpy(auth->token_key, token_key.data, token_key.size);
+    }
+    auth->generation++;
+}
+
 /* --- Finding. --- */
 
 bool auth_names_index(const struct bytes *names, size_t n, struct bytes name, size_t *out_index) {

@@ -145,6 +145,13 @@ enum status key_store_restore_end(struct key_store *store, int64_t revision,
     return STATUS_OK;
 }
 
+void key_store_raise_revision(struct key_store *store, int64_t revision) {
+    assert(!store->is_writing);
+    assert(!store->is_restoring);
+    assert(revision >= store->revision);
+    store->revision = revision;
+}
+
 /* --- Validating. --- */
 
 static void validate_record(const struct key_store *store, const struct record *record) {

@@ -144,7 +144,8 @@ bool key_view_visit(const struct key_view *view,
 /* The same, one record a call, so that one may stop and go on later; NULL: there is no more. To be
  * closed before the view. */
 struct key_view_walk;
-struct key_view_walk *key_view_walk_open(const struct key_view *view);
+/* One space, or with KEY_SPACE_NONE all of them. */
+struct key_view_walk *key_view_walk_open(const struct key_view *view, struct key_space_id space);
 const struct record *key_view_walk_next(struct key_view_walk *walk);
 void key_view_walk_close(struct key_view_walk *walk);
 /* The same for the live keys of one space, at the view's revision. */
@@ -171,6 +172,10 @@ enum status key_store_restore(struct key_store *store, const struct record *temp
 /* Ends the restore: sets the revisions, rebuilds the history order. STATUS_CORRUPT. */
 enum status key_store_restore_end(struct key_store *store, int64_t revision,
                                   int64_t compacted_revision);
+
+/* Goes on from a later revision, as if all up to it had been used: for a store that was restored
+ * from a backup, whose clients may have seen more than it holds. */
+void key_store_raise_revision(struct key_store *store, int64_t revision);
 
 /* Asserts every invariant of tree, counts, chains and history; for tests. */
 void key_store_validate(const struct key_store *store);

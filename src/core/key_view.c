@@ -141,12 +141,13 @@ static bool visit_all(const struct extent *extent,
     return go_on;
 }
 
-struct key_view_walk *key_view_walk_open(const struct key_view *view) {
+struct key_view_walk *key_view_walk_open(const struct key_view *view, struct key_space_id space) {
     struct key_view_walk *walk = calloc(1, sizeof *walk);
     if (walk == NULL) {
         abort();
     }
     walk->extent = (struct extent){.root = view->root,
+                                   .space = space,
                                    .compacted_revision = view->compacted_revision,
                                    .revision = view->revision};
     return walk;

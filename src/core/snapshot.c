@@ -325,7 +325,7 @@ static void encode_rest(struct snapshot_encoder *encoder, struct buffer *buffer)
     if (encoder->format >= FORMAT_SPACES) {
         buffer_append(buffer, parts->auth.data, parts->auth.size);
     }
-    encoder->walk = key_view_walk_open(parts->keys);
+    encoder->walk = key_view_walk_open(parts->keys, KEY_SPACE_NONE);
 }
 
 /* One lease, one record, or what stands between them. `start`: where this piece began. */
@@ -350,7 +350,9 @@ static void encode_step(struct snapshot_encoder *encoder, struct buffer *buffer,
     case STAGE_KEYS:
         record = key_view_walk_next(encoder->walk);
         if (record != NULL) {
-            encode_record(encoder, buffer, record);
+            if (!key_space_equal(record_space(record), encoder->parts.left_out)) {
+                encode_record(encoder, buffer, record);
+            }
             return;
         }
         buffer_put_u8(buffer, RECORD_END);

@@ -26,6 +26,8 @@ struct snapshot_parts {
     size_t n_alarms;
     struct bytes members; /* as member_table_encode() wrote them */
     struct bytes auth;    /* as auth_encode() wrote it */
+    /* The keys of this space are written elsewhere; KEY_SPACE_NONE: all of them are here. */
+    struct key_space_id left_out;
 };
 
 /* Piece by piece, so that one may stop and go on later. The parts outlive the encoder. */
@@ -53,8 +55,9 @@ struct snapshot_target {
     size_t n_alarms;
 };
 
-/* STATUS_CORRUPT, STATUS_UNSUPPORTED (a newer format); store and tables are then of no use but to
- * be destroyed. */
+/* The store may hold what key_store_restore() gave it before, of a space that was left out and is
+ * less than all others: its leases are not attached then. STATUS_CORRUPT, STATUS_UNSUPPORTED (a
+ * newer format); store and tables are then of no use but to be destroyed. */
 enum status snapshot_decode(struct bytes bytes, struct snapshot_target *target);
 
 #endif

@@ -493,6 +493,10 @@ const struct lease_view *snapshot_view_leases(const struct snapshot_view *view) 
     return view->leases;
 }
 
+struct bytes snapshot_view_auth(const struct snapshot_view *view) {
+    return bytes_of(view->auth.data, view->auth.size);
+}
+
 static struct snapshot_parts parts_of(const struct snapshot_view *view) {
     return (struct snapshot_parts){.cluster_version = view->cluster_version,
                                    .keys = view->keys,
@@ -510,6 +514,13 @@ void snapshot_view_stream(const struct snapshot_view *view, const struct snapsho
 
 struct snapshot_encoder *snapshot_view_encoder(const struct snapshot_view *view) {
     const struct snapshot_parts parts = parts_of(view);
+    return snapshot_encoder_create(&parts);
+}
+
+struct snapshot_encoder *snapshot_view_encoder_without(const struct snapshot_view *view,
+                                                       struct key_space_id left_out) {
+    struct snapshot_parts parts = parts_of(view);
+    parts.left_out = left_out;
     return snapshot_encoder_create(&parts);
 }
 

@@ -69,10 +69,15 @@ struct snapshot_view *snapshot_view_open(struct state_machine *machine);
 /* Its parts. */
 const struct key_view *snapshot_view_keys(const struct snapshot_view *view);
 const struct lease_view *snapshot_view_leases(const struct snapshot_view *view);
+/* Users and roles, as auth_encode() wrote them. */
+struct bytes snapshot_view_auth(const struct snapshot_view *view);
 /* Slow, from any one thread: the whole state, versioned and checksummed, piece by piece. */
 void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink);
 /* The same, in parts (snapshot.h). To be destroyed before the view is closed. */
 struct snapshot_encoder *snapshot_view_encoder(const struct snapshot_view *view);
+/* The same without the keys of one space. */
+struct snapshot_encoder *snapshot_view_encoder_without(const struct snapshot_view *view,
+                                                       struct key_space_id left_out);
 /* The same, appended to a buffer that holds all of it. */
 void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer);
 /* On the loop. */

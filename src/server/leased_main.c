@@ -5,6 +5,7 @@
 #include "server/exit_code.h"
 #include "server/options.h"
 #include "server/request_list.h"
+#include "server/restore.h"
 #include "server/server.h"
 
 #include <fcntl.h>
@@ -62,6 +63,9 @@ static void log_notices(const struct options *options) {
 }
 
 int leased_main(const struct door_list *doors, int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "restore") == 0) {
+        return restore_main(doors, argc, argv);
+    }
     struct options options;
     char error[OPTIONS_ERROR_SIZE];
     switch (options_parse(&options, doors, argc, argv, environ, error)) {

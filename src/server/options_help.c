@@ -58,7 +58,8 @@ void options_print_help(const struct door_list *doors, FILE *stream) {
     struct arena arena;
     arena_init(&arena);
     const struct option_set *set = option_set_create(doors, &arena);
-    fputs("Usage: leased [flags]\n\n"
+    fputs("Usage: leased [flags]\n"
+          "       leased restore FILE [flags]    make a data directory from a backup\n\n"
           "A lease server. Without flags: one durable node that serves etcd's v3 API on\n"
           "127.0.0.1:2379 and keeps its data in ./default.leased.\n\n"
           "Flags are etcd's own. --flag value and --flag=value are the same. Each can be given as\n"

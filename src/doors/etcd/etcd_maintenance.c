@@ -1,6 +1,7 @@
 /* The Maintenance service but for the snapshot (etcd_snapshot.c). */
 #include "core/snapshot.h"
 #include "doors/etcd/etcd_call.h"
+#include "doors/etcd/etcd_hash.h"
 #include "doors/etcd/etcd_long_read.h"
 #include "doors/etcd/etcd_request.h"
 
@@ -199,10 +200,6 @@ static void on_alarm(struct grpc_call *call, struct bytes message) {
 
 /* --- Hash, HashKV. --- */
 
-/* etcd's hash of a store in which nothing has ever been. Ours is then 0, which would be left out of
- * the answer. */
-static const uint32_t hash_of_nothing = 1084519789;
-
 /* It looks at everything, so a worker does it. */
 struct hash_read {
     struct etcd_long_read read; /* must be first */
@@ -221,12 +218,10 @@ static enum status hash_measure(struct etcd_long_read *read, size_t *out_size) {
     if (hash->revision > 0 && hash->revision <= compacted) {
         return STATUS_REVISION_COMPACTED;
     }
-    uint32_t crc = 0;
-    enum status status = key_view_hash(keys, KEY_SPACE_ETCD, hash->revision, &crc);
+    enum status status = etcd_hash(keys, hash->revision, &hash->hash);
     if (status != STATUS_OK) {
         return status;
     }
-    hash->hash = crc ^ hash_of_nothing;
     if (hash->tells_revisions) {
         hash->compact_revision = compacted > 0 ? compacted : -1; /* etcd's "never" */
         hash->hash_revision = hash->revision > 0 ? hash->revision : key_view_revision(keys);

@@ -1,27 +1,21 @@
-/* Maintenance.Snapshot: the whole state in blobs, then its SHA-256. What is in it is our own
- * format, not etcd's database file: `etcdctl snapshot save` stores and checks it, `etcdctl snapshot
- * restore` cannot read it. A worker encodes it in parts, as fast as the client takes them. */
-#include "core/snapshot.h"
+/* Maintenance.Snapshot: the whole state as a file of etcd's database (etcd_backup.h) in blobs, then
+ * its SHA-256. A worker makes it in parts, as fast as the client takes them. */
+#include "doors/etcd/etcd_backup.h"
 #include "doors/etcd/etcd_call.h"
 
 #include <assert.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 
-enum {
-    BLOB_SIZE = 64 * 1024,
-    /* etcdctl takes a file for whole when its size is a multiple of this plus a hash. */
-    SECTOR_SIZE = 512,
-    HASH_SIZE = 32
-};
+enum { BLOB_SIZE = 64 * 1024, HASH_SIZE = 32 };
 
 struct snapshot_stream {
     struct grpc_call *call; /* NULL: the client went away */
     struct etcd_door *door;
     struct service_scan scan;
-    struct snapshot_encoder *encoder; /* NULL: not measured yet */
+    struct etcd_backup *backup; /* NULL: not measured yet */
     struct buffer part;
-    size_t size; /* of the whole, with what fills its last sector */
+    size_t size; /* of the whole */
     size_t sent;
     EVP_MD_CTX *hash;
     bool has_failed;
@@ -43,8 +37,8 @@ static void stream_destroy(struct snapshot_stream *stream) {
 static void stream_end(struct snapshot_stream *stream) {
     /* It reads the view. */
     if (stream->scan.private.state != SCAN_RUNNING) {
-        snapshot_encoder_destroy(stream->encoder);
-        stream->encoder = NULL;
+        etcd_backup_destroy(stream->backup);
+        stream->backup = NULL;
     }
     if (service_scan_end(&stream->scan)) {
         stream_destroy(stream);
@@ -53,36 +47,16 @@ static void stream_end(struct snapshot_stream *stream) {
 
 /* --- The worker. --- */
 
-/* How much is left is told along with each blob, so all of it is encoded once to be measured. */
-static size_t measure(const struct snapshot_view *view, struct buffer *scratch) {
-    struct snapshot_encoder *encoder = snapshot_view_encoder(view);
-    size_t size = 0;
-    bool has_more = true;
-    while (has_more) {
-        scratch->size = 0;
-        has_more = snapshot_encoder_next(encoder, scratch);
-        size += scratch->size;
-    }
-    snapshot_encoder_destroy(encoder);
-    return size;
-}
-
 static void run(struct service_scan *scan) {
     struct snapshot_stream *stream = stream_of(scan);
     struct buffer *part = &stream->part;
-    if (stream->encoder == NULL) {
-        size_t size = measure(scan->view, part);
-        stream->size = (size + SECTOR_SIZE - 1) / SECTOR_SIZE * SECTOR_SIZE;
-        stream->encoder = snapshot_view_encoder(scan->view);
+    if (stream->backup == NULL) {
+        stream->backup = etcd_backup_create(scan->view);
+        stream->size = etcd_backup_size(stream->backup);
     }
     part->size = 0;
-    if (!snapshot_encoder_next(stream->encoder, part)) {
-        assert(stream->size - stream->sent >= part->size);
-        size_t missing = stream->size - stream->sent - part->size;
-        assert(missing < SECTOR_SIZE);
-        memset(buffer_reserve(part, missing), 0, missing);
-        part->size += missing;
-    }
+    bool has_more = etcd_backup_next(stream->backup, part);
+    assert(has_more || stream->sent + part->size == stream->size);
     stream->has_failed = EVP_DigestUpdate(stream->hash, part->data, part->size) != 1;
 }
 
