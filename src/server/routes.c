@@ -69,11 +69,17 @@ static void serve_metrics(struct http_exchange *exchange) {
     buffer_clear(&body);
 }
 
+enum { VERSION_BODY_MAX = 4096 };
+
 static const struct http_route routes[] = {
     {.method = "GET", .pattern = "/health", .is_public = true, .on_request = serve_health},
     {.method = "GET", .pattern = "/livez", .is_public = true, .on_request = serve_livez},
     {.method = "GET", .pattern = "/readyz", .is_public = true, .on_request = serve_readyz},
-    {.method = "GET", .pattern = "/version", .on_request = serve_version},
+    /* Patroni sends "{}" with its GET. */
+    {.method = "GET",
+     .pattern = "/version",
+     .body_max = VERSION_BODY_MAX,
+     .on_request = serve_version},
     {.method = "GET", .pattern = "/metrics", .on_request = serve_metrics},
 };
 

@@ -1,4 +1,5 @@
 """The pages that people and monitors look at."""
+import http.client
 import json
 import re
 
@@ -61,6 +62,16 @@ def test_version_is_one_that_clients_of_etcd_accept(server):
     assert tuple(map(int, version["etcdserver"].split("."))) >= (3, 5, 13)
     assert version["etcdcluster"] == "3.5.0"
     assert version["leased"] == "0.3.0"
+
+
+def test_a_version_is_told_whatever_comes_with_the_question(server):
+    """Patroni asks with a body; and goes on over the same connection."""
+    connection = http.client.HTTPConnection(server.host, server.client_port, timeout=30)
+    for body in (b"{}", None, b"x" * 4096):
+        connection.request("GET", "/version", body=body)
+        answer = connection.getresponse()
+        assert answer.status == 200 and b"etcdserver" in answer.read()
+    connection.close()
 
 
 def test_metrics_follow_what_happens(server):
