@@ -4,12 +4,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/auth.h"
+#include "core/member_id.h"
 #include "replication/service_internal.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <time.h>
 
 enum {
     /* etcd's own clients wait for five seconds. */
@@ -56,13 +59,16 @@ static const struct member_table *table_of(const struct service *service) {
 
 /* --- The leader's part. --- */
 
-static uint64_t new_id(const struct service *service) {
-    uint64_t id = 0;
-    while (id == 0 || member_table_find(table_of(service), id) != NULL ||
-           member_table_is_removed(table_of(service), id)) {
-        ssize_t n = getrandom(&id, sizeof id, 0);
-        assert(n == (ssize_t)sizeof id);
-    }
+/* As etcd makes it, of the URLs and the time of day. An id that is or was in use is passed over. */
+static uint64_t new_id(const struct service *service, const struct member_facts *facts) {
+    uint64_t id;
+    uint64_t seconds = (uint64_t)time(NULL);
+    do {
+        char suffix[24];
+        snprintf(suffix, sizeof suffix, "%" PRIu64, seconds++);
+        id = member_id_derive(facts->peer_urls, facts->n_peer_urls, bytes_from_text(suffix));
+    } while (member_table_find(table_of(service), id) != NULL ||
+             member_table_is_removed(table_of(service), id));
     return id;
 }
 
@@ -143,7 +149,7 @@ static enum status propose(struct service *service, const struct caller *caller,
         return status;
     }
     if (action == MEMBER_ADD) {
-        facts.id = new_id(service);
+        facts.id = new_id(service, &facts);
         facts.is_started = false;
         facts.name = bytes_of("", 0);
         facts.n_client_urls = 0;

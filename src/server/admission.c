@@ -225,11 +225,16 @@ enum status admission_check(uv_loop_t *loop, const struct join_options *proof,
     const char *addresses[OPTIONS_MEMBERS_MAX];
     struct join_answer answers[OPTIONS_MEMBERS_MAX];
     size_t n = others_of(options, &arena, addresses);
-    uint64_t id = identity->member_id;
-    join_ask(loop, proof, addresses, n, id, &arena, answers);
+    join_ask(loop, proof, addresses, n, identity->member_id, &arena, answers);
+    /* A cluster of an earlier release knows this node by another id. */
+    struct identity legacy;
+    identity_make_legacy(&legacy, options);
     enum status status = STATUS_OK;
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        bool is_ours = answers[i].is_there && answers[i].cluster_id == identity->cluster_id;
+        bool is_legacy = answers[i].cluster_id == legacy.cluster_id;
+        bool is_ours =
+            answers[i].is_there && (is_legacy || answers[i].cluster_id == identity->cluster_id);
+        uint64_t id = is_legacy ? legacy.member_id : identity->member_id;
         bool has_been_here = false;
         for (size_t m = 0; is_ours && m < answers[i].n; m++) {
             has_been_here |= answers[i].members[m].id == id && answers[i].members[m].is_started;

@@ -1,6 +1,8 @@
 #include "server/identity.h"
 
 #include "base/crc32.h"
+#include "core/member.h"
+#include "core/member_id.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -11,9 +13,22 @@
 /* Missing in the file of a member that its cluster began with. */
 static const char joined_line[] = "joined\n";
 
+static_assert((int)OPTIONS_MEMBERS_MAX <= (int)MEMBERS_MAX, "so many ids make a cluster's");
+static_assert((int)URL_LIST_MAX <= (int)MEMBER_URLS_MAX, "so many URLs make a member's id");
+
+uint64_t identity_member_id(const char *token, const struct url_list *peer_urls) {
+    struct bytes urls[URL_LIST_MAX];
+    for (size_t i = 0; i < peer_urls->n; i++) {
+        urls[i] = bytes_from_text(peer_urls->texts[i]);
+    }
+    return member_id_derive(urls, peer_urls->n, bytes_from_text(token));
+}
+
+/* --- Ids of data directories that earlier releases made. --- */
+
 static const uint64_t HASH_START = UINT64_C(0xcbf29ce484222325);
 
-/* FNV-1a, then a mix of all bits: ids need to differ, not to resist attacks. */
+/* FNV-1a, then a mix of all bits. */
 static uint64_t hash_text(uint64_t hash, const char *text) {
     /* The closing zero is hashed too, so that "a","bc" and "ab","c" differ. */
     for (size_t i = 0; i <= strlen(text); i++) {
@@ -33,7 +48,7 @@ static int compare_texts(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-uint64_t identity_member_id(const char *token, const struct url_list *peer_urls) {
+uint64_t identity_legacy_member_id(const char *token, const struct url_list *peer_urls) {
     const char *sorted[URL_LIST_MAX];
     memcpy(sorted, peer_urls->texts, peer_urls->n * sizeof sorted[0]);
     qsort(sorted, peer_urls->n, sizeof sorted[0], compare_texts);
@@ -50,7 +65,7 @@ static int compare_ids(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-uint64_t identity_cluster_id(const char *token, const uint64_t *member_ids, size_t n) {
+static uint64_t legacy_cluster_id(const char *token, const uint64_t *member_ids, size_t n) {
     uint64_t sorted[OPTIONS_MEMBERS_MAX];
     assert(n <= OPTIONS_MEMBERS_MAX);
     memcpy(sorted, member_ids, n * sizeof sorted[0]);
@@ -64,18 +79,37 @@ uint64_t identity_cluster_id(const char *token, const uint64_t *member_ids, size
     return hash_finish(hash);
 }
 
-void identity_make(struct identity *identity, const struct options *options) {
+/* --- Both. --- */
+
+static void make(struct identity *identity, const struct options *options, bool is_legacy) {
     const char *token = options->initial_cluster_token;
+    uint64_t (*member_id)(const char *, const struct url_list *) =
+        is_legacy ? identity_legacy_member_id : identity_member_id;
     memset(identity, 0, sizeof *identity);
-    identity->member_id = identity_member_id(token, &options->initial_advertise_peer_urls);
+    identity->member_id = member_id(token, &options->initial_advertise_peer_urls);
     uint64_t ids[OPTIONS_MEMBERS_MAX] = {identity->member_id};
     for (size_t i = 0; i < options->n_members; i++) {
-        ids[i] = identity_member_id(token, &options->members[i].peer_urls);
+        ids[i] = member_id(token, &options->members[i].peer_urls);
     }
+    size_t n = options->n_members > 0 ? options->n_members : 1;
     identity->cluster_id =
-        identity_cluster_id(token, ids, options->n_members > 0 ? options->n_members : 1);
+        is_legacy ? legacy_cluster_id(token, ids, n) : member_id_of_cluster(ids, n);
     assert(strlen(options->name) <= OPTIONS_NAME_SIZE_MAX);
     memcpy(identity->name, options->name, strlen(options->name) + 1);
+}
+
+void identity_make(struct identity *identity, const struct options *options) {
+    make(identity, options, false);
+}
+
+void identity_make_legacy(struct identity *identity, const struct options *options) {
+    make(identity, options, true);
+}
+
+bool identity_is_legacy(const struct identity *identity, const struct options *options) {
+    struct identity legacy;
+    identity_make_legacy(&legacy, options);
+    return identity->member_id == legacy.member_id || identity->cluster_id == legacy.cluster_id;
 }
 
 size_t identity_encode(const struct identity *identity, char out_text[IDENTITY_TEXT_SIZE_MAX]) {

@@ -22,12 +22,17 @@ struct identity {
     char name[OPTIONS_NAME_SIZE_MAX + 1];
 };
 
-/* The id of a member, from what every member of its cluster knows: the token and its peer URLs. */
+/* The id of a member of a new cluster, as etcd derives it from the token and its peer URLs. */
 uint64_t identity_member_id(const char *token, const struct url_list *peer_urls);
-/* The id of a cluster, from the token and the ids of its first members, in any order. */
-uint64_t identity_cluster_id(const char *token, const uint64_t *member_ids, size_t n);
-/* Both, for the member that these options describe. */
+/* The ids of the member and the cluster that these options describe, and its name. */
 void identity_make(struct identity *identity, const struct options *options);
+
+/* The same as releases 0.1 and 0.2 derived them. Data directories keep the ids that they were made
+ * with. */
+uint64_t identity_legacy_member_id(const char *token, const struct url_list *peer_urls);
+void identity_make_legacy(struct identity *identity, const struct options *options);
+/* True when this identity was made by such a release with these options. */
+bool identity_is_legacy(const struct identity *identity, const struct options *options);
 
 /* The text of the file; returns its size. */
 size_t identity_encode(const struct identity *identity, char out_text[IDENTITY_TEXT_SIZE_MAX]);

@@ -219,12 +219,15 @@ static void replication_failed(void *data, enum status status, const char *reaso
 /* The members by the ids that all of them make alike. */
 static void name_members(struct server *server) {
     const struct options *options = server->options;
+    uint64_t (*member_id)(const char *, const struct url_list *) =
+        identity_is_legacy(&server->identity, options) ? identity_legacy_member_id
+                                                       : identity_member_id;
     for (size_t i = 0; i < options->n_members; i++) {
         const struct options_member *member = &options->members[i];
         bool is_self = strcmp(member->name, options->name) == 0;
         server->members[i] = (struct replication_member){
             .id = is_self ? server->identity.member_id
-                          : identity_member_id(options->initial_cluster_token, &member->peer_urls),
+                          : member_id(options->initial_cluster_token, &member->peer_urls),
             .name = member->name,
             .address = url_address(&member->peer_urls.urls[0], &server->arena),
             .peer_urls = member->peer_urls.texts};

@@ -247,12 +247,25 @@ static void ids_depend_on_token_and_peer_urls_and_not_on_their_order(void **stat
     assert_true(a.member_id != b.member_id && a.cluster_id != b.cluster_id);
 }
 
-static void members_agree_on_the_cluster_whatever_their_order(void **state) {
-    const uint64_t ids[] = {3, 1, 2};
-    const uint64_t turned[] = {2, 3, 1};
-    assert_true(identity_cluster_id("t", ids, 3) == identity_cluster_id("t", turned, 3));
-    assert_true(identity_cluster_id("t", ids, 3) != identity_cluster_id("t", ids, 2));
-    assert_true(identity_cluster_id("t", ids, 3) != identity_cluster_id("u", ids, 3));
+/* What release 0.2 makes of these flags. */
+static void ids_of_earlier_releases_are_known(void **state) {
+    struct options options = {
+        .name = "node1", .initial_cluster_token = "etcd-cluster", .initial_cluster_state = "new"};
+    struct arena arena;
+    arena_init(&arena);
+    assert_int_equal(url_list_parse("http://127.0.0.1:2380", &arena,
+                                    &options.initial_advertise_peer_urls, error, sizeof error),
+                     STATUS_OK);
+    struct identity now;
+    struct identity legacy;
+    identity_make(&now, &options);
+    identity_make_legacy(&legacy, &options);
+    assert_int_equal(legacy.member_id, UINT64_C(0x4798ca909f8e8f3e));
+    assert_int_equal(legacy.cluster_id, UINT64_C(0x8660d79fd2250b82));
+    assert_true(now.member_id != legacy.member_id && now.cluster_id != legacy.cluster_id);
+    assert_true(identity_is_legacy(&legacy, &options));
+    assert_false(identity_is_legacy(&now, &options));
+    arena_clear(&arena);
 }
 
 int main(void) {
@@ -271,7 +284,7 @@ int main(void) {
         IN_A_HOME(every_changed_byte_of_an_identity_is_found),
         IN_A_HOME(a_corrupt_identity_is_reported_and_not_replaced),
         IN_A_HOME(ids_depend_on_token_and_peer_urls_and_not_on_their_order),
-        cmocka_unit_test(members_agree_on_the_cluster_whatever_their_order),
+        cmocka_unit_test(ids_of_earlier_releases_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
