@@ -138,6 +138,9 @@ struct outcome {
 /* The version of the cluster from which on a command may be used. A raise of the version itself may
  * be used before. */
 uint32_t command_since_version(enum command_type type);
+/* False for a command of that version's types which its releases refuse: they would stop at it in
+ * the log. It has passed command_check(). */
+bool command_is_of_first_version(const struct command *command);
 
 /* Refuses what must never reach the log: empty keys, limits, duplicate puts in one txn
  * (STATUS_KEY_EMPTY, _KEY_DUPLICATE, _TOO_MANY_OPERATIONS, _REQUEST_TOO_LARGE, _VALUE_PROVIDED,

@@ -34,7 +34,8 @@ static enum status check_put(const struct put_request *put) {
 /* Keys that a branch writes and ranges that it deletes. In one branch no key may be written twice,
  * nor written and deleted: the order within a revision would be in doubt. The branches of a
  * nested transaction exclude each other, so they may repeat each other but not what stands
- * outside. */
+ * outside. One exception is etcd's: what a nested transaction puts, a later one beside it may
+ * delete. */
 struct write_set {
     size_t n_puts;
     struct bytes *puts;
@@ -60,22 +61,11 @@ static void write_set_add(struct arena *arena, struct write_set *to, const struc
                              deletes};
 }
 
-static bool write_sets_clash(const struct write_set *a, const struct write_set *b) {
-    for (size_t i = 0; i < a->n_puts; i++) {
-        for (size_t j = 0; j < b->n_deletes; j++) {
-            if (range_covers(b->deletes[j]->key, b->deletes[j]->range_end, a->puts[i])) {
-                return true;
-            }
-        }
-        /* Both lists of keys are sorted. */
-        if (b->n_puts > 0 &&
-            bsearch(&a->puts[i], b->puts, b->n_puts, sizeof *b->puts, compare_keys) != NULL) {
-            return true;
-        }
-    }
-    for (size_t i = 0; i < b->n_puts; i++) {
-        for (size_t j = 0; j < a->n_deletes; j++) {
-            if (range_covers(a->deletes[j]->key, a->deletes[j]->range_end, b->puts[i])) {
+static bool puts_are_deleted(const struct write_set *puts, const struct write_set *deletes) {
+    for (size_t i = 0; i < puts->n_puts; i++) {
+        for (size_t j = 0; j < deletes->n_deletes; j++) {
+            const struct delete_request *delete = deletes->deletes[j];
+            if (range_covers(delete->key, delete->range_end, puts->puts[i])) {
                 return true;
             }
         }
@@ -83,51 +73,99 @@ static bool write_sets_clash(const struct write_set *a, const struct write_set *
     return false;
 }
 
-static enum status check_branch(const struct operation *operations, size_t n, struct arena *arena,
-                                struct write_set *out_set);
+static bool puts_are_repeated(const struct write_set *a, const struct write_set *b) {
+    for (size_t i = 0; i < a->n_puts && b->n_puts > 0; i++) {
+        /* Both lists of keys are sorted. */
+        if (bsearch(&a->puts[i], b->puts, b->n_puts, sizeof *b->puts, compare_keys) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
 
-static enum status check_nested_writes(const struct txn_request *txn, struct arena *arena,
-                                       struct write_set *out_set) {
+static bool write_sets_clash(const struct write_set *a, const struct write_set *b) {
+    return puts_are_repeated(a, b) || puts_are_deleted(a, b) || puts_are_deleted(b, a);
+}
+
+/* What is being looked for, and the memory for it. */
+struct write_check {
+    struct arena *arena;
+    bool is_strict; /* without the exception for nested transactions */
+};
+
+static enum status check_branch(const struct write_check *check, const struct operation *operations,
+                                size_t n, struct write_set *out_set);
+
+static enum status check_nested_writes(const struct write_check *check,
+                                       const struct txn_request *txn, struct write_set *out_set) {
     struct write_set success;
     struct write_set failure;
-    enum status status = check_branch(txn->success, txn->n_success, arena, &success);
+    enum status status = check_branch(check, txn->success, txn->n_success, &success);
     if (status == STATUS_OK) {
-        status = check_branch(txn->failure, txn->n_failure, arena, &failure);
+        status = check_branch(check, txn->failure, txn->n_failure, &failure);
     }
     if (status == STATUS_OK) {
-        write_set_add(arena, &success, &failure);
+        write_set_add(check->arena, &success, &failure);
         qsort(success.puts, success.n_puts, sizeof *success.puts, compare_keys);
         *out_set = success;
     }
     return status;
 }
 
-static enum status check_branch(const struct operation *operations, size_t n, struct arena *arena,
-                                struct write_set *out_set) {
-    struct write_set set = {0};
+static void write_set_extend(const struct write_check *check, struct write_set *set,
+                             const struct write_set *more) {
+    write_set_add(check->arena, set, more);
+    qsort(set->puts, set->n_puts, sizeof *set->puts, compare_keys);
+}
+
+static bool nested_clash(const struct write_check *check, const struct write_set *earlier,
+                         const struct write_set *later) {
+    return puts_are_repeated(earlier, later) || puts_are_deleted(later, earlier) ||
+           (check->is_strict && puts_are_deleted(earlier, later));
+}
+
+static enum status check_branch(const struct write_check *check, const struct operation *operations,
+                                size_t n, struct write_set *out_set) {
+    struct write_set own = {0};
+    struct write_set nested = {0};
     for (size_t i = 0; i < n; i++) {
         struct write_set one = {0};
         struct bytes key;
         const struct delete_request *delete = &operations[i].delete;
+        bool is_nested = operations[i].type == OPERATION_TXN;
         if (operations[i].type == OPERATION_PUT) {
             key = operations[i].put.key;
             one = (struct write_set){.n_puts = 1, .puts = &key};
         } else if (operations[i].type == OPERATION_DELETE) {
             one = (struct write_set){.n_deletes = 1, .deletes = &delete};
-        } else if (operations[i].type == OPERATION_TXN) {
-            enum status status = check_nested_writes(&operations[i].txn, arena, &one);
+        } else if (is_nested) {
+            enum status status = check_nested_writes(check, &operations[i].txn, &one);
             if (status != STATUS_OK) {
                 return status;
             }
         }
-        if (write_sets_clash(&set, &one)) {
+        if (write_sets_clash(&own, &one) ||
+            (is_nested ? nested_clash(check, &nested, &one) : write_sets_clash(&nested, &one))) {
             return STATUS_KEY_DUPLICATE;
         }
-        write_set_add(arena, &set, &one);
-        qsort(set.puts, set.n_puts, sizeof *set.puts, compare_keys);
+        write_set_extend(check, is_nested ? &nested : &own, &one);
     }
-    *out_set = set;
+    write_set_extend(check, &own, &nested);
+    *out_set = own;
     return STATUS_OK;
+}
+
+static enum status check_writes(const struct txn_request *txn, bool is_strict) {
+    struct arena arena;
+    arena_init(&arena);
+    const struct write_check check = {.arena = &arena, .is_strict = is_strict};
+    struct write_set ignored;
+    enum status status = check_branch(&check, txn->success, txn->n_success, &ignored);
+    if (status == STATUS_OK) {
+        status = check_branch(&check, txn->failure, txn->n_failure, &ignored);
+    }
+    arena_clear(&arena);
+    return status;
 }
 
 /* How much of a transaction has been seen, nested ones included. */
@@ -194,18 +232,7 @@ static enum status check_operations(const struct operation *operations, size_t n
 static enum status check_txn(const struct txn_request *txn) {
     struct txn_budget budget = {0};
     enum status status = check_shape(txn, COMMAND_TXN_OPERATIONS_MAX, &budget);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    struct arena arena;
-    arena_init(&arena);
-    struct write_set ignored;
-    status = check_branch(txn->success, txn->n_success, &arena, &ignored);
-    if (status == STATUS_OK) {
-        status = check_branch(txn->failure, txn->n_failure, &arena, &ignored);
-    }
-    arena_clear(&arena);
-    return status;
+    return status == STATUS_OK ? check_writes(txn, false) : status;
 }
 
 static enum status check_members(const struct member_facts *members, size_t n) {
@@ -215,6 +242,10 @@ static enum status check_members(const struct member_facts *members, size_t n) {
         }
     }
     return n > 0 && n <= MEMBERS_MAX ? STATUS_OK : STATUS_INVALID;
+}
+
+bool command_is_of_first_version(const struct command *command) {
+    return command->type != COMMAND_TXN || check_writes(&command->txn, true) == STATUS_OK;
 }
 
 uint32_t command_since_version(enum command_type type) {

@@ -198,6 +198,9 @@ const struct record *key_store_previous(const struct key_store *store,
 
 enum status key_store_compact(struct key_store *store, int64_t revision) {
     assert(!store->is_writing);
+    if (revision == 0 && store->compacted_revision == 0) {
+        return STATUS_OK; /* as in etcd, whose first compaction may be to any revision */
+    }
     if (revision <= store->compacted_revision) {
         return STATUS_REVISION_COMPACTED;
     }

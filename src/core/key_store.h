@@ -111,7 +111,8 @@ const struct record *key_store_previous(const struct key_store *store, const str
 /* --- Compaction. --- */
 
 /* From now on revisions below `revision` are refused. STATUS_REVISION_COMPACTED when it is not
- * above the last compaction, STATUS_REVISION_FUTURE. Memory comes back bit by bit. */
+ * above the last compaction, STATUS_REVISION_FUTURE. 0 is no compaction, and refused after one.
+ * Memory comes back bit by bit. */
 enum status key_store_compact(struct key_store *store, int64_t revision);
 /* Frees what compaction made superfluous, at most `budget` records; true when more is waiting.
  * To be called between iterations of the loop. Does nothing while a view is open. */

@@ -364,6 +364,10 @@ bool state_machine_allows(const struct state_machine *machine, const struct comm
         }
         since = rule->since_version > since ? rule->since_version : since;
     }
+    if (machine->cluster_version == CLUSTER_VERSION_FIRST &&
+        !command_is_of_first_version(command)) {
+        return false;
+    }
     return since <= machine->cluster_version;
 }
 

@@ -429,7 +429,7 @@ static void compact(struct model *model) {
         revision = model->ref.revision;
     }
     enum status status = key_store_compact(model->store, revision);
-    if (revision <= model->ref.compacted) {
+    if (revision <= model->ref.compacted && (revision != 0 || model->ref.compacted != 0)) {
         CHECK(status == STATUS_REVISION_COMPACTED);
     } else if (revision > model->ref.revision) {
         CHECK(status == STATUS_REVISION_FUTURE);

@@ -306,6 +306,15 @@ static inline bool ref_exclude_each_other(const struct ref_write *a, const struc
     return false;
 }
 
+/* Both are inside transactions that are nested in one branch, side by side. */
+static inline bool ref_are_in_siblings(const struct ref_write *a, const struct ref_write *b) {
+    size_t i = 0;
+    while (i < a->depth && i < b->depth && a->path[i].txn == b->path[i].txn) {
+        i++;
+    }
+    return i < a->depth && i < b->depth;
+}
+
 static inline bool ref_meet(const struct operation *a, const struct operation *b) {
     if (a->type == OPERATION_PUT && b->type == OPERATION_PUT) {
         return bytes_equal(a->put.key, b->put.key);
@@ -320,7 +329,10 @@ static inline bool ref_has_duplicates(const struct txn_request *txn) {
     ref_writes(txn, (struct ref_write){0}, writes, &n);
     for (size_t a = 0; a < n; a++) {
         for (size_t b = 0; b < n; b++) {
-            if (a != b && !ref_exclude_each_other(&writes[a], &writes[b]) &&
+            /* What is put may be deleted by a later sibling. */
+            bool is_fine = a < b && writes[b].operation->type == OPERATION_DELETE &&
+                           ref_are_in_siblings(&writes[a], &writes[b]);
+            if (a != b && !is_fine && !ref_exclude_each_other(&writes[a], &writes[b]) &&
                 ref_meet(writes[a].operation, writes[b].operation)) {
                 return true;
             }

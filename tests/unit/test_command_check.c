@@ -192,6 +192,30 @@ static void what_a_nested_branch_writes_may_not_be_written_outside(void **state)
     CHECK_BRANCH(STATUS_KEY_DUPLICATE, txn(NULL, 0, twice, 2));
 }
 
+static bool is_of_first_version(struct operation *operations, size_t n) {
+    struct command command = {.type = COMMAND_TXN};
+    command.txn = txn(operations, n, NULL, 0).txn;
+    return command_is_of_first_version(&command);
+}
+
+static void a_later_nested_transaction_may_delete_what_an_earlier_one_put(void **state) {
+    struct operation a[] = {put("a")};
+    struct operation delete_a[] = {del("a", "")};
+    struct operation deep_a[] = {txn(a, 1, NULL, 0)};
+    struct operation deep_delete[] = {txn(NULL, 0, delete_a, 1)};
+    CHECK_BRANCH(STATUS_OK, txn(a, 1, NULL, 0), txn(delete_a, 1, NULL, 0));
+    CHECK_BRANCH(STATUS_OK, txn(a, 1, NULL, 0), get("a"), txn(NULL, 0, delete_a, 1));
+    CHECK_BRANCH(STATUS_OK, txn(deep_a, 1, NULL, 0), txn(deep_delete, 1, NULL, 0));
+    CHECK_BRANCH(STATUS_KEY_DUPLICATE, txn(delete_a, 1, NULL, 0), txn(a, 1, NULL, 0));
+    CHECK_BRANCH(STATUS_KEY_DUPLICATE, txn(deep_delete, 1, NULL, 0), txn(deep_a, 1, NULL, 0));
+    CHECK_BRANCH(STATUS_KEY_DUPLICATE, txn(a, 1, NULL, 0), del("a", ""), txn(delete_a, 1, NULL, 0));
+    CHECK_BRANCH(STATUS_KEY_DUPLICATE, txn(a, 1, NULL, 0), txn(delete_a, 1, NULL, 0), put("a"));
+    struct operation new[] = {txn(a, 1, NULL, 0), txn(delete_a, 1, NULL, 0)};
+    struct operation old[] = {txn(a, 1, delete_a, 1), put("b")};
+    assert_false(is_of_first_version(new, 2));
+    assert_true(is_of_first_version(old, 2));
+}
+
 static void deeply_nested_writes_are_seen(void **state) {
     struct operation innermost[] = {put("deep")};
     struct operation middle[] = {txn(NULL, 0, innermost, 1)};
@@ -290,6 +314,7 @@ int main(void) {
         cmocka_unit_test(overlapping_deletes_and_reads_are_fine),
         cmocka_unit_test(nested_branches_exclude_each_other),
         cmocka_unit_test(what_a_nested_branch_writes_may_not_be_written_outside),
+        cmocka_unit_test(a_later_nested_transaction_may_delete_what_an_earlier_one_put),
         cmocka_unit_test(deeply_nested_writes_are_seen),
         cmocka_unit_test(each_list_holds_128_operations),
         cmocka_unit_test(a_nested_list_gets_what_the_outer_one_left),
