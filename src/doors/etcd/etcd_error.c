@@ -69,8 +69,7 @@ static const struct etcd_error errors[STATUS_COUNT] = {
                                   "etcdserver: too many learner members in cluster"},
     [STATUS_TOO_MANY_MEMBERS] = {GRPC_FAILED_PRECONDITION, "leased: too many members in cluster"},
     [STATUS_MEMBERS_NOT_ENOUGH] =
-        {GRPC_FAILED_PRECONDITION,
-         "etcdserver: re-configuration failed due to not enough started members"},
+        {GRPC_UNKNOWN, "etcdserver: re-configuration failed due to not enough started members"},
     [STATUS_UNHEALTHY] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
     [STATUS_CANNOT_LISTEN] = {GRPC_UNAVAILABLE, "leased: cannot listen on the address"},
     [STATUS_DATA_DIR_IN_USE] = {GRPC_UNAVAILABLE, "leased: data directory is in use"},

@@ -72,12 +72,12 @@ static uint32_t sum(struct hashing *hashing) {
 }
 
 enum status etcd_hash(const struct key_view *view, int64_t revision, uint32_t *out_hash) {
-    struct hashing hashing = {.revision = revision > 0 ? revision : key_view_revision(view),
+    struct hashing hashing = {.revision = revision != 0 ? revision : key_view_revision(view),
                               .compacted = key_view_compacted_revision(view)};
     if (hashing.revision > key_view_revision(view)) {
         return STATUS_REVISION_FUTURE;
     }
-    if (hashing.revision < hashing.compacted) {
+    if (revision >= 0 && hashing.revision < hashing.compacted) {
         return STATUS_REVISION_COMPACTED;
     }
     collect(&hashing, view);

@@ -9,7 +9,8 @@
 
 #include <stdint.h>
 
-/* Of what a view shows of etcd's space at `revision`; 0: the newest. Looks at everything.
+/* Of what a view shows of etcd's space at `revision`; 0: the newest; a negative one shows nothing.
+ * Looks at everything.
  * STATUS_REVISION_COMPACTED, STATUS_REVISION_FUTURE. */
 enum status etcd_hash(const struct key_view *view, int64_t revision, uint32_t *out_hash);
 

@@ -113,25 +113,23 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     etcd_answer_finish(call, &writer);
 }
 
-/* --- Alarm. The answer has no header in etcd either. --- */
+/* --- Alarm. --- */
 
 static size_t alarm_size(const struct alarm_entry *alarm) {
     return pb_uint64_size(1, alarm->member_id) + pb_uint64_size(2, (uint64_t)alarm->alarm);
 }
 
 static void answer_alarms(struct grpc_call *call, const struct alarm_entry *alarms, size_t n) {
-    size_t size = 0;
+    struct etcd_header header = etcd_header_now(etcd_door_of(call));
+    size_t size = etcd_header_size(&header);
     for (size_t i = 0; i < n; i++) {
         size += pb_message_size(2, alarm_size(&alarms[i]));
-    }
-    if (size == 0) {
-        etcd_answer_empty(call);
-        return;
     }
     struct pb_writer writer;
     if (!etcd_answer_begin(call, size, &writer)) {
         return;
     }
+    etcd_header_write(&writer, &header);
     for (size_t i = 0; i < n; i++) {
         pb_write_message(&writer, 2, alarm_size(&alarms[i]));
         pb_write_uint64(&writer, 1, alarms[i].member_id);
@@ -214,17 +212,13 @@ static enum status hash_measure(struct etcd_long_read *read, size_t *out_size) {
     struct hash_read *hash = list_entry(read, struct hash_read, read);
     const struct key_view *keys = snapshot_view_keys(read->scan.view);
     int64_t compacted = key_view_compacted_revision(keys);
-    /* etcd 3.4 refuses the compacted revision itself, which can still be read. */
-    if (hash->revision > 0 && hash->revision <= compacted) {
-        return STATUS_REVISION_COMPACTED;
-    }
     enum status status = etcd_hash(keys, hash->revision, &hash->hash);
     if (status != STATUS_OK) {
         return status;
     }
     if (hash->tells_revisions) {
         hash->compact_revision = compacted > 0 ? compacted : -1; /* etcd's "never" */
-        hash->hash_revision = hash->revision > 0 ? hash->revision : key_view_revision(keys);
+        hash->hash_revision = hash->revision != 0 ? hash->revision : key_view_revision(keys);
     }
     *out_size = etcd_header_size(&read->header) + pb_uint64_size(2, hash->hash) +
                 pb_int64_size(3, hash->compact_revision) + pb_int64_size(4, hash->hash_revision);
@@ -249,7 +243,7 @@ static void start_hash(struct grpc_call *call, int64_t revision, bool tells_revi
     struct etcd_long_read *read = etcd_long_read_create(call, &hash_kind);
     if (read != NULL) {
         struct hash_read *hash = list_entry(read, struct hash_read, read);
-        hash->revision = revision > 0 ? revision : 0;
+        hash->revision = revision;
         hash->tells_revisions = tells_revisions;
         const struct key_range everything = {KEY_SPACE_ETCD, bytes_of("", 0), bytes_of("", 1)};
         etcd_long_read_start(read, &everything, 1);

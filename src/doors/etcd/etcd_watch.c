@@ -8,6 +8,7 @@
 
 /* etcd's texts. */
 static const char reason_duplicate[] = "mvcc: duplicate watch ID provided on the WatchStream";
+static const char reason_compacted[] = "etcdserver: mvcc: required revision has been compacted";
 static const char reason_empty_range[] = "mvcc: watcher range is empty";
 static const char reason_token[] =
     "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token";
@@ -77,6 +78,9 @@ static const char *reason_against(const struct etcd_watch_stream *stream,
     if (request->range_end.size > 0 && !to_the_end &&
         bytes_compare(request->key, request->range_end) >= 0) {
         return reason_empty_range;
+    }
+    if (request->start_revision < 0) {
+        return reason_compacted;
     }
     if (request->watch_id != 0 &&
         etcd_watch_table_find(&stream->table, request->watch_id) != NULL) {
@@ -158,8 +162,7 @@ static void create(struct etcd_watch_stream *stream, const struct etcd_watch_req
         finish(stream, etcd_error_of(STATUS_NO_MEMORY));
         return;
     }
-    /* A negative start is before everything; 0 means from now on. */
-    int64_t start = request->start_revision < 0 ? 1 : request->start_revision;
+    int64_t start = request->start_revision; /* 0: from now on */
     int64_t compacted = key_store_compacted_revision(etcd_keys(stream->door));
     bool is_compacted = start > 0 && start < compacted;
     enum status status = is_compacted ? STATUS_OK : begin(watch, request, start);

@@ -62,8 +62,9 @@ bool etcd_watch_deliver(struct service_watch *service_watch, const struct watch_
         }
         return false;
     }
+    /* The store's revision, as in etcd, also when it is history that is sent. */
     struct etcd_watch_response response = {
-        .header = etcd_header_at(stream->door, batch->revision),
+        .header = etcd_header_now(stream->door),
         .watch_id = watch->node.id,
     };
     size_t sent = 0;

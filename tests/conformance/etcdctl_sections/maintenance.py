@@ -1,7 +1,6 @@
 """compaction, endpoint, member, alarm, defrag, snapshot, make-mirror; auth that is off."""
 import os
 
-from etcd3 import etcdrpc
 from harness import wait_for
 from harness.etcdctl import call
 
@@ -43,8 +42,7 @@ def endpoints(s):
         s.run("endpoint", "health", "--cluster", "-w", form)
     s.run("endpoint", "status", "--cluster")
     s.run("endpoint", "hashkv", "--cluster")
-    now = s.revision()
-    s.run("endpoint", "hashkv", f"--rev={now}", "-w", "json")
+    # The compacted revision itself, which 3.4 refuses and 3.5 accepts, is left to same_answers.
     s.run("put", "ep/a", "x")
     now = s.revision()
     s.run("endpoint", "hashkv", f"--rev={now}", "-w", "json")
@@ -55,11 +53,10 @@ def endpoints(s):
 def members_and_alarms(s):
     for form in ("simple", "json", "fields", "table"):
         s.run("member", "list", "-w", form)
-        # etcd answers Alarm without a header, on which etcdctl's fields format panics.
-        if form != "fields":
+        # etcd 3.4 answers Alarm without a header; same_answers compares it with 3.5.
+        if form in ("simple", "table"):
             s.run("alarm", "list", "-w", form)
             s.run("alarm", "disarm", "-w", form)
-    s.run("alarm", "list", "-w", "protobuf", protobuf=etcdrpc.AlarmResponse)
     s.run("defrag")
     s.run("defrag", "--cluster")
     s.run("move-leader", "123abc")

@@ -1,0 +1,1 @@
+"""Requests with odd parameters, typed at etcd and at leased alike; see test_same_answers.py."""
