@@ -66,6 +66,8 @@ struct grpc_method {
      * it will touch; called a second time, with `is_near`, when it is nearer. False: nothing is
      * gained, call no more for these. */
     bool (*prefetch)(struct grpc_call *call, struct bytes message, bool is_near);
+    /* A unary method that may wait for long: a server that stops ends it, as it ends streams. */
+    bool waits;
 };
 
 /* The door's own state of this call. */

@@ -230,7 +230,8 @@ static void on_deadline(struct http_exchange *exchange) {
 
 static void on_drain(struct http_exchange *exchange) {
     struct grpc_call *call = call_of(exchange);
-    if (call->method != NULL && call->method->kind != GRPC_UNARY) {
+    const struct grpc_method *method = call->method;
+    if (method != NULL && (method->kind != GRPC_UNARY || method->waits)) {
         grpc_call_finish(call, GRPC_UNAVAILABLE, "server shutting down");
     }
 }

@@ -16,6 +16,7 @@ from harness import peer_protocol as protocol
 from harness.auth import DENIED, OK, UNKNOWN_CALLER
 from harness.cluster import Cluster
 from harness.kinds import KIND_LEASED, binary_of
+from harness.lock_messages import LeaderKey, encoded
 from harness.rpc import CALL_SECONDS, Rpc
 from harness.wait import wait_for
 
@@ -113,6 +114,14 @@ REQUESTS = {
     "/etcdserverpb.Auth/RoleRevokePermission": unary(
         message("AuthRoleRevokePermissionRequest", role="worker", key="/nothing"), ["not granted"]
     ),
+    "/v3lockpb.Lock/Lock": unary(encoded("LockRequest", name=WORK + b"lock", lease=LEASE)),
+    "/v3lockpb.Lock/Unlock": unary(encoded("UnlockRequest", key=KEY)),
+    "/v3electionpb.Election/Campaign": unary(encoded("CampaignRequest", name=WORK + b"election", lease=LEASE)),
+    "/v3electionpb.Election/Proclaim": unary(encoded("ProclaimRequest", leader=LeaderKey(key=KEY)), ["not leader"]),
+    # The name without its slash: all keys below it are candidates.
+    "/v3electionpb.Election/Leader": unary(encoded("LeaderRequest", name=WORK[:-1])),
+    "/v3electionpb.Election/Observe": ("stream", encoded("LeaderRequest", name=WORK[:-1]), ()),
+    "/v3electionpb.Election/Resign": unary(encoded("ResignRequest", leader=LeaderKey(key=KEY))),
     "/grpc.health.v1.Health/Check": unary(),
     "/grpc.health.v1.Health/Watch": ("stream", b"", ()),
 }
@@ -146,6 +155,9 @@ MORE = {
     "delete of all keys but none": (
         "root", "/etcdserverpb.KV/DeleteRange",
         unary(message("DeleteRangeRequest", key=b"\xff\xff", range_end=b"\0")),
+    ),
+    "lock with a lease of the server": (  # a second one would wait for the first
+        "read_write", "/v3lockpb.Lock/Lock", ("refused only", encoded("LockRequest", name=WORK + b"free"), ()),
     ),
     "alarm": (
         "root", "/etcdserverpb.Maintenance/Alarm",
@@ -344,6 +356,7 @@ def test_a_lease_of_others_is_not_for_everybody(matrix):
             message("LeaseTimeToLiveRequest", ID=LEASE_OF_OTHERS, keys=True)
         ),
         "/etcdserverpb.KV/Put": unary(message("PutRequest", key=KEY, lease=LEASE_OF_OTHERS)),
+        "/v3lockpb.Lock/Lock": unary(encoded("LockRequest", name=WORK + b"lock", lease=LEASE_OF_OTHERS)),
     }
     for method, recipe in requests.items():
         for at in (0, 1):

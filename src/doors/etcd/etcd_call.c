@@ -166,7 +166,9 @@ void etcd_call_writable(struct grpc_call *call) {
 static void command_done(struct service_request *request, const struct outcome *outcome) {
     struct etcd_call *waiting = list_entry(request, struct etcd_call, request);
     if (waiting->call != NULL) {
-        const struct etcd_error *error = etcd_error_of(outcome->status);
+        const struct etcd_error *error = waiting->error_of == NULL
+                                             ? etcd_error_of(outcome->status)
+                                             : waiting->error_of(outcome->status);
         if (error != NULL) {
             etcd_error_finish(waiting->call, error);
         } else {

@@ -27,6 +27,7 @@ struct etcd_ticker {
 
 struct etcd_call;
 struct etcd_long_read;
+struct etcd_queues;
 
 /* A gRPC client takes no message above this, whatever it was configured with. */
 #define ETCD_ANSWER_SIZE_MAX ((size_t)INT32_MAX)
@@ -47,6 +48,7 @@ struct etcd_door {
     struct list tickers;
     size_t n_urgent; /* tickers that want the fast pace */
     struct service_renewal *spare_renewal;
+    struct etcd_queues *queues; /* calls that wait for locks and elections */
     struct etcd_door_stats stats;
 };
 
@@ -71,6 +73,8 @@ struct etcd_call {
         void (*answered)(struct grpc_call *call, struct bytes message, enum status status,
                          int64_t remaining_ms);
     };
+    /* NULL: etcd_error_of() */
+    const struct etcd_error *(*error_of)(enum status status);
     uint8_t *message; /* of a read: a copy */
     size_t message_size;
     struct arena shape_arena;
@@ -196,6 +200,9 @@ extern const struct etcd_methods etcd_snapshot_methods;
 extern const struct etcd_methods etcd_cluster_methods;
 extern const struct etcd_methods etcd_auth_methods;
 extern const struct etcd_methods etcd_health_methods;
+extern const struct etcd_methods etcd_lock_methods;
+extern const struct etcd_methods etcd_election_methods;
+extern const struct etcd_methods etcd_observe_methods;
 
 /* --- For the registry of doors. --- */
 

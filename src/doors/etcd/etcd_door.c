@@ -2,6 +2,8 @@
 
 #include "doors/etcd/etcd_call.h"
 #include "doors/etcd/etcd_gateway.h"
+#include "doors/etcd/etcd_queue.h"
+#include "doors/etcd/etcd_queue_rules.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@ const struct etcd_door_options etcd_door_options_default = {
     .watch_bytes_per_stream_max = (size_t)16 * 1024 * 1024,
     .renewals_per_stream_max = 100 * 1000,
     .fragment_size = (size_t)2 * 1024 * 1024, /* etcd's: its request limit and half a MiB */
+    .queued_calls_max = 100 * 1000,
 };
 
 /* --- The timer. --- */
@@ -82,6 +85,7 @@ struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
     list_init(&door->tickers);
     int result = uv_timer_init(loop, &door->timer);
     assert(result == 0);
+    door->queues = etcd_queues_create(door, loop);
     return door;
 }
 
@@ -90,6 +94,7 @@ void etcd_door_register(struct etcd_door *door, struct net_scope *scope) {
         &etcd_kv_methods,      &etcd_lease_methods,       &etcd_keepalive_methods,
         &etcd_watch_methods,   &etcd_maintenance_methods, &etcd_snapshot_methods,
         &etcd_cluster_methods, &etcd_auth_methods,        &etcd_health_methods,
+        &etcd_lock_methods,    &etcd_election_methods,    &etcd_observe_methods,
     };
     for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
         net_scope_add_methods(scope, services[i]->methods, services[i]->n_methods, door);
@@ -106,6 +111,7 @@ void etcd_door_destroy(struct etcd_door *door) {
     if (door == NULL) {
         return;
     }
+    etcd_queues_destroy(door->queues);
     assert(list_is_empty(&door->tickers));
     assert(door->stats.requests == 0);
     struct list *link;
@@ -122,6 +128,9 @@ void etcd_door_stats(const struct etcd_door *door, struct etcd_door_stats *out_s
 }
 
 /* --- As the server sees it. --- */
+
+static const struct rule *const rules[] = {&etcd_rule_join, &etcd_rule_withdraw, &etcd_rule_release,
+                                           &etcd_rule_proclaim};
 
 static const struct door_flag flags[] = {
     {.name = "experimental-watch-progress-notify-interval",
@@ -162,6 +171,8 @@ const struct door etcd_door = {
     .flags = flags,
     .n_flags = sizeof flags / sizeof flags[0],
     .requests = etcd_requests,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
     .open = open_door,
     .serve = serve,
     .write_metrics = write_metrics,

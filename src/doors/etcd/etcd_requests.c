@@ -50,6 +50,13 @@ const struct door_request etcd_requests[] = {
     {"/etcdserverpb.Auth/RoleDelete", DOOR_RIGHT_ROOT},
     {"/etcdserverpb.Auth/RoleGrantPermission", DOOR_RIGHT_ROOT},
     {"/etcdserverpb.Auth/RoleRevokePermission", DOOR_RIGHT_ROOT},
+    {"/v3lockpb.Lock/Lock", DOOR_RIGHT_READ_WRITE},
+    {"/v3lockpb.Lock/Unlock", DOOR_RIGHT_READ_WRITE},
+    {"/v3electionpb.Election/Campaign", DOOR_RIGHT_READ_WRITE},
+    {"/v3electionpb.Election/Proclaim", DOOR_RIGHT_READ_WRITE},
+    {"/v3electionpb.Election/Leader", DOOR_RIGHT_READ},
+    {"/v3electionpb.Election/Observe", DOOR_RIGHT_READ},
+    {"/v3electionpb.Election/Resign", DOOR_RIGHT_READ_WRITE},
     {"/grpc.health.v1.Health/Check", DOOR_RIGHT_NONE},
     {"/grpc.health.v1.Health/Watch", DOOR_RIGHT_NONE},
     ETCD_GATEWAY_METHODS(GATEWAY_REQUESTS) /* the same methods as JSON */

@@ -1,0 +1,93 @@
+#include "doors/etcd/etcd_queue_call.h"
+
+const struct etcd_error *etcd_queue_error_of(enum status status) {
+    static const struct etcd_error lease_not_found = {GRPC_UNKNOWN,
+                                                      "etcdserver: requested lease not found"};
+    static const struct etcd_error key_empty = {GRPC_UNKNOWN, "etcdserver: key is not provided"};
+    switch (status) {
+    case STATUS_LEASE_NOT_FOUND:
+        return &lease_not_found;
+    case STATUS_KEY_EMPTY:
+        return &key_empty;
+    default:
+        return etcd_error_of(status);
+    }
+}
+
+/* --- The order, as this member knows it. --- */
+
+struct search {
+    int64_t below;
+    const struct record *found;
+};
+
+static bool look_for_before(void *context, const struct record *record) {
+    struct search *search = context;
+    if (record->create_revision < search->below &&
+        (search->found == NULL || record->create_revision > search->found->create_revision)) {
+        search->found = record;
+    }
+    return true;
+}
+
+static bool look_for_first(void *context, const struct record *record) {
+    struct search *search = context;
+    if (search->found == NULL || record->create_revision < search->found->create_revision) {
+        search->found = record;
+    }
+    return true;
+}
+
+static const struct record *find(struct etcd_door *door, struct bytes name, struct search *search,
+                                 bool (*visit)(void *context, const struct record *record)) {
+    struct key_range range = etcd_queue_range(&door->arena, name);
+    key_store_visit(etcd_keys(door), range.space, range.key, range.range_end, visit, search);
+    arena_reset(&door->arena);
+    return search->found;
+}
+
+const struct record *etcd_queue_before(struct etcd_door *door, struct bytes name,
+                                       int64_t create_revision) {
+    return find(door, name, &(struct search){.below = create_revision}, look_for_before);
+}
+
+const struct record *etcd_queue_first(struct etcd_door *door, struct bytes name) {
+    return find(door, name, &(struct search){0}, look_for_first);
+}
+
+/* --- Calls. --- */
+
+void etcd_queue_run(struct grpc_call *call, uint32_t rule_number, struct buffer *request,
+                    void (*reply)(struct etcd_call *waiting, const struct outcome *outcome)) {
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = rule_number, .request = bytes_of(request->data, request->size)}};
+    struct etcd_call *waiting = etcd_call_submit(call, &command, reply);
+    if (waiting != NULL) {
+        waiting->error_of = etcd_queue_error_of;
+    }
+    buffer_clear(request);
+}
+
+void etcd_queue_reply_header(struct etcd_call *waiting, const struct outcome *outcome) {
+    etcd_answer_header(waiting->call, etcd_header_at(waiting->door, outcome->revision));
+}
+
+void etcd_queue_release(struct grpc_call *call, const struct etcd_release *release) {
+    struct buffer request;
+    buffer_init(&request);
+    etcd_release_encode(&request, release);
+    etcd_queue_run(call, ETCD_RULE_RELEASE, &request, etcd_queue_reply_header);
+}
+
+/* The record has the number that it has in the answer of a range. */
+void etcd_queue_send_leader(struct grpc_call *call, struct etcd_header header,
+                            const struct record *record) {
+    size_t size = etcd_header_size(&header) + etcd_range_record_size(record, false);
+    struct pb_writer writer;
+    if (etcd_answer_begin(call, size, &writer)) {
+        etcd_header_write(&writer, &header);
+        etcd_range_record_write(&writer, record, false);
+        etcd_answer_end(call, &writer);
+    }
+}
