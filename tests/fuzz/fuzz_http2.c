@@ -71,10 +71,33 @@ static bool coming(struct grpc_call *call, struct bytes message, bool is_near) {
 }
 
 static const struct grpc_method methods[] = {
-    {"/e/u", GRPC_UNARY, false, on_open, echo, NULL, NULL, on_close, NULL},
-    {"/e/s", GRPC_SERVER_STREAM, false, on_open, hold, NULL, writable, on_close, coming},
-    {"/e/b", GRPC_BIDIRECTIONAL, false, on_open, echo_on, half_close, writable, on_close, coming},
-    {"/e/h", GRPC_BIDIRECTIONAL, false, on_open, hold, half_close, writable, on_close, NULL},
+    {.path = "/e/u",
+     .kind = GRPC_UNARY,
+     .on_open = on_open,
+     .on_message = echo,
+     .on_close = on_close},
+    {.path = "/e/s",
+     .kind = GRPC_SERVER_STREAM,
+     .on_open = on_open,
+     .on_message = hold,
+     .on_writable = writable,
+     .on_close = on_close,
+     .prefetch = coming},
+    {.path = "/e/b",
+     .kind = GRPC_BIDIRECTIONAL,
+     .on_open = on_open,
+     .on_message = echo_on,
+     .on_half_close = half_close,
+     .on_writable = writable,
+     .on_close = on_close,
+     .prefetch = coming},
+    {.path = "/e/h",
+     .kind = GRPC_BIDIRECTIONAL,
+     .on_open = on_open,
+     .on_message = hold,
+     .on_half_close = half_close,
+     .on_writable = writable,
+     .on_close = on_close},
 };
 
 static void on_request(struct http_exchange *exchange) {
