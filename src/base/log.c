@@ -154,9 +154,9 @@ static void line_value(struct line *line, const char *text) {
     }
 }
 
-static void line_number(struct line *line, int64_t number) {
+static void line_number(struct line *line, const struct log_field *field) {
     char text[24];
-    snprintf(text, sizeof text, "%" PRId64, number);
+    snprintf(text, sizeof text, field->is_hex ? "%" PRIx64 : "%" PRId64, field->number);
     line_close(line, text);
 }
 
@@ -187,7 +187,7 @@ static void format_text(struct line *line, const char *time_text, enum log_level
         if (fields[i].text != NULL) {
             line_value(line, fields[i].text);
         } else {
-            line_number(line, fields[i].number);
+            line_number(line, &fields[i]);
         }
     }
     line_close(line, "\n");
@@ -213,7 +213,9 @@ static void format_json(struct line *line, const char *time_text, enum log_level
         if (fields[i].text != NULL) {
             line_quoted(line, fields[i].text);
         } else {
-            line_number(line, fields[i].number);
+            line_text(line, fields[i].is_hex ? "\"" : "");
+            line_number(line, &fields[i]);
+            line_text(line, fields[i].is_hex ? "\"" : "");
         }
     }
     line_close(line, "}\n");

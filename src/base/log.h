@@ -21,12 +21,16 @@ struct log_field {
     const char *name;
     const char *text; /* NULL: the field is the number */
     int64_t number;
+    bool is_hex; /* the number is written as an id: hexadecimal, in quotes */
 };
 
 #define LOG_TEXT(field_name, field_text)                                                           \
     ((struct log_field){.name = (field_name), .text = (field_text)})
 #define LOG_NUMBER(field_name, field_number)                                                       \
     ((struct log_field){.name = (field_name), .number = (int64_t)(field_number)})
+
+#define LOG_HEX(field_name, field_number)                                                          \
+    ((struct log_field){.name = (field_name), .number = (int64_t)(field_number), .is_hex = true})
 
 void log_configure(enum log_level level, enum log_format format);
 bool log_enabled(enum log_level level);

@@ -1,5 +1,6 @@
 #include "base/prometheus.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,4 +99,26 @@ void prometheus_histogram_ms(struct buffer *buffer, const char *name, const char
     }
     prometheus_sample(buffer, name, "_sum", NULL, 0, (double)sum_ms / 1000.0);
     prometheus_sample_u64(buffer, name, "_count", NULL, 0, total);
+}
+
+void prometheus_latency(struct buffer *buffer, const char *name,
+                        const struct prometheus_label *labels, size_t n_labels,
+                        const struct latency *latency) {
+    struct prometheus_label all[PROMETHEUS_LABELS_MAX + 1];
+    assert(n_labels <= PROMETHEUS_LABELS_MAX);
+    if (n_labels > 0) {
+        memcpy(all, labels, n_labels * sizeof *labels);
+    }
+    uint64_t total = 0;
+    for (size_t i = 0; i < LATENCY_BUCKETS; i++) {
+        char bound[NUMBER_SIZE] = "+Inf";
+        if (i < LATENCY_BOUNDS) {
+            snprintf(bound, sizeof bound, "%.15g", (double)latency_bound_us(i) / 1e6);
+        }
+        total += latency->buckets[i];
+        all[n_labels] = (struct prometheus_label){.name = "le", .value = bound};
+        prometheus_sample_u64(buffer, name, "_bucket", all, n_labels + 1, total);
+    }
+    prometheus_sample(buffer, name, "_sum", labels, n_labels, (double)latency->sum_us / 1e6);
+    prometheus_sample_u64(buffer, name, "_count", labels, n_labels, total);
 }

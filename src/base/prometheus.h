@@ -5,6 +5,7 @@
 #define LEASED_BASE_PROMETHEUS_H
 
 #include "base/buffer.h"
+#include "base/latency.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +40,12 @@ void prometheus_counter(struct buffer *buffer, const char *name, const char *hel
 void prometheus_histogram_ms(struct buffer *buffer, const char *name, const char *help,
                              const uint32_t *bounds_ms, size_t n_bounds, const uint64_t *counts,
                              uint64_t sum_ms);
+
+/* The samples of one latency, in seconds: its buckets, sum and count, with these labels (at most
+ * PROMETHEUS_LABELS_MAX). The family comes first. */
+enum { PROMETHEUS_LABELS_MAX = 6 };
+void prometheus_latency(struct buffer *buffer, const char *name,
+                        const struct prometheus_label *labels, size_t n_labels,
+                        const struct latency *latency);
 
 #endif

@@ -218,6 +218,7 @@ struct grpc_bridge *grpc_bridge_create(struct http_exchange *exchange, const cha
     bridge->call = grpc_call_create(&bridge->session, 0);
     bridge->call->method = route->method;
     bridge->call->exchange.context = route->context;
+    grpc_call_count(bridge->call, route->stats);
     copy_metadata(exchange, &bridge->call->exchange.fields);
     count_for_connection(bridge);
     return bridge;

@@ -1,5 +1,6 @@
 #include "net/grpc_call.h"
 
+#include "base/clock.h"
 #include "net/grpc_message.h"
 #include "net/http_fields.h"
 #include "net/net_shared.h"
@@ -84,8 +85,24 @@ void grpc_call_drop_free(struct net_shared *shared) {
     shared->n_free_calls = 0;
 }
 
+void grpc_call_count(struct grpc_call *call, struct grpc_stats *stats) {
+    call->stats = stats;
+    call->started_us = clock_boottime_us();
+    stats->started++;
+}
+
+/* Once for each call. */
+static void count_end(struct grpc_call *call, enum grpc_code code) {
+    if (call->stats != NULL) {
+        call->stats->handled[code]++;
+        latency_add(&call->stats->handling, clock_boottime_us() - call->started_us);
+        call->stats = NULL;
+    }
+}
+
 static void on_close(struct http_exchange *exchange) {
     struct grpc_call *call = call_of(exchange);
+    count_end(call, GRPC_CANCELLED);
     http_exchange_count_partial(exchange, 0);
     grpc_framing_reset(&call->framing);
     if (call->is_opened && call->method->on_close != NULL) {
@@ -199,6 +216,9 @@ static void on_bytes(struct http_exchange *exchange, struct bytes bytes) {
             return;
         }
         call->has_message = true;
+        if (call->stats != NULL) {
+            call->stats->received++;
+        }
         call->method->on_message(call, message);
     }
 }
@@ -337,6 +357,12 @@ bool grpc_call_metadata(const struct grpc_call *call, const char *name, struct b
     return http_fields_find(&call->exchange.fields, name, out_value);
 }
 
+static void count_sent(struct grpc_call *call) {
+    if (call->stats != NULL) {
+        call->stats->sent++;
+    }
+}
+
 uint8_t *grpc_call_reserve(struct grpc_call *call, size_t size) {
     assert(size <= UINT32_MAX - GRPC_PREFIX_SIZE);
     call->reserved_size = size;
@@ -354,6 +380,7 @@ void grpc_call_commit(struct grpc_call *call, size_t size) {
     if (!exchange->is_response_started) {
         start_response(call);
     }
+    count_sent(call);
     http_exchange_commit(exchange, GRPC_PREFIX_SIZE + size);
 }
 
@@ -367,6 +394,7 @@ void grpc_call_begin_message(struct grpc_call *call, size_t size) {
     if (!exchange->is_response_started) {
         start_response(call);
     }
+    count_sent(call);
     http_exchange_commit(exchange, GRPC_PREFIX_SIZE);
 }
 
@@ -409,6 +437,7 @@ void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *t
         return;
     }
     call->code = (uint8_t)code;
+    count_end(call, code);
     if (text != NULL && text[0] != 0) {
         size_t size = strlen(text);
         size = size < GRPC_TEXT_SIZE_MAX ? size : GRPC_TEXT_SIZE_MAX;

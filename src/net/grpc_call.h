@@ -7,6 +7,7 @@
 
 #include "net/grpc.h"
 #include "net/grpc_framing.h"
+#include "net/grpc_stats.h"
 #include "net/http_exchange.h"
 
 #include <stdbool.h>
@@ -18,6 +19,8 @@ enum { GRPC_ENCODING_NAME_MAX = 15, GRPC_TEXT_SIZE_MAX = 1024 };
 struct grpc_call {
     struct http_exchange exchange;
     const struct grpc_method *method; /* NULL: a refusal */
+    struct grpc_stats *stats;         /* of the method; NULL: not counted, or counted already */
+    uint64_t started_us;
     struct grpc_framing framing;
     size_t reserved_size;
     char *text; /* of the status; NULL: none */
@@ -35,6 +38,9 @@ void grpc_call_drop_free(struct net_shared *shared);
 
 /* Finds the caller of a call that has its method and metadata. False: the call was refused. */
 bool grpc_call_authenticate(struct grpc_call *call);
+/* From here on the call counts as one of its method. */
+void grpc_call_count(struct grpc_call *call, struct grpc_stats *stats);
+
 /* The door learns of the call. */
 void grpc_call_open(struct grpc_call *call);
 

@@ -368,6 +368,52 @@ bool net_server_is_caught_up(struct net_server *server) {
     return true;
 }
 
+static const struct method_route *method_in(const struct net_scope *scope, const char *path) {
+    return route_table_find_method(scope->routes, bytes_from_text(path));
+}
+
+/* Visits the methods of a scope that the main one, and those before it, do not have. */
+static void visit_scope(const struct net_server *server, const struct net_scope *scope,
+                        void (*visit)(void *data, const struct grpc_method *method,
+                                      const struct grpc_stats *stats),
+                        void *data) {
+    for (size_t i = 0; i < scope->n_requests; i++) {
+        const char *path = scope->requests[i].path;
+        if (scope->requests[i].method != NULL || scope->requests[i].is_again ||
+            (scope != &server->main_scope && method_in(&server->main_scope, path) != NULL)) {
+            continue;
+        }
+        const struct method_route *route = method_in(scope, path);
+        struct grpc_stats stats = *route->stats;
+        bool is_later = scope == &server->main_scope;
+        bool is_known = false;
+        for (const struct list *link = server->scopes.next; link != &server->scopes;
+             link = link->next) {
+            const struct net_scope *other = list_entry(link, struct net_scope, in_server);
+            const struct method_route *also = other != scope ? method_in(other, path) : NULL;
+            is_later |= other == scope;
+            is_known |= also != NULL && !is_later;
+            if (also != NULL) {
+                grpc_stats_add(&stats, also->stats);
+            }
+        }
+        if (!is_known) {
+            visit(data, route->method, &stats);
+        }
+    }
+}
+
+void net_server_each_method(const struct net_server *server,
+                            void (*visit)(void *data, const struct grpc_method *method,
+                                          const struct grpc_stats *stats),
+                            void *data) {
+    visit_scope(server, &server->main_scope, visit, data);
+    for (const struct list *link = server->scopes.next; link != &server->scopes;
+         link = link->next) {
+        visit_scope(server, list_entry(link, struct net_scope, in_server), visit, data);
+    }
+}
+
 void net_server_stats(const struct net_server *server, struct net_stats *out_stats) {
     *out_stats = server->shared.stats;
     out_stats->connections_max = server->shared.limits.connections_max;

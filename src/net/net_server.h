@@ -187,4 +187,12 @@ struct net_stats {
 };
 void net_server_stats(const struct net_server *server, struct net_stats *out_stats);
 
+/* Every gRPC method that is served, once, with what its calls came to on all listeners, in the
+ * order in which the methods were added. */
+struct grpc_stats;
+void net_server_each_method(const struct net_server *server,
+                            void (*visit)(void *data, const struct grpc_method *method,
+                                          const struct grpc_stats *stats),
+                            void *data);
+
 #endif

@@ -13,6 +13,9 @@ void route_table_init(struct route_table *table) {
 
 void route_table_clear(struct route_table *table) {
     route_tree_clear(&table->tree);
+    for (size_t i = 0; i < table->n_slots; i++) {
+        free(table->slots[i].stats);
+    }
     free(table->slots);
     route_table_init(table);
 }
@@ -65,7 +68,12 @@ bool route_table_add_method(struct route_table *table, const struct grpc_method 
     struct method_route *slot = slot_of(table, path);
     bool is_replaced = slot->method != NULL;
     table->n_methods += is_replaced ? 0 : 1;
-    *slot = (struct method_route){.method = method, .path = path, .context = context};
+    struct grpc_stats *stats = is_replaced ? slot->stats : calloc(1, sizeof *stats);
+    if (stats == NULL) {
+        abort();
+    }
+    *slot =
+        (struct method_route){.method = method, .path = path, .context = context, .stats = stats};
     return is_replaced;
 }
 

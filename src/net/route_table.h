@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "net/grpc.h"
+#include "net/grpc_stats.h"
 #include "net/route_tree.h"
 
 #include <stdbool.h>
@@ -16,6 +17,7 @@ struct method_route {
     const struct grpc_method *method; /* NULL: an empty slot */
     struct bytes path;
     void *context;
+    struct grpc_stats *stats; /* its own */
 };
 
 struct route_table {

@@ -225,6 +225,7 @@ static size_t take_frames(struct inbound_peer *inbound, struct bytes bytes) {
         note_refusal(inbound, inbound->hello.address, "it sent a malformed frame");
         inbound_end(inbound);
     }
+    peer_links_received(peers, inbound->id, bytes.size - left.size);
     return bytes.size - left.size;
 }
 

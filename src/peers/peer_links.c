@@ -25,6 +25,7 @@ struct peer_link {
     uint64_t retry_ms;   /* not before this */
     unsigned n_attempts; /* that failed */
     const char *last_reason;
+    struct peers_traffic traffic;
 };
 
 static struct peer_link *link_find(const struct peers *peers, uint64_t id) {
@@ -50,6 +51,7 @@ static void link_broke(void *owner, const char *reason) {
     struct peer_link *link = owner;
     struct peers *peers = link->peers;
     link->connection = NULL;
+    link->traffic.sent_failures++;
     link->retry_ms = uv_now(peers->pool.loop) + PEER_RETRY_MS;
     log_info("peer link lost", LOG_TEXT("address", link->address), LOG_TEXT("reason", reason));
     tell_lost(peers, link->id);
@@ -217,6 +219,19 @@ bool peers_is_linked(const struct peers *peers, uint64_t id) {
     return link != NULL && link->connection != NULL;
 }
 
+bool peers_traffic(const struct peers *peers, uint64_t id, struct peers_traffic *out_traffic) {
+    const struct peer_link *link = link_find(peers, id);
+    *out_traffic = link != NULL ? link->traffic : (struct peers_traffic){0};
+    return link != NULL && link->connection != NULL;
+}
+
+void peer_links_received(struct peers *peers, uint64_t id, size_t size) {
+    struct peer_link *link = link_find(peers, id);
+    if (link != NULL) {
+        link->traffic.received_bytes += size;
+    }
+}
+
 static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b) {
     if (a->ss_family != b->ss_family) {
         return false;
@@ -261,6 +276,9 @@ struct buffer *peers_frame_begin(struct peers *peers, uint64_t to_id, uint8_t ty
     if (link == NULL || link->connection == NULL ||
         peer_connection_queued(link->connection) >=
             (size_t)(is_urgent ? URGENT_MAX : PEERS_QUEUE_SIZE_MAX)) {
+        if (link != NULL) {
+            link->traffic.sent_failures++;
+        }
         return NULL;
     }
     assert(link->frame_start == NO_FRAME);
@@ -274,7 +292,9 @@ void peers_frame_end(struct peers *peers, uint64_t to_id) {
     assert(link != NULL);
     assert(link->connection != NULL);
     assert(link->frame_start != NO_FRAME);
-    peer_frame_end(peer_connection_queue(link->connection), link->frame_start);
+    struct buffer *queue = peer_connection_queue(link->connection);
+    peer_frame_end(queue, link->frame_start);
+    link->traffic.sent_bytes += queue->size - link->frame_start;
     link->frame_start = NO_FRAME;
 }
 

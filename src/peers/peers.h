@@ -82,6 +82,14 @@ bool peers_is_linked(const struct peers *peers, uint64_t id);
  */
 void peers_check_inbound(struct peers *peers);
 
+/* What went over the links with this member since it was made known. True: ours is up. */
+struct peers_traffic {
+    uint64_t sent_bytes;
+    uint64_t sent_failures; /* frames not taken because the link is down or full, and lost links */
+    uint64_t received_bytes;
+};
+bool peers_traffic(const struct peers *peers, uint64_t id, struct peers_traffic *out_traffic);
+
 /* Connections refused since the start, for whatever reason. */
 uint64_t peers_n_refused(const struct peers *peers);
 

@@ -59,6 +59,9 @@ void peer_links_hurry(struct peers *peers, uint64_t id);
 /* Some member is reached under this address, whatever the port. */
 bool peer_links_have_address(const struct peers *peers, const struct sockaddr_storage *address);
 
+/* Bytes of this member arrived. */
+void peer_links_received(struct peers *peers, uint64_t id, size_t size);
+
 /* --- inbound_peers.c --- */
 /* Takes the listening socket over. 0 or a uv error. */
 int inbound_peers_listen(struct peers *peers, int socket);

@@ -1,5 +1,6 @@
 #include "raft/log_store.h"
 
+#include "base/clock.h"
 #include "raft/log_store_internal.h"
 
 #include <assert.h>
@@ -111,11 +112,17 @@ static int group_flush(struct log_store *store) {
         return 0;
     }
     const struct raft_files_calls *calls = store->files.calls;
+    uint64_t begun_us = clock_boottime_us();
     int error = calls->write(store->files.data, store->file, group->offset, group->parts,
                              (int)group->n_parts);
+    uint64_t written_us = clock_boottime_us();
     if (error == 0) {
         error = calls->sync(store->files.data, store->file);
     }
+    uint64_t synced_us = clock_boottime_us();
+    latency_add(&store->syncs, synced_us - written_us);
+    latency_add(&store->writes, synced_us - begun_us);
+    latency_bump(&store->written_bytes, store->tail - group->offset);
     group->n_heads = 0;
     group->n_parts = 0;
     group->offset = store->tail;
@@ -371,6 +378,13 @@ uint64_t log_store_last_index(const struct log_store *store) {
 
 uint64_t log_store_entry_term(const struct log_store *store, uint64_t index) {
     return log_index_at(&store->index, index)->term;
+}
+
+void log_store_timing(const struct log_store *store, struct latency *out_writes,
+                      struct latency *out_syncs, uint64_t *out_bytes) {
+    latency_copy(&store->writes, out_writes);
+    latency_copy(&store->syncs, out_syncs);
+    *out_bytes = __atomic_load_n(&store->written_bytes, __ATOMIC_RELAXED);
 }
 
 uint64_t log_store_disk_bytes(const struct log_store *store) {

@@ -11,6 +11,7 @@
 #ifndef LEASED_RAFT_LOG_STORE_H
 #define LEASED_RAFT_LOG_STORE_H
 
+#include "base/latency.h"
 #include "base/status.h"
 #include "raft/log_item.h"
 #include "raft/raft_files.h"
@@ -71,6 +72,10 @@ int log_store_seal(struct log_store *store);
  * there is nothing left to do, or the log's thread does it now because it needs a segment. */
 int log_store_prepare(struct log_store *store, bool *out_is_over);
 bool log_store_is_prepared(const struct log_store *store);
+
+/* How long writes with their sync took, the syncs alone, and what was written. In any thread. */
+void log_store_timing(const struct log_store *store, struct latency *out_writes,
+                      struct latency *out_syncs, uint64_t *out_bytes);
 
 /* Bytes of all its files. */
 uint64_t log_store_disk_bytes(const struct log_store *store);

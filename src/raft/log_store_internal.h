@@ -94,6 +94,11 @@ struct log_store {
     int read_file; /* -1: none */
     uint64_t read_generation;
 
+    /* Written by the log's thread, read in any. */
+    struct latency writes;
+    struct latency syncs;
+    uint64_t written_bytes;
+
     int error; /* the first one: nothing more is done. Atomic: log_store_prepare() may set it */
 };
 

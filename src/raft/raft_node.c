@@ -454,6 +454,12 @@ uint64_t raft_node_disk_bytes(const struct raft_node *node) {
     return raft_storage_disk_bytes(node->storage);
 }
 
+void raft_node_timing(const struct raft_node *node, struct latency *out_writes,
+                      struct latency *out_syncs, uint64_t *out_bytes,
+                      struct latency *out_snapshots) {
+    raft_storage_timing(node->storage, out_writes, out_syncs, out_bytes, out_snapshots);
+}
+
 /* --- Our own snapshots. --- */
 
 bool raft_node_take_snapshot(struct raft_node *node, uint64_t trailing) {

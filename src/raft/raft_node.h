@@ -6,6 +6,7 @@
 #define LEASED_RAFT_RAFT_NODE_H
 
 #include "base/buffer.h"
+#include "base/latency.h"
 #include "base/status.h"
 #include "raft/raft_engine.h"
 #include "raft/raft_files.h"
@@ -89,5 +90,9 @@ uint64_t raft_node_deadline_ms(const struct raft_node *node, uint64_t now_ms);
 bool raft_node_take_snapshot(struct raft_node *node, uint64_t trailing);
 bool raft_node_is_taking_snapshot(const struct raft_node *node);
 uint64_t raft_node_disk_bytes(const struct raft_node *node);
+/* As raft_storage_timing(). */
+void raft_node_timing(const struct raft_node *node, struct latency *out_writes,
+                      struct latency *out_syncs, uint64_t *out_bytes,
+                      struct latency *out_snapshots);
 
 #endif

@@ -278,6 +278,7 @@ static void take_done(uv_work_t *work, int status) {
     struct raft_storage *storage = work->data;
     (void)status;
     storage->is_taking = false;
+    latency_add(&storage->takes, clock_boottime_us() - storage->take_begun_us);
     if (storage->take_error != 0) {
         fail(storage, "writing a snapshot", storage->take_error);
     }
@@ -289,6 +290,7 @@ void raft_storage_take(struct raft_storage *storage, const struct snapshot_meta 
                        const struct raft_storage_source *source) {
     assert(!storage->is_taking);
     storage->is_taking = true;
+    storage->take_begun_us = clock_boottime_us();
     storage->take_meta = *meta;
     storage->take_source = *source;
     storage->take_work.data = storage;
@@ -453,6 +455,13 @@ bool raft_storage_is_busy(const struct raft_storage *storage) {
 
 uint64_t raft_storage_log_bytes(const struct raft_storage *storage) {
     return __atomic_load_n(&storage->log_bytes, __ATOMIC_RELAXED);
+}
+
+void raft_storage_timing(const struct raft_storage *storage, struct latency *out_writes,
+                         struct latency *out_syncs, uint64_t *out_bytes,
+                         struct latency *out_snapshots) {
+    log_store_timing(storage->log, out_writes, out_syncs, out_bytes);
+    *out_snapshots = storage->takes;
 }
 
 uint64_t raft_storage_disk_bytes(const struct raft_storage *storage) {

@@ -10,6 +10,7 @@
 #define LEASED_RAFT_RAFT_STORAGE_H
 
 #include "base/buffer.h"
+#include "base/latency.h"
 #include "base/status.h"
 #include "raft/log_item.h"
 #include "raft/raft_files.h"
@@ -104,6 +105,10 @@ bool raft_storage_is_busy(const struct raft_storage *storage);
 /* Of the log alone, as it was after the last write. */
 uint64_t raft_storage_log_bytes(const struct raft_storage *storage);
 uint64_t raft_storage_disk_bytes(const struct raft_storage *storage);
+/* As log_store_timing(), and how long our own snapshots took. */
+void raft_storage_timing(const struct raft_storage *storage, struct latency *out_writes,
+                         struct latency *out_syncs, uint64_t *out_bytes,
+                         struct latency *out_snapshots);
 /* Waits for what is under way (without reporting it), then calls closed. */
 void raft_storage_close(struct raft_storage *storage, void (*closed)(void *data), void *data);
 

@@ -78,6 +78,8 @@ struct raft_storage {
     struct snapshot_meta take_meta;
     struct raft_storage_source take_source;
     uint64_t take_size;
+    uint64_t take_begun_us;
+    struct latency takes;
     int take_error;
 };
 

@@ -2,6 +2,7 @@
  * who gets which frame of a peer. What is asked of the leader is in forwarding.c and proposals.c.
  */
 #include "base/clock.h"
+#include "replication/monitor.h"
 #include "replication/service_internal.h"
 
 #include <errno.h>
@@ -47,8 +48,12 @@ static void send_pings(struct service *service, uint64_t now_ms) {
     ping.ping.sent_ms = now_ms;
     ping.ping.lease_ms = service->leader_lease.election_ms;
     const struct raft_config *configuration = raft_engine_configuration(service->engine);
+    monitor_pinged(service, now_ms);
     for (size_t i = 0; i < configuration->n; i++) {
-        (void)cluster_send(service, configuration->servers[i].id, &ping);
+        uint64_t id = configuration->servers[i].id;
+        if (id != service->options.member_id && !cluster_send(service, id, &ping)) {
+            service->monitor.ping_failures++;
+        }
     }
     service->cluster.ping_ms = now_ms;
 }
@@ -180,6 +185,7 @@ static void handle_frame(struct service *service, uint64_t from_id,
         return;
     case PEER_PONG:
         on_pong(service, from_id, frame);
+        monitor_answered(service, from_id, frame->pong.sent_ms);
         return;
     case PEER_RELEASE:
         on_release(service, from_id, frame);
@@ -338,6 +344,7 @@ void cluster_poll(struct service *service) {
     if (raft_engine_leader_id(service->engine) != service->cluster.last_leader_id) {
         service->cluster.last_leader_id = raft_engine_leader_id(service->engine);
         service->cluster.leader_heard_ms = now_ms;
+        monitor_leader_changed(service, service->cluster.last_leader_id);
         forwarding_ask_again(service);
     }
     uint64_t leader_id = cluster_leader(service);

@@ -54,7 +54,8 @@ static struct proposal *proposal_create(void) {
     if (proposal == NULL) {
         abort();
     }
-    proposal->submitted_ms = clock_boottime_ms();
+    proposal->submitted_us = clock_boottime_us();
+    proposal->submitted_ms = proposal->submitted_us / 1000;
     buffer_init(&proposal->commands);
     list_init(&proposal->requests);
     list_init(&proposal->link);
@@ -85,7 +86,8 @@ void proposals_clear(struct service *service) {
 }
 
 /* Tells every request of a proposal that it failed. */
-static void proposal_fail(struct proposal *proposal, enum status status) {
+static void proposal_fail(struct service *service, struct proposal *proposal, enum status status) {
+    service->monitor.proposals_failed += proposal->n_commands;
     struct outcome outcome = {.status = status};
     for (struct list *node; (node = list_pop_first(&proposal->requests)) != NULL;) {
         struct service_request *request = list_entry(node, struct service_request, private.link);
@@ -119,7 +121,7 @@ void proposals_finish(struct service *service, struct proposal *proposal) {
 }
 
 static void fail_in_flight(struct service *service, struct proposal *proposal, enum status status) {
-    proposal_fail(proposal, status);
+    proposal_fail(service, proposal, status);
     proposals_finish(service, proposal);
 }
 
@@ -361,7 +363,7 @@ void proposals_fail_all(struct service *service, enum status status) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         service->proposals.pending_bytes -= proposal->commands.size;
         service->proposals.pending_work -= proposal->work;
-        proposal_fail(proposal, status);
+        proposal_fail(service, proposal, status);
         proposal_destroy(proposal);
     }
     proposals_tell_refused(service);

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/latency.h"
 #include "base/list.h"
 #include "core/service.h"
 #include "peers/peers.h"
@@ -52,6 +53,7 @@ struct proposal {
     struct list requests;
     uint64_t sequence;
     uint64_t submitted_ms;
+    uint64_t submitted_us;
     uint64_t term; /* in which we proposed it */
     uint64_t n_commands;
     size_t work;            /* that its transactions may be: see txn_estimate.h */
@@ -259,6 +261,24 @@ struct scans {
     bool prefers_new; /* next time, if there are both */
 };
 
+/* monitor.c */
+struct monitor {
+    struct latency commits;
+    struct latency applies;
+    uint64_t slow_applies;
+    uint64_t slow_logged_ms;
+    uint64_t leader_changes;
+    uint64_t leader_id; /* the last that was seen */
+    uint64_t proposals_failed;
+    uint64_t ping_failures;
+    uint64_t pinged_ms; /* when the newest round of pings was sent, as they say */
+    uint64_t pinged_us; /* the same, better */
+    struct {
+        uint64_t id; /* 0: free */
+        struct latency latency;
+    } round_trips[LINKS_MAX];
+};
+
 /* Work that can wait: apply.c. */
 struct background {
     bool is_reclaiming;
@@ -301,6 +321,7 @@ struct service {
     struct snapshots snapshots;
     struct scans scans;
     struct background background;
+    struct monitor monitor;
     uint64_t unreadable_ms; /* when an entry was last refused, see apply_check(); 0: never */
     size_t read_work;       /* of reads on the loop in this iteration: see service_allow_work() */
     struct refusals refusals;

@@ -533,6 +533,11 @@ bool peers_is_linked(const struct peers *peers, uint64_t id) {
     return find_open(peers, id) != NULL;
 }
 
+bool peers_traffic(const struct peers *peers, uint64_t id, struct peers_traffic *out_traffic) {
+    *out_traffic = (struct peers_traffic){0};
+    return peers_is_linked(peers, id);
+}
+
 /* --- Life. --- */
 
 enum status peers_open(uv_loop_t *loop, const struct peers_options *options,

@@ -134,6 +134,13 @@ void peers_set_member(struct peers *peers, uint64_t id, const char *address) {
 void peers_remove_member(struct peers *peers, uint64_t id) {
 }
 
+bool peers_traffic(const struct peers *peers, uint64_t id, struct peers_traffic *out_traffic) {
+    (void)peers;
+    (void)id;
+    *out_traffic = (struct peers_traffic){0};
+    return false;
+}
+
 bool peers_is_linked(const struct peers *peers, uint64_t id) {
     return true;
 }
