@@ -82,6 +82,7 @@ struct door_environment {
     struct service *service;
     struct authenticator
         *authenticator;             /* authenticator.h: for protocols that log in by themselves */
+    const struct net_server *net;   /* for its statistics */
     uint64_t quota_bytes;           /* of keys and their history */
     const union door_value *values; /* of its flags, in their order */
 };

@@ -2,9 +2,13 @@
 
 #include "base/prometheus.h"
 #include "build_info.h"
+#include "core/service_monitor.h"
 #include "server/authenticator.h"
+#include "server/metrics_grpc.h"
 #include "server/process_stats.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <uv.h>
 
 static void write_build(struct buffer *buffer) {
@@ -124,6 +128,88 @@ static void write_net(struct buffer *buffer, const struct net_stats *net) {
                      net->queued_bytes);
 }
 
+static void write_latency(struct buffer *buffer, const char *name, const char *help,
+                          const struct latency *latency) {
+    prometheus_family(buffer, name, PROMETHEUS_HISTOGRAM, help);
+    prometheus_latency(buffer, name, NULL, 0, latency);
+}
+
+static void write_peer(struct buffer *buffer, const char *name, enum prometheus_type type,
+                       const char *help, const struct service_monitor *monitor,
+                       uint64_t (*number)(const struct service_peer *peer)) {
+    prometheus_family(buffer, name, type, help);
+    for (size_t i = 0; i < monitor->n_peers; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "%" PRIx64, monitor->peers[i].id);
+        const struct prometheus_label label = {.name = "member", .value = id};
+        prometheus_sample_u64(buffer, name, "", &label, 1, number(&monitor->peers[i]));
+    }
+}
+
+static uint64_t is_linked(const struct service_peer *peer) {
+    return peer->is_linked;
+}
+
+static uint64_t sent_bytes(const struct service_peer *peer) {
+    return peer->sent_bytes;
+}
+
+static uint64_t sent_failures(const struct service_peer *peer) {
+    return peer->sent_failures;
+}
+
+static uint64_t received_bytes(const struct service_peer *peer) {
+    return peer->received_bytes;
+}
+
+static void write_peers(struct buffer *buffer, const struct service_monitor *monitor) {
+    write_peer(buffer, "leased_peer_linked", PROMETHEUS_GAUGE,
+               "1 while this member has a link to that one.", monitor, is_linked);
+    write_peer(buffer, "leased_peer_sent_bytes_total", PROMETHEUS_COUNTER,
+               "Bytes sent to another member.", monitor, sent_bytes);
+    write_peer(buffer, "leased_peer_received_bytes_total", PROMETHEUS_COUNTER,
+               "Bytes received from another member.", monitor, received_bytes);
+    write_peer(buffer, "leased_peer_send_failures_total", PROMETHEUS_COUNTER,
+               "Messages to another member that could not be sent.", monitor, sent_failures);
+    const char *name = "leased_peer_round_trip_seconds";
+    prometheus_family(buffer, name, PROMETHEUS_HISTOGRAM,
+                      "From a ping of the leader to its answer.");
+    for (size_t i = 0; i < monitor->n_peers; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "%" PRIx64, monitor->peers[i].id);
+        const struct prometheus_label label = {.name = "member", .value = id};
+        prometheus_latency(buffer, name, &label, 1, &monitor->peers[i].round_trips);
+    }
+}
+
+static void write_monitor(struct buffer *buffer, const struct service_monitor *monitor) {
+    write_latency(buffer, "leased_log_sync_seconds", "Syncs of the log.", &monitor->log_syncs);
+    write_latency(buffer, "leased_log_write_seconds", "Writes to the log, with their sync.",
+                  &monitor->log_writes);
+    prometheus_counter(buffer, "leased_log_written_bytes_total", "Bytes written to the log.",
+                       monitor->log_written_bytes);
+    write_latency(buffer, "leased_commit_seconds",
+                  "From the proposal of an entry until it was applied here.", &monitor->commits);
+    write_latency(buffer, "leased_apply_seconds", "Applying one entry, with all its commands.",
+                  &monitor->applies);
+    prometheus_counter(buffer, "leased_apply_slow_total", "Entries that took longer than 100 ms.",
+                       monitor->slow_applies);
+    write_latency(buffer, "leased_snapshot_seconds", "Snapshots, until they are on disk.",
+                  &monitor->snapshots);
+    prometheus_counter(buffer, "leased_raft_leader_changes_total",
+                       "Leaders that this member has seen elected.", monitor->leader_changes);
+    prometheus_gauge(buffer, "leased_raft_commit_index", "The newest entry committed.",
+                     monitor->commit_index);
+    prometheus_gauge(buffer, "leased_commands_pending", "Commands that wait or are on their way.",
+                     monitor->proposals_pending);
+    prometheus_counter(buffer, "leased_commands_failed_total",
+                       "Commands that could not be committed, or of which that is not known.",
+                       monitor->proposals_failed);
+    prometheus_counter(buffer, "leased_ping_failures_total",
+                       "Pings of the leader that could not be sent.", monitor->ping_failures);
+    write_peers(buffer, monitor);
+}
+
 static void write_process(struct buffer *buffer) {
     struct process_stats process;
     process_stats_read(&process);
@@ -131,6 +217,8 @@ static void write_process(struct buffer *buffer) {
                      process.resident_bytes);
     prometheus_gauge(buffer, "process_virtual_memory_bytes", "Virtual memory.",
                      process.virtual_bytes);
+    prometheus_gauge(buffer, "os_fd_used", "Open file descriptors.", process.open_fds);
+    prometheus_gauge(buffer, "os_fd_limit", "File descriptors allowed.", process.max_fds);
     prometheus_gauge(buffer, "process_open_fds", "Open file descriptors.", process.open_fds);
     prometheus_gauge(buffer, "process_max_fds", "File descriptors allowed.", process.max_fds);
     prometheus_family(buffer, "process_cpu_seconds_total", PROMETHEUS_COUNTER,
@@ -160,7 +248,11 @@ void metrics_write(const struct metrics_sources *sources, struct buffer *buffer)
     struct authenticator_stats authenticator;
     authenticator_stats(sources->authenticator, &authenticator);
     write_auth(buffer, &info, state_view_auth(state), &authenticator);
+    struct service_monitor monitor;
+    service_monitor(sources->service, &monitor);
+    write_monitor(buffer, &monitor);
     write_net(buffer, &net);
+    metrics_grpc_write(sources->net, buffer);
     write_process(buffer);
     open_doors_write_metrics(sources->doors, buffer);
 }

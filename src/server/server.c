@@ -417,6 +417,7 @@ static void open_doors(struct server *server) {
     const struct door_environment environment = {.loop = &server->loop,
                                                  .service = server->service,
                                                  .authenticator = server->authenticator,
+                                                 .net = server->net,
                                                  .quota_bytes = server->housekeeping.quota_bytes};
     open_client_tls(server);
     open_doors_open(&server->doors, options, &environment);

@@ -36,6 +36,7 @@ struct etcd_door {
     struct service *service;
     struct authenticator *authenticator;
     struct etcd_door_options options;
+    const struct net_server *net; /* for its statistics; NULL: none */
     uint64_t quota_bytes; /* of keys and their history, shown in the metrics */
     struct etcd_identity identity;
     uint64_t leader_id;

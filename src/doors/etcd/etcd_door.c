@@ -146,6 +146,7 @@ static void *open_door(const struct door_environment *environment) {
     }
     struct etcd_door *door = etcd_door_create(environment->loop, environment->service,
                                               environment->authenticator, &options);
+    door->net = environment->net;
     door->quota_bytes = environment->quota_bytes;
     return door;
 }

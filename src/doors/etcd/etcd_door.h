@@ -15,6 +15,8 @@
 /* The version that clients see. Some switch features on by it: kube-apiserver wants
  * 3.5.13 or newer for consistent reads from its cache. */
 #define ETCD_VERSION "3.5.21"
+/* That of the cluster: major and minor. */
+#define ETCD_CLUSTER_VERSION "3.5"
 
 struct etcd_door_options {
     uint64_t progress_interval_ms;       /* of progress notifications to quiet watches */
