@@ -19,6 +19,10 @@ uint64_t clock_boottime_us(void) {
     return clock_boottime_ns() / 1000;
 }
 
+uint64_t clock_stopwatch_us(void) {
+    return clock_boottime_ns() / 1000;
+}
+
 uint64_t clock_boottime_ms(void) {
     return clock_boottime_us() / 1000;
 }

@@ -10,6 +10,8 @@
 uint64_t clock_boottime_ms(void);
 uint64_t clock_boottime_us(void);
 uint64_t clock_boottime_ns(void);
+/* To measure how long something took, for monitors alone: nothing that is done depends on it. */
+uint64_t clock_stopwatch_us(void);
 int64_t clock_wall_ms(void);
 /* What the calling thread has spent working. */
 uint64_t clock_thread_ms(void);

@@ -87,7 +87,7 @@ void grpc_call_drop_free(struct net_shared *shared) {
 
 void grpc_call_count(struct grpc_call *call, struct grpc_stats *stats) {
     call->stats = stats;
-    call->started_us = clock_boottime_us();
+    call->started_us = clock_stopwatch_us();
     stats->started++;
 }
 
@@ -95,7 +95,7 @@ void grpc_call_count(struct grpc_call *call, struct grpc_stats *stats) {
 static void count_end(struct grpc_call *call, enum grpc_code code) {
     if (call->stats != NULL) {
         call->stats->handled[code]++;
-        latency_add(&call->stats->handling, clock_boottime_us() - call->started_us);
+        latency_add(&call->stats->handling, clock_stopwatch_us() - call->started_us);
         call->stats = NULL;
     }
 }

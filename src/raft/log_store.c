@@ -112,14 +112,14 @@ static int group_flush(struct log_store *store) {
         return 0;
     }
     const struct raft_files_calls *calls = store->files.calls;
-    uint64_t begun_us = clock_boottime_us();
+    uint64_t begun_us = clock_stopwatch_us();
     int error = calls->write(store->files.data, store->file, group->offset, group->parts,
                              (int)group->n_parts);
-    uint64_t written_us = clock_boottime_us();
+    uint64_t written_us = clock_stopwatch_us();
     if (error == 0) {
         error = calls->sync(store->files.data, store->file);
     }
-    uint64_t synced_us = clock_boottime_us();
+    uint64_t synced_us = clock_stopwatch_us();
     latency_add(&store->syncs, synced_us - written_us);
     latency_add(&store->writes, synced_us - begun_us);
     latency_bump(&store->written_bytes, store->tail - group->offset);

@@ -278,7 +278,7 @@ static void take_done(uv_work_t *work, int status) {
     struct raft_storage *storage = work->data;
     (void)status;
     storage->is_taking = false;
-    latency_add(&storage->takes, clock_boottime_us() - storage->take_begun_us);
+    latency_add(&storage->takes, clock_stopwatch_us() - storage->take_begun_us);
     if (storage->take_error != 0) {
         fail(storage, "writing a snapshot", storage->take_error);
     }
@@ -290,7 +290,7 @@ void raft_storage_take(struct raft_storage *storage, const struct snapshot_meta 
                        const struct raft_storage_source *source) {
     assert(!storage->is_taking);
     storage->is_taking = true;
-    storage->take_begun_us = clock_boottime_us();
+    storage->take_begun_us = clock_stopwatch_us();
     storage->take_meta = *meta;
     storage->take_source = *source;
     storage->take_work.data = storage;

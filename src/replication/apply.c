@@ -116,7 +116,7 @@ void apply_item(void *data, const struct log_item *item) {
     if (is_ours) {
         service->proposals.sequence_applied = header.sequence;
     }
-    uint64_t begun_us = clock_boottime_us();
+    uint64_t begun_us = clock_stopwatch_us();
     uint64_t submitted_us = proposal != NULL ? proposal->submitted_us : 0;
     size_t work = apply_commands(service, &header, &reader, proposal);
     monitor_applied(service, begun_us, submitted_us, header.n_commands);

@@ -19,7 +19,7 @@ static struct latency *round_trips_of(struct monitor *monitor, uint64_t id) {
 
 void monitor_pinged(struct service *service, uint64_t now_ms) {
     service->monitor.pinged_ms = now_ms;
-    service->monitor.pinged_us = clock_boottime_us();
+    service->monitor.pinged_us = clock_stopwatch_us();
 }
 
 /* The ping itself carries milliseconds; the newest round is known better. */
@@ -29,7 +29,7 @@ void monitor_answered(struct service *service, uint64_t from_id, uint64_t sent_m
     if (latency == NULL) {
         return;
     }
-    uint64_t now_us = clock_boottime_us();
+    uint64_t now_us = clock_stopwatch_us();
     uint64_t sent_us = sent_ms == monitor->pinged_ms ? monitor->pinged_us : sent_ms * 1000;
     latency_add(latency, now_us > sent_us ? now_us - sent_us : 0);
 }
@@ -55,7 +55,7 @@ void monitor_leader_changed(struct service *service, uint64_t leader_id) {
 void monitor_applied(struct service *service, uint64_t begun_us, uint64_t submitted_us,
                      size_t n_commands) {
     struct monitor *monitor = &service->monitor;
-    uint64_t now_us = clock_boottime_us();
+    uint64_t now_us = clock_stopwatch_us();
     uint64_t took_us = now_us - begun_us;
     latency_add(&monitor->applies, took_us);
     if (submitted_us != 0) {

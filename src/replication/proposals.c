@@ -54,8 +54,8 @@ static struct proposal *proposal_create(void) {
     if (proposal == NULL) {
         abort();
     }
-    proposal->submitted_us = clock_boottime_us();
-    proposal->submitted_ms = proposal->submitted_us / 1000;
+    proposal->submitted_ms = clock_boottime_ms();
+    proposal->submitted_us = clock_stopwatch_us();
     buffer_init(&proposal->commands);
     list_init(&proposal->requests);
     list_init(&proposal->link);
