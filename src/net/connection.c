@@ -518,7 +518,8 @@ struct connection *connection_create(struct connection_pool *pool,
                                               .wake = wake,
                                               .identity = identity,
                                               .address = address,
-                                              .scope = terms->scope};
+                                              .scope = terms->scope,
+                                              .is_encrypted = terms->tls != NULL};
     list_init(&connection->in_pool);
     list_init(&connection->in_dirty);
     net_timer_init(&connection->life_timer, on_life_timer);

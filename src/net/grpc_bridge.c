@@ -211,7 +211,8 @@ struct grpc_bridge *grpc_bridge_create(struct http_exchange *exchange, const cha
                                           .wake = wake,
                                           .identity = identity,
                                           .address = address,
-                                          .scope = exchange->session->host->scope};
+                                          .scope = exchange->session->host->scope,
+                                          .is_encrypted = http_is_encrypted(exchange)};
     http_session_init(&bridge->session, &bridge_wire, &bridge->host);
     bridge->session.state = SESSION_OPEN;
     net_timer_init(&bridge->timer, on_timer);

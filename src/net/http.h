@@ -83,6 +83,19 @@ struct http_route {
     void (*on_refused)(struct http_exchange *exchange);
 };
 
+/*
+ * What a door wants of every request to the routes of a scope, whichever door serves them: a check
+ * before the route is looked for, and headers of every answer. Constant.
+ */
+enum { HTTP_FILTER_FIELDS_MAX = 4 };
+struct http_filter {
+    /* 0: the request goes on. Otherwise it is answered with this status and text, which is
+     * constant. The exchange has its method and headers. */
+    unsigned (*check)(void *context, const struct http_exchange *exchange, const char **out_text);
+    /* At most HTTP_FILTER_FIELDS_MAX; returns how many. Values live as long as the exchange. */
+    size_t (*fields)(void *context, const struct http_exchange *exchange, struct http_field *out);
+};
+
 /* --- the request --------------------------------------------------------------------------- */
 
 /* What was given to net_server_add_routes(). */
@@ -98,6 +111,8 @@ const struct caller *http_caller(const struct http_exchange *exchange);
 /* The names in the client's certificate, which was verified; NULL: it showed none, or does not
  * speak TLS. */
 const struct tls_identity *http_identity(const struct http_exchange *exchange);
+/* TLS is spoken on the connection. */
+bool http_is_encrypted(const struct http_exchange *exchange);
 /* The client's address for logs: "127.0.0.1:52100", "[::1]:52100" or "unix". */
 void http_address(const struct http_exchange *exchange, char out_text[HTTP_ADDRESS_SIZE]);
 

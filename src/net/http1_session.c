@@ -34,11 +34,19 @@ static size_t held_bytes(const struct http1_session *session) {
     return session->held.size - session->held_taken;
 }
 
+/* Nothing that could still come matters: no request follows, and the body of the current one is not
+ * read any more. The answer of a stream may begin long before the body of its request ends. */
+static bool is_deaf(const struct http1_session *session) {
+    return session->is_last && (session->current == NULL || session->current->is_half_closed ||
+                                http_exchange_is_over(session->current) ||
+                                !http1_parser_is_in_body(&session->parser));
+}
+
 /* Between requests the next one waits until the current one is answered, and until the client has
  * taken some of the answers before it. */
 static bool can_parse(const struct http1_session *session) {
     const struct http_session *http = &session->http;
-    if (http->state >= SESSION_ENDING || session->is_last) {
+    if (http->state >= SESSION_ENDING || is_deaf(session)) {
         return false;
     }
     if (http1_parser_is_in_body(&session->parser)) {
@@ -162,7 +170,7 @@ static void parse_held(struct http1_session *session) {
     parse(session, &input);
     session->held_taken += before - input.size;
     shared_of(session)->partial_bytes -= before - input.size;
-    if (held_bytes(session) == 0 || session->is_last) {
+    if (held_bytes(session) == 0 || is_deaf(session)) {
         drop_held(session);
     }
     if (session->is_input_ended && held_bytes(session) == 0) {
@@ -173,14 +181,14 @@ static void parse_held(struct http1_session *session) {
 
 static void http1_on_bytes(void *opaque, struct bytes bytes) {
     struct http1_session *session = opaque;
-    if (session->http.state >= SESSION_ENDING || session->is_last || bytes.size == 0) {
+    if (session->http.state >= SESSION_ENDING || is_deaf(session) || bytes.size == 0) {
         return;
     }
     if (held_bytes(session) == 0) {
         parse(session, &bytes);
         watch_head(session);
     }
-    if (bytes.size > 0 && !session->is_last) {
+    if (bytes.size > 0 && !is_deaf(session)) {
         hold(session, bytes);
     }
 }

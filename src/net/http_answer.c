@@ -1,10 +1,14 @@
 /* The answers that routes give (http.h): a whole one, or a stream. */
 #include "net/http_exchange.h"
+#include "net/route_table.h"
 
 #include <assert.h>
 #include <string.h>
 
-enum { FIELDS_MAX = HTTP_ANSWER_FIELDS_MAX - 2 };
+enum {
+    FIELDS_MAX = HTTP_ANSWER_FIELDS_MAX - 2,
+    OWN_FIELDS_MAX = FIELDS_MAX - HTTP_FILTER_FIELDS_MAX
+};
 
 /* RFC 9110, 15.3.5 and 15.4.5: these never have a body. */
 static bool is_without_body(unsigned status) {
@@ -47,10 +51,25 @@ static struct bytes without_control(struct bytes value, struct buffer *storage) 
     return bytes_of(to, value.size);
 }
 
-static void start(struct http_exchange *exchange, unsigned status, const struct http_field *fields,
-                  size_t n_fields, uint64_t length) {
-    assert(n_fields <= FIELDS_MAX);
+/* The fields of the answer and those that every answer of the listener has. */
+static size_t gather(struct http_exchange *exchange, const struct http_field *fields,
+                     size_t n_fields, struct http_field *out) {
+    const struct route_table *routes = exchange->session->routes;
+    assert(n_fields <= OWN_FIELDS_MAX);
+    if (n_fields > 0) {
+        memcpy(out, fields, n_fields * sizeof *fields);
+    }
+    return routes->filter == NULL ? n_fields
+                                  : n_fields + routes->filter->fields(routes->filter_context,
+                                                                      exchange, out + n_fields);
+}
+
+static void start(struct http_exchange *exchange, unsigned status,
+                  const struct http_field *own_fields, size_t n_own_fields, uint64_t length) {
+    struct http_field fields[FIELDS_MAX];
     struct http_field clean[FIELDS_MAX];
+    size_t n_fields = gather(exchange, own_fields, n_own_fields, fields);
+    assert(n_fields <= FIELDS_MAX);
     size_t dirty_size = 0;
     for (size_t i = 0; i < n_fields; i++) {
         assert(is_name(fields[i].name));

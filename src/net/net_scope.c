@@ -55,6 +55,13 @@ void net_scope_add_routes(struct net_scope *scope, const struct http_route *rout
     }
 }
 
+void net_scope_set_filter(struct net_scope *scope, const struct http_filter *filter,
+                          void *context) {
+    assert(scope->routes->filter == NULL);
+    scope->routes->filter = filter;
+    scope->routes->filter_context = context;
+}
+
 void net_scope_add_raw(struct net_scope *scope, const struct raw_protocol *protocol,
                        void *context) {
     assert(scope->n_raws < NET_SCOPE_RAW_MAX);

@@ -107,6 +107,8 @@ void net_scope_add_methods(struct net_scope *scope, const struct grpc_method *me
                            size_t n_methods, void *context);
 void net_scope_add_routes(struct net_scope *scope, const struct http_route *routes, size_t n_routes,
                           void *context);
+/* For all requests to routes of the scope; one filter a scope. gRPC does not pass through it. */
+void net_scope_set_filter(struct net_scope *scope, const struct http_filter *filter, void *context);
 /* What is served over HTTP and gRPC: all that was added, in that order. Valid until more is added.
  */
 struct net_request {

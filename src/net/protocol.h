@@ -30,6 +30,7 @@ struct protocol_host {
     const struct net_scope
         *scope;                  /* what is spoken on the listener; NULL: the routes of `shared` */
     const struct raw_route *raw; /* of a raw session */
+    bool is_encrypted;           /* TLS */
     size_t unsent_bytes;         /* produced and not yet taken by the socket */
     uint64_t answer_bytes;       /* bodies of answers produced so far: no control frames */
 };

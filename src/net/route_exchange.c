@@ -232,6 +232,15 @@ static unsigned find_route(struct route_exchange *serving) {
     return has_wrong_type(serving) ? 415 : 0;
 }
 
+/* The HTTP status of an answer that needs no route; 0: none. */
+static unsigned filter(struct route_exchange *serving) {
+    const struct route_table *routes = serving->exchange.session->routes;
+    return routes->filter != NULL
+               ? routes->filter->check(routes->filter_context, &serving->exchange,
+                                       &serving->refusal_text)
+               : 0;
+}
+
 static void request(struct route_exchange *serving) {
     serving->is_request_due = false;
     if (serving->route->on_request != NULL) {
@@ -284,7 +293,10 @@ static void authenticate(struct route_exchange *serving) {
 
 void route_exchange_open(struct http_exchange *exchange) {
     struct route_exchange *serving = route_exchange_of(exchange);
-    unsigned status = serving->refusal != 0 ? serving->refusal : find_route(serving);
+    unsigned status = serving->refusal != 0 ? serving->refusal : filter(serving);
+    if (status == 0) {
+        status = find_route(serving);
+    }
     uint64_t time_max_ms = serving->route != NULL ? serving->route->time_max_ms : 0;
     if (time_max_ms != HTTP_NO_TIME_LIMIT) {
         http_exchange_set_timeout(exchange,
@@ -467,6 +479,10 @@ const struct caller *http_caller(const struct http_exchange *exchange) {
 
 const struct tls_identity *http_identity(const struct http_exchange *exchange) {
     return net_connection_identity(exchange->session->host);
+}
+
+bool http_is_encrypted(const struct http_exchange *exchange) {
+    return exchange->session->host->is_encrypted;
 }
 
 void http_address(const struct http_exchange *exchange, char out_text[HTTP_ADDRESS_SIZE]) {

@@ -25,6 +25,8 @@ struct route_table {
     size_t n_slots;
     size_t n_methods;
     struct route_tree tree;
+    const struct http_filter *filter; /* NULL: none */
+    void *filter_context;
 };
 
 void route_table_init(struct route_table *table);

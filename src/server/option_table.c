@@ -219,8 +219,6 @@ const struct option option_table[] = {
     REFUSED("discovery-proxy", OPTION_TEXT, "", no_discovery),
     REFUSED("proxy", OPTION_TEXT, "off", "proxy modes of etcd's v2 are not supported"),
     REFUSED("experimental-enable-v2v3", OPTION_TEXT, "", "etcd's v2 API is not supported"),
-    REFUSED("host-whitelist", OPTION_TEXT, "*", "checking host names is not supported"),
-    REFUSED("cors", OPTION_TEXT, "*", "limiting origins is not supported"),
 
     NO_EFFECT("backend-batch-interval", OPTION_TEXT),
     NO_EFFECT("backend-batch-limit", OPTION_TEXT),
@@ -228,7 +226,6 @@ const struct option option_table[] = {
     NO_EFFECT("client-cert-file", OPTION_TEXT),
     NO_EFFECT("client-key-file", OPTION_TEXT),
     NO_EFFECT("discovery-fallback", OPTION_TEXT),
-    NO_EFFECT("enable-grpc-gateway", OPTION_SWITCH),
     NO_EFFECT("enable-log-rotation", OPTION_SWITCH),
     NO_EFFECT("enable-pprof", OPTION_SWITCH),
     NO_EFFECT("enable-v2", OPTION_SWITCH),

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/pb_writer.h"
 #include "doors/authenticator.h"
+#include "doors/etcd/etcd_access.h"
 #include "doors/etcd/etcd_door.h"
 #include "doors/etcd/etcd_error.h"
 #include "doors/etcd/etcd_response.h"
@@ -38,6 +39,8 @@ struct etcd_door {
     struct etcd_door_options options;
     const struct net_server *net; /* for its statistics; NULL: none */
     uint64_t quota_bytes; /* of keys and their history, shown in the metrics */
+    struct etcd_access access;
+    bool has_gateway;
     struct etcd_identity identity;
     uint64_t leader_id;
     uint64_t identity_ms;     /* when the two above were asked for */

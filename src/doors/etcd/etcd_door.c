@@ -99,7 +99,6 @@ void etcd_door_register(struct etcd_door *door, struct net_scope *scope) {
     for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
         net_scope_add_methods(scope, services[i]->methods, services[i]->n_methods, door);
     }
-    etcd_gateway_register(scope);
 }
 
 static void on_timer_closed(uv_handle_t *handle) {
@@ -132,27 +131,55 @@ void etcd_door_stats(const struct etcd_door *door, struct etcd_door_stats *out_s
 static const struct rule *const rules[] = {&etcd_rule_join, &etcd_rule_withdraw, &etcd_rule_release,
                                            &etcd_rule_proclaim};
 
+enum { FLAG_PROGRESS_INTERVAL, FLAG_CORS, FLAG_HOST_WHITELIST, FLAG_ENABLE_GATEWAY };
+
 static const struct door_flag flags[] = {
-    {.name = "experimental-watch-progress-notify-interval",
-     .kind = DOOR_FLAG_DURATION,
-     .fallback = "10m",
-     .help = "Interval of progress notifications to idle watches that asked for them."},
+    [FLAG_PROGRESS_INTERVAL] =
+        {.name = "experimental-watch-progress-notify-interval",
+         .kind = DOOR_FLAG_DURATION,
+         .fallback = "10m",
+         .help = "Interval of progress notifications to idle watches that asked for them."},
+    [FLAG_CORS] =
+        {.name = "cors",
+         .kind = DOOR_FLAG_TEXT,
+         .fallback = "*",
+         .help = "Origins of web pages that may use the HTTP routes, with commas; * for all."},
+    [FLAG_HOST_WHITELIST] =
+        {.name = "host-whitelist",
+         .kind = DOOR_FLAG_TEXT,
+         .fallback = "*",
+         .help =
+             "Host names by which HTTP requests without TLS may call this server, with commas; * "
+             "for all."},
+    [FLAG_ENABLE_GATEWAY] = {.name = "enable-grpc-gateway",
+                             .kind = DOOR_FLAG_SWITCH,
+                             .fallback = "true",
+                             .help = "Serve the etcd API as JSON over HTTP too, below /v3."},
 };
 
 static void *open_door(const struct door_environment *environment) {
     struct etcd_door_options options = etcd_door_options_default;
-    if (environment->values[0].duration_ms > 0) {
-        options.progress_interval_ms = (uint64_t)environment->values[0].duration_ms;
+    const union door_value *values = environment->values;
+    if (values[FLAG_PROGRESS_INTERVAL].duration_ms > 0) {
+        options.progress_interval_ms = (uint64_t)values[FLAG_PROGRESS_INTERVAL].duration_ms;
     }
     struct etcd_door *door = etcd_door_create(environment->loop, environment->service,
                                               environment->authenticator, &options);
     door->net = environment->net;
     door->quota_bytes = environment->quota_bytes;
+    door->access = (struct etcd_access){.origins = values[FLAG_CORS].text,
+                                        .hosts = values[FLAG_HOST_WHITELIST].text};
+    door->has_gateway = values[FLAG_ENABLE_GATEWAY].is_on;
     return door;
 }
 
-static void serve(void *door, struct net_scope *scope) {
+static void serve(void *opaque, struct net_scope *scope) {
+    struct etcd_door *door = opaque;
     etcd_door_register(door, scope);
+    net_scope_set_filter(scope, &etcd_access_filter, &door->access);
+    if (door->has_gateway) {
+        etcd_gateway_register(scope);
+    }
 }
 
 static void write_metrics(const void *door, struct buffer *out) {
