@@ -230,7 +230,7 @@ class Matrix:
             ask("Auth/RoleList", b"", "AuthRoleListResponse"),
             ask("Auth/UserGet", message("AuthUserGetRequest", name="worker"), "AuthUserGetResponse"),
             ask("Auth/RoleGet", message("AuthRoleGetRequest", role="worker"), "AuthRoleGetResponse"),
-            self.call(0, "/etcdserverpb.Maintenance/Alarm", b"", root),
+            ask("Maintenance/Alarm", b"", "AlarmResponse"),
         ]
 
     def outcome(self, at, method, recipe, identity):
