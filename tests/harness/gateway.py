@@ -5,12 +5,20 @@ import json
 from etcd3 import etcdrpc
 from google.protobuf import json_format, symbol_database
 
+from harness import lock_messages
 from harness.rpc import CALL_SECONDS
 
 PREFIXES = ("/v3", "/v3beta")
 
 # The path behind the prefix, and the method that is behind it.
 ROUTES = {
+    "/lock/lock": "Lock/Lock",
+    "/lock/unlock": "Lock/Unlock",
+    "/election/campaign": "Election/Campaign",
+    "/election/proclaim": "Election/Proclaim",
+    "/election/leader": "Election/Leader",
+    "/election/observe": "Election/Observe",
+    "/election/resign": "Election/Resign",
     "/kv/range": "KV/Range",
     "/kv/put": "KV/Put",
     "/kv/deleterange": "KV/DeleteRange",
@@ -64,6 +72,12 @@ BODIES = {
 }
 
 
+def grpc_path(method):
+    """Of a method of ROUTES."""
+    package = {"Lock": "v3lockpb", "Election": "v3electionpb"}.get(method.split("/")[0], "etcdserverpb")
+    return f"/{package}.{method}"
+
+
 def body_of(method, payload):
     """The message of a gRPC request as JSON."""
     if method in BODIES:
@@ -71,6 +85,9 @@ def body_of(method, payload):
     if not payload:
         return "{}"
     service, name = method.split("/")
+    if service in ("Lock", "Election"):
+        kind = lock_messages.kind_of({"Observe": "Leader"}.get(name, name) + "Request")
+        return json_format.MessageToJson(kind.FromString(payload), preserving_proto_field_name=True)
     descriptor = etcdrpc.rpc_pb2.DESCRIPTOR.services_by_name[service].methods_by_name[name].input_type
     message = symbol_database.Default().GetSymbol(descriptor.full_name).FromString(payload)
     return json_format.MessageToJson(message, preserving_proto_field_name=True)

@@ -127,12 +127,12 @@ REQUESTS = {
 }
 
 # The same methods as JSON. The leader is asked under one prefix, the other member under the other.
-GATEWAY = {f"POST /v3{path}": f"/etcdserverpb.{method}" for path, method in gateway.ROUTES.items()}
+GATEWAY = {f"POST /v3{path}": gateway.grpc_path(method) for path, method in gateway.ROUTES.items()}
 
 
 def gateway_recipe(method):
     kind, payload, may_fail = REQUESTS[method]
-    body = gateway.body_of(method.removeprefix("/etcdserverpb."), payload)
+    body = gateway.body_of(method.split(".", 1)[1], payload)
     return ("refused gateway only" if kind == "refused only" else "gateway", body, may_fail)
 
 

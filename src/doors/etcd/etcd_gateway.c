@@ -3,6 +3,8 @@
 #include "doors/etcd/etcd_gateway_call.h"
 #include "doors/etcd/etcd_gateway_methods.h"
 #include "proto/etcd.pb-c.h"
+#include "proto/etcd_election.pb-c.h"
+#include "proto/etcd_lock.pb-c.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -10,9 +12,14 @@
 
 /* Where the messages of a method are looked for. */
 static const ProtobufCServiceDescriptor *const services[] = {
-    &etcdserverpb__kv__descriptor,          &etcdserverpb__watch__descriptor,
-    &etcdserverpb__lease__descriptor,       &etcdserverpb__cluster__descriptor,
-    &etcdserverpb__maintenance__descriptor, &etcdserverpb__auth__descriptor,
+    &etcdserverpb__kv__descriptor,
+    &etcdserverpb__watch__descriptor,
+    &etcdserverpb__lease__descriptor,
+    &etcdserverpb__cluster__descriptor,
+    &etcdserverpb__maintenance__descriptor,
+    &etcdserverpb__auth__descriptor,
+    &v3lockpb__lock__descriptor,
+    &v3electionpb__election__descriptor,
 };
 
 static void on_request(struct http_exchange *exchange);

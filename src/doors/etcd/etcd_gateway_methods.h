@@ -52,7 +52,14 @@
     X("/auth/role/list", "/etcdserverpb.Auth/RoleList", DOOR_RIGHT_ROOT)                           \
     X("/auth/role/delete", "/etcdserverpb.Auth/RoleDelete", DOOR_RIGHT_ROOT)                       \
     X("/auth/role/grant", "/etcdserverpb.Auth/RoleGrantPermission", DOOR_RIGHT_ROOT)               \
-    X("/auth/role/revoke", "/etcdserverpb.Auth/RoleRevokePermission", DOOR_RIGHT_ROOT)
+    X("/auth/role/revoke", "/etcdserverpb.Auth/RoleRevokePermission", DOOR_RIGHT_ROOT)             \
+    X("/lock/lock", "/v3lockpb.Lock/Lock", DOOR_RIGHT_READ_WRITE)                                  \
+    X("/lock/unlock", "/v3lockpb.Lock/Unlock", DOOR_RIGHT_READ_WRITE)                              \
+    X("/election/campaign", "/v3electionpb.Election/Campaign", DOOR_RIGHT_READ_WRITE)              \
+    X("/election/proclaim", "/v3electionpb.Election/Proclaim", DOOR_RIGHT_READ_WRITE)              \
+    X("/election/leader", "/v3electionpb.Election/Leader", DOOR_RIGHT_READ)                        \
+    X("/election/observe", "/v3electionpb.Election/Observe", DOOR_RIGHT_READ)                      \
+    X("/election/resign", "/v3electionpb.Election/Resign", DOOR_RIGHT_READ_WRITE)
 /* clang-format on */
 
 #endif
