@@ -249,9 +249,12 @@ enum status net_server_listen(struct net_server *server, const struct net_listen
     assert(!server->shared.is_shutting_down);
     bool is_unix = options->unix_path != NULL;
     bool is_tls = options->tls != NULL;
+    assert(!options->is_plain_too || (is_tls && !is_unix));
     const struct connection_terms terms = {
         .transport = is_unix ? (is_tls ? &transport_tls_unix : &transport_unix)
-                             : (is_tls ? &transport_tls_tcp : &transport_tcp),
+                             : (options->is_plain_too ? &transport_tls_or_tcp
+                                : is_tls              ? &transport_tls_tcp
+                                                      : &transport_tcp),
         .tls = options->tls,
         .scope = options->scope != NULL ? options->scope : &server->main_scope,
         .only = options->only};

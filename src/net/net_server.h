@@ -127,6 +127,7 @@ struct net_listen_options {
     uint16_t port;           /* 0: any */
     const char *unix_path;   /* a Unix socket instead of host and port; NULL: TCP */
     struct tls_context *tls; /* clients must speak TLS; NULL: plain text. Outlives the server. */
+    bool is_plain_too;       /* with `tls`, over TCP: plain text is served as well */
     struct net_scope *scope; /* what is spoken there; NULL: the main scope */
     const struct protocol *only; /* nothing else is spoken there; NULL: what the scope has */
 };

@@ -60,6 +60,7 @@ extern const struct transport_kind transport_tcp;
 extern const struct transport_kind transport_unix;
 extern const struct transport_kind transport_tls_tcp;
 extern const struct transport_kind transport_tls_unix;
+extern const struct transport_kind transport_tls_or_tcp; /* until the first byte tells */
 
 /* What all transports of one server share: memory that is used within one call, and the time that
  * handshakes took in this iteration of the loop. */

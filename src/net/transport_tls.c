@@ -238,3 +238,24 @@ const struct transport_kind transport_tls_unix = {
     .end_output = tls_end_output,
     .close = tls_close,
 };
+
+/* The first byte tells which it is; from then on the transport is of that kind. */
+static void either_received(struct transport *transport, struct bytes wire) {
+    if (wire.data[0] == TLS_RECORD_HANDSHAKE) {
+        transport->kind = &transport_tls_tcp;
+    } else {
+        transport->kind = &transport_tcp;
+        transport->tls_context = NULL;
+    }
+    transport->kind->received(transport, wire);
+}
+
+const struct transport_kind transport_tls_or_tcp = {
+    .name = "tcp, with or without tls",
+    .open = transport_stream_open_tcp,
+    .received = either_received,
+    .ended = tls_ended,
+    .write = tls_write,
+    .end_output = tls_end_output,
+    .close = tls_close,
+};

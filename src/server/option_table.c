@@ -10,8 +10,6 @@
 
 #define AT(field) offsetof(struct options, field)
 
-static const char one_certificate[] = "a member shows one certificate in both directions, that of "
-                                      "--peer-cert-file";
 static const char no_discovery[] = "discovery is not supported; name the members in "
                                    "--initial-cluster";
 
@@ -177,13 +175,19 @@ const struct option option_table[] = {
      .shown = "none"},
     {USED("peer-trusted-ca-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_trusted_ca_file, "",
           "The authority that signs the certificates of all members, PEM."),
-     .shown = "none"},
+     .shown = "the system's"},
     {USED("peer-crl-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_crl_file, "",
           "Revoked certificates of members, PEM or DER. Read again when it changes."),
      .shown = "none"},
     {USED("peer-auto-tls", OPTION_GROUP_PEER_TLS, OPTION_SWITCH, peer_auto_tls, "false",
           "Without --peer-cert-file: a certificate of this member's own, kept in the data "
           "directory. It encrypts and proves nothing; give --peer-secret-file with it.")},
+    {USED("peer-client-cert-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_client_cert_file, "",
+          "The certificate of connections to other members: the same as --peer-cert-file."),
+     .shown = "--peer-cert-file"},
+    {USED("peer-client-key-file", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_client_key_file, "",
+          "Its key: the same as --peer-key-file."),
+     .shown = "--peer-key-file"},
     {USED("peer-client-cert-auth", OPTION_GROUP_PEER_TLS, OPTION_SWITCH, peer_client_cert_auth,
           "false", "Members that connect must show a certificate. With TLS they always must.")},
     {USED("peer-cert-allowed-cn", OPTION_GROUP_PEER_TLS, OPTION_TEXT, peer_cert_allowed_cn, "",
@@ -206,8 +210,6 @@ const struct option option_table[] = {
           "The same as --log-level=debug.")},
 
     REFUSED_TLS("ca-file", OPTION_TEXT, "the name is --trusted-ca-file"),
-    REFUSED_TLS("peer-client-cert-file", OPTION_TEXT, one_certificate),
-    REFUSED_TLS("peer-client-key-file", OPTION_TEXT, one_certificate),
     REFUSED_TLS("peer-ca-file", OPTION_TEXT, "the name is --peer-trusted-ca-file"),
 
     REFUSED("config-file", OPTION_TEXT, "",

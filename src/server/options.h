@@ -84,6 +84,8 @@ struct options {
     const char *peer_trusted_ca_file;
     const char *peer_crl_file;
     bool peer_auto_tls;
+    const char *peer_client_cert_file;
+    const char *peer_client_key_file;
     bool peer_client_cert_auth;
     const char *peer_cert_allowed_cn;
     const char *peer_cert_allowed_hostname;

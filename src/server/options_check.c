@@ -52,31 +52,29 @@ static enum status check_tokens(struct options *options, char *out_error) {
                       OPTIONS_TOKEN_TTL_S_MIN);
 }
 
-/* TLS between members is all or nothing: all three files or --peer-auto-tls, and https:// wherever
- * a member is. */
+static bool is_other(const char *path, const char *than) {
+    return *path != '\0' && strcmp(path, than) != 0;
+}
+
+/* TLS between members is all or nothing: certificate and key or --peer-auto-tls, and https://
+ * wherever a member is. */
 static enum status check_peer_tls(struct options *options, char *out_error) {
-    const struct {
-        const char *flag;
-        const char *path;
-    } files[] = {{"peer-cert-file", options->peer_cert_file},
-                 {"peer-key-file", options->peer_key_file},
-                 {"peer-trusted-ca-file", options->peer_trusted_ca_file}};
-    bool is_asked_for = options->peer_client_cert_auth || *options->peer_cert_allowed_cn != '\0' ||
+    bool has_cert = *options->peer_cert_file != '\0';
+    bool has_key = *options->peer_key_file != '\0';
+    bool is_asked_for = has_cert || has_key || *options->peer_trusted_ca_file != '\0' ||
+                        options->peer_client_cert_auth || *options->peer_cert_allowed_cn != '\0' ||
                         *options->peer_cert_allowed_hostname != '\0' ||
                         *options->peer_crl_file != '\0';
-    const char *missing = NULL;
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        if (*files[i].path != '\0') {
-            is_asked_for = true;
-        } else if (missing == NULL) {
-            missing = files[i].flag;
-        }
-    }
-    if (is_asked_for && missing != NULL) {
+    if (is_asked_for && (!has_cert || !has_key)) {
         return fail(out_error,
                     "--%s is missing: TLS between members needs --peer-cert-file, --peer-key-file "
                     "and --peer-trusted-ca-file",
-                    missing);
+                    has_cert ? "peer-key-file" : "peer-cert-file");
+    }
+    if (is_other(options->peer_client_cert_file, options->peer_cert_file) ||
+        is_other(options->peer_client_key_file, options->peer_key_file)) {
+        return fail(out_error, "--peer-client-cert-file: a member shows one certificate in both "
+                               "directions, that of --peer-cert-file; name the same files");
     }
     if (is_asked_for && options->peer_auto_tls) {
         options_notice(options, LOG_INFO,
@@ -133,9 +131,14 @@ static enum status check_listeners(const struct options *options, const struct u
     for (size_t i = 0; i < list->n; i++) {
         bool is_tls = url_is_tls(&list->urls[i]);
         if (is_tls && !is_for_peers && !options->has_client_tls) {
+            /* Of metrics in etcd's words. */
             return fail(out_error,
-                        "--%s %s: TLS needs a certificate: --cert-file and --key-file, or "
-                        "--auto-tls for one that no authority signed",
+                        list == &options->listen_metrics_urls
+                            ? "--%s %s: client TLS key/cert (--cert-file, --key-file) must be "
+                              "provided for metrics secure url, or --auto-tls for one that no "
+                              "authority signed"
+                            : "--%s %s: TLS needs a certificate: --cert-file and --key-file, or "
+                              "--auto-tls for one that no authority signed",
                         flag, list->texts[i]);
         }
         /* Between members check_peer_urls() looks at it; a certificate that a member made for

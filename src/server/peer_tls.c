@@ -7,6 +7,7 @@ enum status peer_tls_prepare(struct peer_tls *tls, const struct options *options
     *tls = (struct peer_tls){.options = {.cert_file = options->peer_cert_file,
                                          .key_file = options->peer_key_file,
                                          .ca_file = options->peer_trusted_ca_file,
+                                         .trusts_system = *options->peer_trusted_ca_file == '\0',
                                          .crl_file = options->peer_crl_file,
                                          .allowed_cn = options->peer_cert_allowed_cn,
                                          .allowed_hostname = options->peer_cert_allowed_hostname,

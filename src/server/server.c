@@ -334,19 +334,23 @@ static void open_client_tls(struct server *server) {
     }
 }
 
-/* `scope` NULL: whatever the main listeners speak. */
+/* `scope` NULL: whatever the main listeners speak. http:// and https:// on one address are one
+ * listener, as in etcd. */
 static void listen_on(struct server *server, struct net_server *net, const struct url_list *urls,
                       struct net_scope *scope, const char *what) {
     char error[SERVER_ERROR_SIZE] = "";
     for (size_t i = 0; i < urls->n; i++) {
         const struct url *url = &urls->urls[i];
-        const struct net_listen_options where = {.host = url->host,
-                                                 .port = url->port,
-                                                 .unix_path = url_is_unix(url) ? url->path : NULL,
-                                                 .tls = url_is_tls(url) ? server->client_tls.context
-                                                                        : NULL,
-                                                 .scope = scope};
-        if (net_server_listen(net, &where, NULL, error, sizeof error) != STATUS_OK) {
+        const struct url *twin = url_list_twin(urls, url);
+        const struct net_listen_options where = {
+            .host = url->host,
+            .port = url->port,
+            .unix_path = url_is_unix(url) ? url->path : NULL,
+            .tls = url_is_tls(url) || twin != NULL ? server->client_tls.context : NULL,
+            .is_plain_too = twin != NULL,
+            .scope = scope};
+        bool is_first = twin == NULL || url < twin;
+        if (is_first && net_server_listen(net, &where, NULL, error, sizeof error) != STATUS_OK) {
             die(EXIT_CODE_FAILED, "cannot start", error);
         }
         log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));

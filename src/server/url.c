@@ -165,3 +165,14 @@ bool url_list_equal(const struct url_list *a, const struct url_list *b) {
     }
     return true;
 }
+
+const struct url *url_list_twin(const struct url_list *list, const struct url *url) {
+    for (size_t i = 0; i < list->n && !url_is_unix(url) && url->port != 0; i++) {
+        const struct url *other = &list->urls[i];
+        if (!url_is_unix(other) && url_is_tls(other) != url_is_tls(url) &&
+            other->port == url->port && strcmp(other->host, url->host) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}

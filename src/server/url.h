@@ -61,6 +61,10 @@ bool url_is_loopback(const struct url *url);
 /* True for 0.0.0.0 and ::, which one can listen on but not connect to. */
 bool url_is_wildcard(const struct url *url);
 
+/* Another one of the list that names the same TCP address with TLS, where this one has none, or
+ * without; NULL: there is none. */
+const struct url *url_list_twin(const struct url_list *list, const struct url *url);
+
 /* True when both lists hold the same URLs in whatever order. */
 bool url_list_equal(const struct url_list *a, const struct url_list *b);
 

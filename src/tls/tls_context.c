@@ -146,7 +146,7 @@ static enum status check_options(struct tls_context *context, char *out_error, s
         snprintf(out_error, error_size, "a certificate and its key are both needed");
         return STATUS_INVALID;
     }
-    if (!has_ca && is_verifying && !options->is_client) {
+    if (!has_ca && is_verifying && !options->is_client && !options->trusts_system) {
         snprintf(out_error, error_size, "the authority's file is needed to verify certificates");
         return STATUS_INVALID;
     }

@@ -40,6 +40,8 @@ struct tls_options {
     /* Only connects: may have no certificate and, without ca_file, trusts the system's authorities.
      * Its files are not looked at again by themselves, so that several threads may connect. */
     bool is_client;
+    /* Without ca_file: certificates of the system's authorities are trusted, on either side. */
+    bool trusts_system;
     /* Application protocols in order of preference, as "h2,http/1.1"; not given: none. */
     const char *alpn;
     /* Names as etcd and Go have them, with commas: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256. Those of

@@ -132,7 +132,7 @@ enum status tls_files_read(SSL_CTX *tls, const struct tls_options *options, char
     }
     if (status == STATUS_OK && tls_is_given(options->ca_file)) {
         status = read_authorities(tls, options, out_error, error_size);
-    } else if (status == STATUS_OK && options->is_client) {
+    } else if (status == STATUS_OK && (options->is_client || options->trusts_system)) {
         /* A system without any is told by the first certificate that nobody signed. */
         SSL_CTX_set_default_verify_paths(tls);
         ERR_clear_error();

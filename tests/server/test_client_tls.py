@@ -345,6 +345,29 @@ def test_tls_to_a_plain_listener_is_told_so():
 # Metrics
 
 
+class OneAddress(TlsServer):
+    """http:// and https:// on one port."""
+
+    def flags(self):
+        flags = super().flags()
+        at = flags.index("--listen-client-urls") + 1
+        flags[at] = f"http://{self.endpoint},{flags[at]}"
+        return flags
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_both_are_spoken_on_one_address(kind, authority, other):
+    with OneAddress(kind, server_files(authority), authority.certificate) as server:
+        done = etcdctl(server, "put", "k", "over TLS")
+        assert (done.stdout, done.stderr) == ("OK\n", "")
+        done = etcdctl(server, "get", "k", "--print-value-only", flags=[], url=f"http://{server.endpoint}")
+        assert (done.stdout, done.stderr) == ("over TLS\n", "")
+        assert "etcdserver" in run("curl", "-s", f"http://{server.endpoint}/version").stdout
+        assert is_let_in(server)
+        wrong = run("curl", "-s", "--cacert", other.certificate, f"{server.client_url}/version")
+        assert wrong.stdout == "" and wrong.returncode != 0
+
+
 def test_metrics_listeners_speak_tls_too(authority, alice):
     with Server(KIND_LEASED) as probe:
         probe.stop()

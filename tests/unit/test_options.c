@@ -196,7 +196,7 @@ static void tls_for_clients_needs_a_certificate_and_its_key(void **state) {
     assert_int_equal(PARSE("--listen-client-urls", "https://127.0.0.1:2379"), OPTIONS_INVALID);
     assert_error_says("TLS needs a certificate");
     assert_int_equal(PARSE("--listen-metrics-urls", "unixs:///run/x"), OPTIONS_INVALID);
-    assert_error_says("--listen-metrics-urls unixs:///run/x: TLS needs a certificate");
+    assert_error_says("must be provided for metrics secure url");
     assert_int_equal(PARSE("--cert-file", "server.crt"), OPTIONS_INVALID);
     assert_error_says("--key-file is missing");
     char *environment[] = {"ETCD_KEY_FILE=server.key", NULL};
@@ -248,6 +248,15 @@ static void flags_between_members_that_cannot_be_kept_are_refused(void **state) 
     assert_int_equal(PARSE("--listen-peer-urls", "unix:///run/x"), OPTIONS_INVALID);
     assert_error_says("over TCP");
     assert_int_equal(PARSE("--peer-client-cert-file", "a.crt"), OPTIONS_INVALID);
+    assert_error_says("one certificate in both directions");
+    /* Certificates of the system's authorities are trusted then. */
+    assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380", "--peer-cert-file",
+                           "a.crt", "--peer-key-file", "a.key", "--peer-client-cert-file", "a.crt",
+                           "--peer-client-key-file", "a.key"),
+                     OPTIONS_RUN);
+    assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380", "--peer-cert-file",
+                           "a.crt", "--peer-key-file", "a.key", "--peer-client-key-file", "b.key"),
+                     OPTIONS_INVALID);
     assert_error_says("one certificate in both directions");
 }
 
