@@ -355,9 +355,8 @@ class OneAddress(TlsServer):
         return flags
 
 
-@pytest.mark.parametrize("kind", kinds())
-def test_both_are_spoken_on_one_address(kind, authority, other):
-    with OneAddress(kind, server_files(authority), authority.certificate) as server:
+def test_both_are_spoken_on_one_address(authority, other):
+    with OneAddress(KIND_LEASED, server_files(authority), authority.certificate) as server:
         done = etcdctl(server, "put", "k", "over TLS")
         assert (done.stdout, done.stderr) == ("OK\n", "")
         done = etcdctl(server, "get", "k", "--print-value-only", flags=[], url=f"http://{server.endpoint}")
