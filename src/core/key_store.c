@@ -52,6 +52,8 @@ void key_store_stats(const struct key_store *store, struct key_store_stats *out_
     out_stats->records = store->records;
     out_stats->bytes = store->record_bytes + store->tree.bytes + store->history.bytes;
     out_stats->bytes_live = store->record_bytes_live;
+    out_stats->history_bytes =
+        store->record_bytes - store->record_bytes_live + store->history.bytes;
 }
 
 /* --- Records. --- */

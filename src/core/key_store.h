@@ -36,10 +36,11 @@ int64_t key_store_revision(const struct key_store *store);
 int64_t key_store_compacted_revision(const struct key_store *store);
 
 struct key_store_stats {
-    size_t keys;       /* live keys at the newest revision */
-    size_t records;    /* versions and tombstones held */
-    size_t bytes;      /* memory of records and index, as counted by the store */
-    size_t bytes_live; /* of which newest versions of live keys */
+    size_t keys;          /* live keys at the newest revision */
+    size_t records;       /* versions and tombstones held */
+    size_t bytes;         /* memory of records and index, as counted by the store */
+    size_t bytes_live;    /* of which newest versions of live keys */
+    size_t history_bytes; /* of which other versions and tombstones, and the order of all */
 };
 void key_store_stats(const struct key_store *store, struct key_store_stats *out_stats);
 

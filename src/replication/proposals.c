@@ -474,6 +474,9 @@ static enum status check_submitted(struct service *service, const struct caller 
     if (status == STATUS_OK) {
         status = versions_allow(service, command);
     }
+    if (status == STATUS_OK) {
+        status = quota_check(service, command);
+    }
     if (status != STATUS_OK) {
         return status;
     }

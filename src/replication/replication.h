@@ -16,6 +16,9 @@
 #include <uv.h>
 
 /* A member of the cluster. Texts outlive the replication. */
+/* etcd's default. */
+#define QUOTA_BYTES_DEFAULT (UINT64_C(2) * 1024 * 1024 * 1024)
+
 struct replication_member {
     uint64_t id;
     const char *name;
@@ -61,6 +64,10 @@ struct replication_options {
     /* For tests: act as a release that knows no newer version of the cluster than this. 0: the
      * newest that core knows. */
     uint32_t cluster_version_known;
+    /* Of keys with their history and leases: what would exceed it is refused. 0: the default. */
+    uint64_t quota_bytes;
+    /* History that takes too much of the quota is compacted. */
+    bool compacts_history;
     uint32_t heartbeat_ms;
     uint32_t election_ms;
     /* The log in memory is cut by a snapshot when it is larger than this (and than half of the

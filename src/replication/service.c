@@ -48,6 +48,7 @@ static void before_polling(uv_prepare_t *prepare) {
     uint64_t now_ms = clock_boottime_ms();
     members_poll(service, now_ms);
     member_changes_poll(service, now_ms);
+    quota_poll(service);
     proposals_flush(service);
     cluster_poll(service);
     snapshots_poll(service);
@@ -162,6 +163,7 @@ static struct service *service_create(uv_loop_t *loop, const struct replication_
     list_init(&service->revoked_watches);
     scans_init(service);
     proposals_init(service);
+    quota_init(service);
     apply_init(service);
     return service;
 }

@@ -231,6 +231,16 @@ struct snapshots {
     uint64_t disk_bytes_ms;
 };
 
+/* quota.c */
+struct quota {
+    uint64_t bytes;
+    struct service_request alarm;
+    bool is_alarming;
+    struct service_request compaction;
+    int64_t compaction_revision;
+    bool is_compacting;
+};
+
 /* refusals.c */
 struct refusals {
     uint64_t since_ms; /* the interval that is being counted */
@@ -325,9 +335,18 @@ struct service {
     uint64_t unreadable_ms; /* when an entry was last refused, see apply_check(); 0: never */
     size_t read_work;       /* of reads on the loop in this iteration: see service_allow_work() */
     struct refusals refusals;
+    struct quota quota;
     struct list revoked_watches;  /* watches.c */
     struct service_info counters; /* only its counters are used */
 };
+
+/* quota.c */
+void quota_init(struct service *service);
+/* STATUS_NO_SPACE: the request would not fit the quota, and the alarm is raised.
+ * STATUS_TOO_MANY_REQUESTS: it would once history is freed, which goes on. */
+enum status quota_check(struct service *service, const struct command *command);
+/* The leader compacts history that takes too much of the quota. */
+void quota_poll(struct service *service);
 
 /* proposals.c */
 void proposals_init(struct service *service);

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "net/net_server.h"
+#include "replication/replication.h"
 
 #include <assert.h>
 #include <malloc.h>
@@ -25,13 +26,15 @@ static void compacted(struct service_request *request, const struct outcome *out
     }
 }
 
-static void compact(struct housekeeping *housekeeping, const struct key_store *keys) {
+/* Every member knows how old revisions are, so that a change of leaders keeps no history longer. */
+static void compact(struct housekeeping *housekeeping, const struct key_store *keys,
+                    bool is_leading) {
     if (housekeeping->is_compacting) {
         return;
     }
     int64_t revision = compactor_tick(
         &housekeeping->compactor, service_now_ms(housekeeping->service), key_store_revision(keys));
-    if (revision <= key_store_compacted_revision(keys)) {
+    if (!is_leading || revision <= key_store_compacted_revision(keys)) {
         return;
     }
     housekeeping->is_compacting = true;
@@ -67,6 +70,10 @@ static void watch_quota(struct housekeeping *housekeeping, const struct state_vi
     key_store_stats(state_view_keys(state), &stats);
     /* Leases without keys fill a node as well. */
     uint64_t bytes = stats.bytes + lease_table_bytes(state_view_leases(state));
+    /* History that is to be compacted away is no reason. */
+    if (housekeeping->compacts_history) {
+        bytes -= stats.history_bytes;
+    }
     if (bytes <= housekeeping->quota_bytes || housekeeping->is_alarming) {
         return;
     }
@@ -126,11 +133,10 @@ static void tick(uv_timer_t *timer) {
     const struct state_view *state = service_view(housekeeping->service);
     bool is_leading = lease_table_is_leading(state_view_leases(state));
     age_tokens(housekeeping, state, is_leading);
-    if (!is_leading) {
-        return;
+    compact(housekeeping, state_view_keys(state), is_leading);
+    if (is_leading) {
+        watch_quota(housekeeping, state);
     }
-    compact(housekeeping, state_view_keys(state));
-    watch_quota(housekeeping, state);
 }
 
 void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, struct service *service,
@@ -138,12 +144,12 @@ void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, stru
     memset(housekeeping, 0, sizeof *housekeeping);
     housekeeping->service = service;
     housekeeping->net = net;
-    housekeeping->quota_bytes = options->quota_backend_bytes != 0
-                                    ? options->quota_backend_bytes
-                                    : HOUSEKEEPING_QUOTA_BYTES_DEFAULT;
+    housekeeping->quota_bytes =
+        options->quota_backend_bytes != 0 ? options->quota_backend_bytes : QUOTA_BYTES_DEFAULT;
     housekeeping->token_epoch_length_ms = options->auth_token_ttl_s != 0
                                               ? options->auth_token_ttl_s * 1000 / TOKEN_EPOCHS
                                               : HOUSEKEEPING_TOKEN_EPOCH_MS;
+    housekeeping->compacts_history = !options->keeps_all_history;
     compactor_init(&housekeeping->compactor, options->auto_compaction_retention_ms,
                    options->auto_compaction_revisions, service_now_ms(service));
     int result = uv_timer_init(loop, &housekeeping->timer);

@@ -15,9 +15,6 @@
 #include <stdint.h>
 #include <uv.h>
 
-/* etcd's default. */
-#define HOUSEKEEPING_QUOTA_BYTES_DEFAULT (UINT64_C(2) * 1024 * 1024 * 1024)
-
 /* Tokens are good for a day, or for --auth-token-ttl: 24 of these. */
 #define HOUSEKEEPING_TOKEN_EPOCH_MS ((uint64_t)60 * 60 * 1000)
 
@@ -28,6 +25,7 @@ struct housekeeping {
     const struct net_server *net;
     size_t held_bytes_max; /* for clients, since memory was last given back */
     uint64_t quota_bytes;
+    bool compacts_history; /* when it takes too much of the quota: replication does */
     struct compactor compactor;
     uv_timer_t timer;
     struct service_request compaction;

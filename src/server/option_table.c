@@ -127,8 +127,9 @@ const struct option option_table[] = {
           "periodic", "How --auto-compaction-retention counts: by time or by revisions."),
      .choices = "periodic|revision"},
     {USED("auto-compaction-retention", OPTION_GROUP_STORAGE, OPTION_TEXT, auto_compaction_retention,
-          "0",
-          "History to keep: hours (\"1\"), a duration (\"5m\") or a number of revisions; 0: all.")},
+          OPTIONS_RETENTION_DEFAULT,
+          "History to keep: hours (\"1\"), a duration (\"5m\") or a number of revisions, and less "
+          "when it takes half of the quota; 0: all, as etcd's default.")},
     {USED("snapshot-log-bytes", OPTION_GROUP_STORAGE, OPTION_NUMBER, snapshot_log_bytes, "0",
           "Bytes of log after which a snapshot is taken; 0: the built-in bound. Not in etcd."),
      .max = INT64_C(1) << 40},

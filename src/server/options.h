@@ -31,6 +31,9 @@ struct options_notice {
 /* More than this many voters only make every write wait for more disks. */
 enum { OPTIONS_MEMBERS_MAX = 9 };
 
+/* By time. Kept by revisions, history has no bound unless one is given. */
+#define OPTIONS_RETENTION_DEFAULT "1h"
+
 struct options_member {
     const char *name;
     struct url_list peer_urls;
@@ -121,6 +124,7 @@ struct options {
     bool is_named_otherwise;
     bool strict_reads;
     bool is_compacting_by_revision;
+    bool keeps_all_history;                /* until somebody compacts it, as in etcd */
     uint64_t auto_compaction_revisions;    /* 0: off */
     uint64_t auto_compaction_retention_ms; /* 0: off */
 

@@ -313,6 +313,10 @@ static bool is_whole_number(const char *text) {
 static enum status check_compaction(struct options *options, char *out_error) {
     const char *text = options->auto_compaction_retention;
     options->is_compacting_by_revision = strcmp(options->auto_compaction_mode, "revision") == 0;
+    bool is_default = strcmp(text, OPTIONS_RETENTION_DEFAULT) == 0;
+    if (options->is_compacting_by_revision && is_default) {
+        return STATUS_OK;
+    }
     if (options->is_compacting_by_revision) {
         if (!is_whole_number(text)) {
             return fail(out_error,
@@ -321,6 +325,7 @@ static enum status check_compaction(struct options *options, char *out_error) {
                         text);
         }
         options->auto_compaction_revisions = strtoull(text, NULL, 10);
+        options->keeps_all_history = options->auto_compaction_revisions == 0;
         return STATUS_OK;
     }
     int64_t retention_ms = 0;
@@ -331,6 +336,7 @@ static enum status check_compaction(struct options *options, char *out_error) {
                     options->auto_compaction_retention);
     }
     options->auto_compaction_retention_ms = (uint64_t)retention_ms;
+    options->keeps_all_history = retention_ms == 0;
     return STATUS_OK;
 }
 

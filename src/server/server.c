@@ -285,6 +285,8 @@ static void open_replication(struct server *server) {
         .peer_secret = bytes_of(server->peer_secret.data, server->peer_secret.size),
         .strict_reads = options->strict_reads,
         .cluster_version_known = cluster_version_for_tests(),
+        .quota_bytes = options->quota_backend_bytes,
+        .compacts_history = !options->keeps_all_history,
         .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,
         .election_ms = (uint32_t)options->election_timeout_ms,
         .log_bytes_max = options->snapshot_log_bytes,

@@ -128,7 +128,8 @@ def test_history_is_compacted_by_itself():
 
 
 def test_a_full_store_refuses_writes_until_there_is_room():
-    with Server(KIND_LEASED, extra_flags=["--quota-backend-bytes", "300000"]) as server:
+    flags = ["--quota-backend-bytes", "300000", "--auto-compaction-retention=0"]
+    with Server(KIND_LEASED, extra_flags=flags) as server:
         for number in range(4):
             call(server, "put", f"key{number}", stdin=b"x" * 100000)
         wait_for(lambda: server.http_get("/health")[0] == 503, 10, "the alarm")

@@ -64,7 +64,8 @@ static void without_flags_one_node_is_served_on_loopback(void **state) {
     assert_int_equal(options.log_format, LOG_FORMAT_TEXT);
     assert_int_equal(options.max_txn_ops, 128);
     assert_int_equal(options.grpc_keepalive_interval_ms, -1);
-    assert_int_equal(options.auto_compaction_retention_ms, 0);
+    assert_int_equal(options.auto_compaction_retention_ms, 3600000);
+    assert_false(options.keeps_all_history);
     assert_false(options.allow_insecure);
     assert_int_equal(options.n_notices, 0);
 }
@@ -437,6 +438,12 @@ static void compaction_counts_hours_durations_or_revisions(void **state) {
         PARSE("--auto-compaction-mode", "revision", "--auto-compaction-retention", "5m"),
         OPTIONS_INVALID);
     assert_int_equal(PARSE("--auto-compaction-retention", "soon"), OPTIONS_INVALID);
+    assert_int_equal(PARSE("--auto-compaction-retention", "0"), OPTIONS_RUN);
+    assert_true(options.keeps_all_history);
+    assert_int_equal(PARSE("--auto-compaction-mode", "revision"), OPTIONS_RUN);
+    assert_int_equal(options.auto_compaction_revisions, 0);
+    assert_int_equal(options.auto_compaction_retention_ms, 0);
+    assert_false(options.keeps_all_history);
 }
 
 static size_t index_of_etcd(void) {

@@ -1,0 +1,172 @@
+/* The space quota. What a request may add is counted before it is accepted, as in etcd: one that
+ * would not fit is refused, and the alarm is raised. History does not count against anybody for
+ * long: the leader compacts it when it takes too much of the quota, unless all of it is wanted. */
+#include "base/log.h"
+#include "replication/service_internal.h"
+
+enum {
+    /* Beside key and value, as etcd counts. */
+    PUT_BYTES = 256,
+    LEASE_BYTES = 64,
+    /* Parts of the quota: history of half of it is too much. So is any of it that counts, of a
+     * sixteenth, when less than an eighth is left; as long as that is being freed, the quota may be
+     * exceeded by as much. */
+    HISTORY_PART = 2,
+    LEFT_PART = 8,
+    HISTORY_LEAST_PART = 16
+};
+
+struct quota_sizes {
+    uint64_t all;
+    uint64_t history;
+};
+
+static struct quota_sizes sizes_of(const struct service *service) {
+    struct key_store_stats stats;
+    key_store_stats(state_machine_keys(service->machine), &stats);
+    return (struct quota_sizes){.all = stats.bytes +
+                                       lease_table_bytes(state_machine_leases(service->machine)),
+                                .history = stats.history_bytes};
+}
+
+/* --- Requests. --- */
+
+static uint64_t cost_of_txn(const struct txn_request *txn);
+
+static uint64_t cost_of_branch(const struct operation *operations, size_t n) {
+    uint64_t cost = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (operations[i].type == OPERATION_PUT) {
+            cost += PUT_BYTES + operations[i].put.key.size + operations[i].put.value.size;
+        } else if (operations[i].type == OPERATION_TXN) {
+            cost += cost_of_txn(&operations[i].txn);
+        }
+    }
+    return cost;
+}
+
+static uint64_t cost_of_txn(const struct txn_request *txn) {
+    uint64_t success = cost_of_branch(txn->success, txn->n_success);
+    uint64_t failure = cost_of_branch(txn->failure, txn->n_failure);
+    return success > failure ? success : failure;
+}
+
+/* What a command may add; 0: it adds nothing, and is never refused. */
+static uint64_t cost_of(const struct command *command) {
+    switch (command->type) {
+    case COMMAND_PUT:
+        return PUT_BYTES + command->put.key.size + command->put.value.size;
+    case COMMAND_TXN:
+        return cost_of_txn(&command->txn);
+    case COMMAND_LEASE_GRANT:
+        return LEASE_BYTES;
+    default:
+        return 0;
+    }
+}
+
+static bool has_alarm(const struct service *service) {
+    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
+    size_t n = state_machine_alarms(service->machine, alarms);
+    for (size_t i = 0; i < n; i++) {
+        if (alarms[i].alarm == ALARM_NO_SPACE &&
+            alarms[i].member_id == service->options.member_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void alarmed(struct service_request *request, const struct outcome *outcome) {
+    struct quota *quota = list_entry(request, struct quota, alarm);
+    quota->is_alarming = false;
+    if (outcome->status == STATUS_OK) {
+        log_error("a request would exceed the quota of the key store: writes are refused until "
+                  "keys are deleted, history is compacted and the alarm is disarmed",
+                  LOG_NUMBER("quota bytes", quota->bytes));
+    }
+}
+
+static void raise_alarm(struct service *service) {
+    if (service->quota.is_alarming || has_alarm(service)) {
+        return;
+    }
+    service->quota.is_alarming = true;
+    service->quota.alarm.done = alarmed;
+    const struct command command = {.type = COMMAND_ALARM,
+                                    .alarm = {.activate = true,
+                                              .member_id = service->options.member_id,
+                                              .alarm = ALARM_NO_SPACE}};
+    service_submit(service, &caller_server, &service->quota.alarm, &command);
+}
+
+static bool is_history_worth_it(const struct service *service, const struct quota_sizes *sizes) {
+    return service->options.compacts_history &&
+           sizes->history > service->quota.bytes / HISTORY_LEAST_PART;
+}
+
+enum status quota_check(struct service *service, const struct command *command) {
+    uint64_t cost = cost_of(command);
+    if (cost == 0) {
+        return STATUS_OK;
+    }
+    struct quota_sizes sizes = sizes_of(service);
+    uint64_t quota = service->quota.bytes;
+    uint64_t wanted = sizes.all + service->proposals.pending_bytes + cost;
+    if (wanted <= quota) {
+        return STATUS_OK;
+    }
+    if (is_history_worth_it(service, &sizes)) {
+        /* Room is being made. */
+        return wanted <= quota + quota / LEFT_PART ? STATUS_OK : STATUS_TOO_MANY_REQUESTS;
+    }
+    raise_alarm(service);
+    return STATUS_NO_SPACE;
+}
+
+/* --- History. --- */
+
+static void compacted(struct service_request *request, const struct outcome *outcome) {
+    struct quota *quota = list_entry(request, struct quota, compaction);
+    quota->is_compacting = false;
+    if (outcome->status == STATUS_OK) {
+        log_info("history takes too much of the quota: compacted",
+                 LOG_NUMBER("revision", quota->compaction_revision));
+    }
+}
+
+/* The newer half of the history is kept. Whoever is behind that is told so, as after any
+ * compaction. */
+static int64_t middle_of_history(const struct service *service) {
+    const struct key_store *keys = state_machine_keys(service->machine);
+    int64_t compacted_revision = key_store_compacted_revision(keys);
+    int64_t newest = key_store_revision(keys);
+    return newest - (newest - compacted_revision) / 2;
+}
+
+void quota_poll(struct service *service) {
+    /* What an earlier compaction leaves behind is still being freed, and counted. */
+    if (!service->options.compacts_history || service->quota.is_compacting ||
+        service->background.is_reclaiming || service->closing ||
+        !lease_table_is_leading(state_machine_leases(service->machine))) {
+        return;
+    }
+    struct quota_sizes sizes = sizes_of(service);
+    uint64_t quota = service->quota.bytes;
+    bool is_tight = sizes.all > quota - quota / LEFT_PART && is_history_worth_it(service, &sizes);
+    int64_t revision = middle_of_history(service);
+    if ((sizes.history <= quota / HISTORY_PART && !is_tight) ||
+        revision <= key_store_compacted_revision(state_machine_keys(service->machine))) {
+        return;
+    }
+    service->quota.is_compacting = true;
+    service->quota.compaction_revision = revision;
+    service->quota.compaction.done = compacted;
+    const struct command command = {.type = COMMAND_COMPACT, .compact = {.revision = revision}};
+    service_submit(service, &caller_server, &service->quota.compaction, &command);
+}
+
+void quota_init(struct service *service) {
+    service->quota.bytes =
+        service->options.quota_bytes != 0 ? service->options.quota_bytes : QUOTA_BYTES_DEFAULT;
+}
