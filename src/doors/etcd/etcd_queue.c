@@ -12,6 +12,8 @@ enum { PLACE_BYTES = 1024, PLACE_KEY_COPIES = 4 };
 enum { RENEWALS_A_TTL = 3 };
 /* Withdrawals are tried again at every tick for at most as long as most leases live. */
 enum { WITHDRAWALS_MAX = ETCD_SESSION_TTL_MS / ETCD_TICK_MS };
+/* A cluster that has just started learns within a second that all its members know rules. */
+enum { JOINS_MAX = 5000 / ETCD_TICK_MS };
 
 enum place_state {
     PLACE_JOINING,
@@ -45,6 +47,8 @@ struct etcd_place {
     struct etcd_joined joined;
     int64_t joined_revision;
     uint64_t renewed_ms;
+    struct buffer join; /* the request, until it was carried out */
+    size_t n_joins;
     size_t n_withdrawals;
     size_t name_size;
     size_t key_size;
@@ -124,6 +128,7 @@ static void destroy_if_over(struct etcd_place *place) {
     assert(place->call == NULL);
     list_remove(&place->link);
     place->queues->n_places--;
+    buffer_clear(&place->join);
     free(place->key);
     free(place);
 }
@@ -402,6 +407,19 @@ static void seek(struct etcd_place *place) {
     }
 }
 
+static void joined(struct service_request *request, const struct outcome *outcome);
+
+static void submit_join(struct etcd_place *place) {
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = ETCD_RULE_JOIN,
+                 .request = bytes_of(place->join.data, place->join.size)}};
+    place->request.done = joined;
+    place->is_submitted = true;
+    place->n_joins++;
+    service_submit(service_of(place), &place->caller, &place->request, &command);
+}
+
 static void go_on(struct etcd_place *place) {
     switch (place->state) {
     case PLACE_WAITING:
@@ -421,6 +439,10 @@ static void go_on(struct etcd_place *place) {
         }
         break;
     case PLACE_JOINING:
+        if (!place->is_submitted) {
+            submit_join(place);
+        }
+        break;
     case PLACE_OVER:
         break;
     }
@@ -485,11 +507,18 @@ static bool complete_key(struct etcd_place *place) {
 static void joined(struct service_request *request, const struct outcome *outcome) {
     struct etcd_place *place = list_entry(request, struct etcd_place, request);
     place->is_submitted = false;
+    if (outcome->status == STATUS_UNSUPPORTED && place->call != NULL &&
+        place->n_joins < JOINS_MAX) {
+        wake_later(place);
+        return;
+    }
     if (outcome->status != STATUS_OK) {
         finish(place, etcd_queue_error_of(outcome->status));
         end(place);
         return;
     }
+    buffer_clear(&place->join);
+    buffer_init(&place->join);
     bool is_readable = etcd_joined_decode(outcome->rule.answer, &place->joined);
     assert(is_readable);
     place->joined_revision = outcome->revision;
@@ -510,24 +539,6 @@ static void joined(struct service_request *request, const struct outcome *outcom
     }
 }
 
-static void submit_join(struct etcd_place *place, struct bytes value) {
-    const struct etcd_join join = {.name = name_of(place),
-                                   .value = value,
-                                   .lease_id = place->joined.lease_id,
-                                   .ttl_ms = ETCD_SESSION_TTL_MS,
-                                   .keeps_value = place->kind->keeps_value};
-    struct buffer request;
-    buffer_init(&request);
-    etcd_join_encode(&request, &join);
-    const struct command command = {
-        .type = COMMAND_RULE,
-        .rule = {.number = ETCD_RULE_JOIN, .request = bytes_of(request.data, request.size)}};
-    place->request.done = joined;
-    place->is_submitted = true;
-    service_submit(service_of(place), &place->caller, &place->request, &command);
-    buffer_clear(&request);
-}
-
 static struct etcd_place *place_create(struct etcd_queues *queues, struct bytes name,
                                        int64_t lease_id) {
     struct etcd_place *place = calloc(1, sizeof *place);
@@ -541,6 +552,7 @@ static struct etcd_place *place_create(struct etcd_queues *queues, struct bytes 
         free(place);
         return NULL;
     }
+    buffer_init(&place->join);
     list_init(&place->woken_link);
     list_init(&place->session_link);
     place->own.deliver = deliver_own;
@@ -557,7 +569,7 @@ static struct etcd_place *place_create(struct etcd_queues *queues, struct bytes 
 void etcd_queue_enter(struct grpc_call *call, const struct etcd_place_kind *kind, struct bytes name,
                       struct bytes value, int64_t lease_id) {
     struct etcd_door *door = etcd_door_of(call);
-    size_t cost = PLACE_BYTES + PLACE_KEY_COPIES * name.size;
+    size_t cost = PLACE_BYTES + PLACE_KEY_COPIES * name.size + value.size;
     if (door->queues->n_places >= door->options.queued_calls_max || !grpc_call_hold(call, cost)) {
         etcd_error_finish(call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
         return;
@@ -573,7 +585,12 @@ void etcd_queue_enter(struct grpc_call *call, const struct etcd_place_kind *kind
     place->kind = kind;
     place->caller = *etcd_caller(call);
     grpc_call_set_data(call, place);
-    submit_join(place, value);
+    etcd_join_encode(&place->join, &(struct etcd_join){.name = name,
+                                                       .value = value,
+                                                       .lease_id = lease_id,
+                                                       .ttl_ms = ETCD_SESSION_TTL_MS,
+                                                       .keeps_value = kind->keeps_value});
+    submit_join(place);
 }
 
 void etcd_queue_closed(struct grpc_call *call) {
@@ -583,8 +600,11 @@ void etcd_queue_closed(struct grpc_call *call) {
     }
     forget_call(place);
     /* In any other state an answer of the service is due, which finds that the call is gone. */
-    if (place->state == PLACE_WAITING || (place->state == PLACE_CONFIRMING && !place->is_reading) ||
-        (place->state == PLACE_RENEWING && !place->is_renewing)) {
+    if (place->state == PLACE_JOINING && !place->is_submitted) {
+        end(place);
+    } else if (place->state == PLACE_WAITING ||
+               (place->state == PLACE_CONFIRMING && !place->is_reading) ||
+               (place->state == PLACE_RENEWING && !place->is_renewing)) {
         leave(place);
     }
 }

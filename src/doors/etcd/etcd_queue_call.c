@@ -4,7 +4,11 @@ const struct etcd_error *etcd_queue_error_of(enum status status) {
     static const struct etcd_error lease_not_found = {GRPC_UNKNOWN,
                                                       "etcdserver: requested lease not found"};
     static const struct etcd_error key_empty = {GRPC_UNKNOWN, "etcdserver: key is not provided"};
+    /* Members of an older release are there, or this one has just started: ask again. */
+    static const struct etcd_error not_capable = {GRPC_UNAVAILABLE, "etcdserver: not capable"};
     switch (status) {
+    case STATUS_UNSUPPORTED:
+        return &not_capable;
     case STATUS_LEASE_NOT_FOUND:
         return &lease_not_found;
     case STATUS_KEY_EMPTY:
