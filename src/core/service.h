@@ -257,7 +257,12 @@ struct service_info {
      * service_lateness_bounds_ms, the last bucket is open. */
     uint64_t lateness_buckets[12];
     uint64_t lateness_sum_ms;
+    /* CPU time of the loop's thread in one iteration, in which everybody waits: the most of all,
+     * and how many took SERVICE_SLOW_ITERATION_MS or more. */
+    uint64_t loop_cpu_ms_max;
+    uint64_t slow_iterations;
 };
+enum { SERVICE_SLOW_ITERATION_MS = 100 };
 extern const uint32_t service_lateness_bounds_ms[11];
 
 /* A member that was heard of with other timers than ours. */

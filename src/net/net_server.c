@@ -16,6 +16,8 @@
 
 /* Memory of a connection, about. */
 enum { CONNECTION_BYTES = 8 * 1024 };
+/* What OpenSSL takes for a handshake, about; most of it goes back when it is over. */
+enum { HANDSHAKE_BYTES = 40 * 1024 };
 
 struct net_server {
     uv_loop_t *loop;
@@ -422,5 +424,6 @@ void net_server_stats(const struct net_server *server, struct net_stats *out_sta
     out_stats->connections_max = server->shared.limits.connections_max;
     out_stats->held_bytes = server->shared.stats.queued_bytes + server->shared.held_bytes +
                             server->shared.partial_bytes +
-                            server->shared.stats.connections * CONNECTION_BYTES;
+                            server->shared.stats.connections * CONNECTION_BYTES +
+                            server->pool.transports.n_handshakes * HANDSHAKE_BYTES;
 }

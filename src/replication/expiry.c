@@ -334,6 +334,10 @@ static bool expiry_is_held(struct service *service, uint64_t now_ms) {
     uint64_t work_ms = clock_thread_ms();
     uint64_t worked_ms = work_ms - service->expiry.iteration_work_ms;
     service->expiry.iteration_work_ms = work_ms;
+    service->counters.slow_iterations += worked_ms >= SERVICE_SLOW_ITERATION_MS;
+    if (worked_ms > service->counters.loop_cpu_ms_max) {
+        service->counters.loop_cpu_ms_max = worked_ms;
+    }
     away_ms -= worked_ms < away_ms ? worked_ms : away_ms;
     /* Raft's tick and the watch over the disk wake the loop. */
     uint64_t sleep_ms_max =

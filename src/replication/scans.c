@@ -127,11 +127,13 @@ static void open_view(struct service *service, struct service_scan *scan, uint64
     service->scans.n_open++;
 }
 
-/* The loop comes first where there are fewer processors than threads. What else workers do can wait
- * as well. */
+/* The loop comes first where there are fewer processors than threads, however nice the process is.
+ * What else workers do can wait as well. */
 static void step_back(void) {
-    if (gettid() != getpid()) {
-        (void)setpriority(PRIO_PROCESS, 0, WORKER_NICE);
+    static _Thread_local bool has_stepped_back;
+    if (!has_stepped_back && gettid() != getpid()) {
+        has_stepped_back = true;
+        (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, getpid()) + WORKER_NICE);
     }
 }
 

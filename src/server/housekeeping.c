@@ -116,21 +116,24 @@ static void age_tokens(struct housekeeping *housekeeping, const struct state_vie
 }
 
 /* Small blocks between large ones keep the allocator from giving pages back by itself. */
-static void give_memory_back(struct housekeeping *housekeeping) {
-    struct net_stats stats;
-    net_server_stats(housekeeping->net, &stats);
-    if (stats.held_bytes > housekeeping->held_bytes_max) {
-        housekeeping->held_bytes_max = stats.held_bytes;
-    } else if (housekeeping->held_bytes_max - stats.held_bytes >= GIVE_BACK_BYTES) {
-        housekeeping->held_bytes_max = stats.held_bytes;
+static void give_memory_back(struct housekeeping *housekeeping, const struct state_view *state) {
+    struct net_stats net;
+    struct key_store_stats keys;
+    net_server_stats(housekeeping->net, &net);
+    key_store_stats(state_view_keys(state), &keys);
+    size_t held = net.held_bytes + keys.bytes + lease_table_bytes(state_view_leases(state));
+    if (held > housekeeping->held_bytes_max) {
+        housekeeping->held_bytes_max = held;
+    } else if (housekeeping->held_bytes_max - held >= GIVE_BACK_BYTES) {
+        housekeeping->held_bytes_max = held;
         malloc_trim(0);
     }
 }
 
 static void tick(uv_timer_t *timer) {
     struct housekeeping *housekeeping = timer->data;
-    give_memory_back(housekeeping);
     const struct state_view *state = service_view(housekeeping->service);
+    give_memory_back(housekeeping, state);
     bool is_leading = lease_table_is_leading(state_view_leases(state));
     age_tokens(housekeeping, state, is_leading);
     compact(housekeeping, state_view_keys(state), is_leading);

@@ -58,6 +58,15 @@ static void write_keys(struct buffer *buffer, const struct key_store *keys,
                      watch_hub_lagging_count(watches));
 }
 
+static void write_loop(struct buffer *buffer, const struct service_info *info) {
+    prometheus_gauge(buffer, "leased_loop_cpu_milliseconds_max",
+                     "CPU time of the longest iteration of the event loop since the start.",
+                     info->loop_cpu_ms_max);
+    prometheus_counter(buffer, "leased_loop_slow_iterations_total",
+                       "Iterations of the event loop that took 100 ms of CPU time or more.",
+                       info->slow_iterations);
+}
+
 static void write_raft(struct buffer *buffer, const struct service_info *info) {
     prometheus_gauge(buffer, "leased_cluster_version",
                      "The version whose commands all members know.", info->cluster_version);
@@ -244,6 +253,7 @@ void metrics_write(const struct metrics_sources *sources, struct buffer *buffer)
     write_build(buffer);
     write_leases(buffer, &info, state_view_leases(state));
     write_keys(buffer, keys, &stats, watches);
+    write_loop(buffer, &info);
     write_raft(buffer, &info);
     struct authenticator_stats authenticator;
     authenticator_stats(sources->authenticator, &authenticator);

@@ -20,6 +20,8 @@ NOISES = either(200, 2000)
 # 2,048 handshakes at a time of some 40 KiB, however many are begun.
 GROWTH_MAX = 160 * MIB
 HANDSHAKES_MAX = 2048
+# What the allocator may keep of it afterwards.
+KEPT_MAX = 32 * MIB
 WAIT_SECONDS_MAX = either(5.0, 0.25)
 SEED = 20261116
 
@@ -107,6 +109,8 @@ def test_a_flood_of_handshakes_delays_others_by_little(server):
     report("handshakes", begun=HANDSHAKES, seconds=round(took, 2), grown_mib=growth // MIB,
            grown_again_mib=growth_again // MIB,
            longest_wait_ms=round(bystander.longest_s * 1000))  # fmt: skip
+    wait_for(lambda: server.rss_bytes() - before < KEPT_MAX, 30,
+             f"less than {KEPT_MAX // MIB} MiB more than before the flood")  # fmt: skip
     assert growth <= GROWTH_MAX
     assert growth_again <= growth + GROWTH_MAX / 4
     assert bystander.longest_s <= WAIT_SECONDS_MAX
