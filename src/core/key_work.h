@@ -12,6 +12,8 @@
 enum {
     /* A step back in the history of one key: memory that nothing else has brought close. */
     KEY_WORK_A_VERSION = 16,
+    /* A record that is looked at takes about so long. */
+    KEY_WORK_NS = 20,
     /* For all compares and ranges of one transaction, or for one read on the loop. About twenty
      * milliseconds. */
     KEY_WORK_TXN_MAX = 1024 * 1024,

@@ -220,8 +220,8 @@ static bool compare_holds(const struct txn_source *source, const struct compare 
 struct txn_path {
     bool succeeded;
     struct txn_path *nested; /* one for each operation of the branch; NULL when none is nested */
-    /* The same for ranges that name a revision: what they read does not change any more. NULL when
-     * none does, or when work is not counted. */
+    /* The same for ranges: what they read before anything is changed. NULL when there are none, or
+     * when work is not counted. */
     struct range_outcome *ranges;
 };
 
@@ -285,28 +285,23 @@ static enum status range_count(const struct txn_source *source, const struct ran
 }
 
 /* Finds out what a range costs by carrying it out. One of the newest state is carried out once more
- * in its turn, when it costs as much; one that names a revision could cost far more then, as soon
- * as that is not the newest any more. */
+ * in its turn if something was changed before it, when it costs as much; one that names a revision
+ * could cost far more then, as soon as that is not the newest any more. */
 static enum status range_spend(const struct txn_source *source, const struct operation *operations,
                                size_t n, size_t i, struct txn_path *path, struct key_work *work,
                                struct arena *arena) {
-    const struct range_request *range = &operations[i].range;
-    struct range_outcome ignored;
-    struct range_outcome *outcome = &ignored;
-    if (range->revision > 0) {
-        if (path->ranges == NULL) {
-            path->ranges = arena_calloc(arena, n, sizeof *path->ranges);
-        }
-        outcome = &path->ranges[i];
+    if (path->ranges == NULL) {
+        path->ranges = arena_calloc(arena, n, sizeof *path->ranges);
     }
-    return key_store_range(source->keys, source->space, range, work, arena, outcome);
+    return key_store_range(source->keys, source->space, &operations[i].range, work, arena,
+                           &path->ranges[i]);
 }
 
 /* In its turn. */
 static void range_run(const struct txn_source *source, const struct range_request *range,
                       const struct txn_path *path, size_t i, struct arena *arena,
                       struct range_outcome *out_outcome) {
-    if (path->ranges != NULL && range->revision > 0) {
+    if (path->ranges != NULL && (range->revision > 0 || !key_store_is_changed(source->keys))) {
         *out_outcome = path->ranges[i];
         return;
     }

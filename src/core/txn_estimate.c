@@ -1,15 +1,25 @@
 #include "core/txn_estimate.h"
 
+/* What a record that is answered costs beside being looked at: gathered, perhaps sorted, written.
+ */
+enum { GATHERED = 2, GATHERED_SORTED = 4 };
+
 struct estimate {
     const struct key_store *keys;
     struct key_space_id space;
     size_t work;      /* of compares and ranges, at most KEY_WORK_TXN_MAX: more is refused */
+    size_t gathered;  /* what is answered costs so much more */
     size_t n_deletes; /* keys */
 };
 
 static void add(struct estimate *estimate, size_t work) {
     size_t left = KEY_WORK_TXN_MAX - estimate->work;
     estimate->work += work < left ? work : left;
+}
+
+static void add_gathered(struct estimate *estimate, size_t work) {
+    size_t left = GATHERED_SORTED * KEY_WORK_TXN_MAX - estimate->gathered;
+    estimate->gathered += work < left ? work : left;
 }
 
 static size_t count(const struct estimate *estimate, struct bytes key, struct bytes range_end) {
@@ -25,7 +35,11 @@ static void add_range(struct estimate *estimate, const struct range_request *ran
         add(estimate, (size_t)written * KEY_WORK_A_VERSION);
     }
     if (range->range_end.size > 0 && (is_old || !range->count_only)) {
-        add(estimate, count(estimate, range->key, range->range_end));
+        size_t n = count(estimate, range->key, range->range_end);
+        add(estimate, n);
+        if (!range->count_only) {
+            add_gathered(estimate, n * (range->order != SORT_NONE ? GATHERED_SORTED : GATHERED));
+        }
     }
 }
 
@@ -72,7 +86,7 @@ size_t txn_estimate(const struct key_store *keys, struct key_space_id space,
                     const struct txn_request *request) {
     struct estimate estimate = {.keys = keys, .space = space};
     add_txn(&estimate, request);
-    return estimate.work + work_of_deletes(estimate.n_deletes);
+    return estimate.work + estimate.gathered + work_of_deletes(estimate.n_deletes);
 }
 
 size_t delete_estimate(const struct key_store *keys, struct key_space_id space,

@@ -424,6 +424,10 @@ bool grpc_call_has_room(const struct grpc_call *call) {
     return http_exchange_has_room(&call->exchange);
 }
 
+void grpc_call_note_work(struct grpc_call *call, uint64_t ns) {
+    call->exchange.session->shared->noted_ns += ns;
+}
+
 bool grpc_call_hold(struct grpc_call *call, size_t size) {
     return http_exchange_hold(&call->exchange, size);
 }

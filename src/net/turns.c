@@ -21,7 +21,7 @@
 
 enum {
     SMALL_SIZE = 192,
-    SLICE_SIZE_MIN = 2 * 1024,
+    SLICE_SIZE_MIN = 256, /* a few requests, each of which may be much work */
     SLICE_SIZE_MAX = 32 * 1024,
     /* What all that wait may hold of input that was read. */
     RESTS_SIZE = 4 * 1024 * 1024,
@@ -119,6 +119,7 @@ static size_t feed(struct connection *connection, struct bytes bytes, uint64_t b
 
 void turns_on_bytes(struct connection *connection, struct bytes bytes) {
     struct turns *turns = &connection->pool->turns;
+    struct net_shared *shared = connection->pool->shared;
     size_t read_size = connection->pool->transports.read_size;
     if (turn_is_awaited(&connection->turn)) {
         keep(connection, bytes); /* one read from the socket may be several pieces */
@@ -131,8 +132,9 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes) {
     }
     if (bytes.size <= SMALL_SIZE) {
         connection->turn.is_backlogged = false;
+        shared->noted_ns = 0;
         connection_feed(connection, bytes);
-        turns->spent_ns += SMALL_NS;
+        turns->spent_ns += SMALL_NS + shared->noted_ns;
     } else {
         uint64_t begun_ns = uv_hrtime();
         size_t fed = feed(connection, bytes, begun_ns);

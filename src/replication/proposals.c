@@ -448,11 +448,15 @@ static int64_t choose_lease_id(struct service *service) {
     return id;
 }
 
+/* Of reads on the loop in one iteration; beyond it they are refused. */
+enum { READ_WORK_MAX = 1024 * 1024 };
+
 bool service_allow_work(struct service *service, size_t work) {
     if (work < PROPOSALS_WORK_MUCH) {
         return true;
     }
-    if (service->read_work + work > PROPOSALS_WORK_MAX) {
+    /* The first one may be more than that; it is bounded by itself. */
+    if (service->read_work > 0 && service->read_work + work > READ_WORK_MAX) {
         return false;
     }
     service->read_work += work;

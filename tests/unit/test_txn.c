@@ -346,6 +346,25 @@ static void a_lease_has_only_so_many_keys(void **state) {
     fixture_clear(&fixture);
 }
 
+static void what_is_answered_counts_more_than_what_is_looked_at(void **state) {
+    enum { KEYS = 1000 };
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put_numbered(&fixture, KEYS);
+    struct key_store *keys = state_machine_keys(fixture.machine);
+    struct operation range = op_get("k", "l", 0);
+    const struct txn_request request = {.n_success = 1, .success = &range};
+    size_t gathered = txn_estimate(keys, KEY_SPACE_ETCD, &request);
+    range.range.order = SORT_DESCENDING;
+    range.range.target = SORT_BY_VALUE;
+    size_t sorted = txn_estimate(keys, KEY_SPACE_ETCD, &request);
+    range.range.count_only = true;
+    assert_int_equal(txn_estimate(keys, KEY_SPACE_ETCD, &request), 0); /* the tree knows */
+    assert_true(gathered >= 2 * KEYS);
+    assert_true(sorted > gathered);
+    fixture_clear(&fixture);
+}
+
 /* A count at an old revision costs what was written since, not what the range has. */
 static void counting_at_an_old_revision_is_cheap(void **state) {
     enum { KEYS = 20000, CHANGES = 10 };
@@ -644,6 +663,7 @@ int main(void) {
         cmocka_unit_test(comparing_everything_many_times_takes_no_memory),
         cmocka_unit_test(ranges_that_would_gather_too_much_fail_the_whole),
         cmocka_unit_test(a_transaction_that_is_too_much_work_is_refused),
+        cmocka_unit_test(what_is_answered_counts_more_than_what_is_looked_at),
         cmocka_unit_test(more_keys_than_one_request_may_delete_are_left),
         cmocka_unit_test(a_lease_has_only_so_many_keys),
         cmocka_unit_test(counting_at_an_old_revision_is_cheap),

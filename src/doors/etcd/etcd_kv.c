@@ -155,6 +155,7 @@ static void run_txn(struct grpc_call *call, const struct txn_request *txn) {
     struct etcd_door *door = etcd_door_of(call);
     struct txn_outcome outcome;
     size_t work = txn_estimate(etcd_keys(door), KEY_SPACE_ETCD, txn);
+    grpc_call_note_work(call, work * KEY_WORK_NS);
     enum status status =
         service_allow_work(door->service, work)
             ? txn_read(etcd_keys(door), KEY_SPACE_ETCD, txn, &door->arena, &outcome)
