@@ -522,9 +522,11 @@ struct snapshot_encoder *snapshot_view_encoder(const struct snapshot_view *view)
 }
 
 struct snapshot_encoder *snapshot_view_encoder_without(const struct snapshot_view *view,
-                                                       struct key_space_id left_out) {
+                                                       struct key_space_id left_out,
+                                                       struct bytes auth) {
     struct snapshot_parts parts = parts_of(view);
     parts.left_out = left_out;
+    parts.auth = auth;
     return snapshot_encoder_create(&parts);
 }
 

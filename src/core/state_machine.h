@@ -75,9 +75,11 @@ struct bytes snapshot_view_auth(const struct snapshot_view *view);
 void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink);
 /* The same, in parts (snapshot.h). To be destroyed before the view is closed. */
 struct snapshot_encoder *snapshot_view_encoder(const struct snapshot_view *view);
-/* The same without the keys of one space. */
+/* The same without the keys of one space, and with these users and roles (auth_encode()), which
+ * outlive the encoder. */
 struct snapshot_encoder *snapshot_view_encoder_without(const struct snapshot_view *view,
-                                                       struct key_space_id left_out);
+                                                       struct key_space_id left_out,
+                                                       struct bytes auth);
 /* The same, appended to a buffer that holds all of it. */
 void snapshot_view_write(const struct snapshot_view *view, struct buffer *buffer);
 /* On the loop. */

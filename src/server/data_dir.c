@@ -142,8 +142,9 @@ static enum status prepare_contents(struct data_dir *dir, char *out_error, size_
     struct stat status;
     if (fstatat(dir->fd, "member/wal", &status, 0) == 0) {
         snprintf(out_error, error_size,
-                 "%s holds data of etcd, which leased cannot read; give it a --data-dir of its own",
-                 dir->path);
+                 "%s holds data of etcd; give leased a --data-dir of its own. To take the data over: "
+                 "leased restore %s/member/snap/db --skip-hash-check --data-dir NEW",
+                 dir->path, dir->path);
         return STATUS_INVALID;
     }
     if (mkdirat(dir->fd, raft_name, 0700) != 0 && errno != EEXIST) {

@@ -80,8 +80,9 @@ static void add_users(struct fixture *fixture) {
     change_auth(fixture, (struct auth_change){.action = AUTH_USER_GRANT_ROLE,
                                               .user = bytes_from_text("by-certificate"),
                                               .role = role});
-    change_auth(fixture, (struct auth_change){.action = AUTH_ENABLE,
-                                              .token_key = bytes_of((uint8_t[32]){1}, 32)});
+    change_auth(fixture, (struct auth_change){
+                             .action = AUTH_ENABLE,
+                             .token_key = bytes_of("the key of the cluster before it.", 32)});
 }
 
 static void fill(struct fixture *fixture) {
@@ -182,6 +183,18 @@ static void forget_own_part(struct buffer *file) {
             file->data[i + 5] = 'e';
         }
     }
+}
+
+static void a_backup_has_no_key_of_tokens(void **state) {
+    struct fixture fixture;
+    struct buffer file;
+    fill(&fixture);
+    back_up(&fixture, &file);
+    struct bytes key = auth_token_key(state_machine_auth(fixture.machine));
+    assert_int_equal(key.size, AUTH_TOKEN_KEY_SIZE);
+    assert_null(memmem(file.data, file.size, key.data, key.size));
+    buffer_clear(&file);
+    fixture_clear(&fixture);
 }
 
 static void without_our_part_it_is_what_etcd_knows(void **state) {
@@ -330,6 +343,7 @@ static void the_hash_is_etcds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_backup_loses_nothing),
+        cmocka_unit_test(a_backup_has_no_key_of_tokens),
         cmocka_unit_test(without_our_part_it_is_what_etcd_knows),
         cmocka_unit_test(a_raised_revision_compacts_what_was_before),
         cmocka_unit_test(an_empty_store_comes_back),

@@ -33,6 +33,7 @@ struct lease {
 struct etcd_backup {
     const struct snapshot_view *view;
     struct auth *auth;
+    struct buffer auth_bytes;    /* the same without the key of tokens */
     struct etcd_records records; /* by revision */
     struct lease *leases;        /* by id as etcd orders them */
     size_t n_leases;
@@ -90,12 +91,16 @@ static void collect_leases(struct etcd_backup *backup) {
     }
 }
 
+/* Whoever has a backup must not be able to make tokens of the cluster that goes on. */
 static void decode_auth(struct etcd_backup *backup) {
+    static const uint8_t no_key[AUTH_TOKEN_KEY_SIZE] = {0};
     struct reader reader;
     reader_init(&reader, snapshot_view_auth(backup->view));
     backup->auth = auth_create();
     enum status status = auth_decode(backup->auth, &reader);
     assert(status == STATUS_OK);
+    auth_renew(backup->auth, 0, bytes_of(no_key, sizeof no_key));
+    auth_encode(backup->auth, &backup->auth_bytes);
 }
 
 /* --- Buckets. --- */
@@ -217,7 +222,9 @@ static bool step_lease(struct etcd_backup *backup) {
 static bool step_leased(struct etcd_backup *backup) {
     if (backup->encoder == NULL) {
         bolt_writer_begin_bucket(backup->writer, ETCD_BUCKET_LEASED);
-        backup->encoder = snapshot_view_encoder_without(backup->view, KEY_SPACE_ETCD);
+        backup->encoder = snapshot_view_encoder_without(
+            backup->view, KEY_SPACE_ETCD,
+            bytes_of(backup->auth_bytes.data, backup->auth_bytes.size));
     }
     backup->part.size = 0;
     bool has_more = snapshot_encoder_next(backup->encoder, &backup->part);
@@ -323,6 +330,7 @@ void etcd_backup_destroy(struct etcd_backup *backup) {
     auth_destroy(backup->auth);
     etcd_records_clear(&backup->records);
     free(backup->leases);
+    buffer_clear(&backup->auth_bytes);
     buffer_clear(&backup->out);
     buffer_clear(&backup->part);
     buffer_clear(&backup->message);
