@@ -253,7 +253,8 @@ static bool http1_is_serving(const void *opaque) {
     const struct http1_session *session = opaque;
     const struct http_exchange *current = session->current;
     return session->http.queued_bytes > 0 ||
-           (current != NULL && current->is_half_closed && !current->is_wire_closed);
+           (current != NULL && !current->is_wire_closed &&
+            (current->is_half_closed || current->is_response_started));
 }
 
 static bool http1_wants_input(const void *opaque) {

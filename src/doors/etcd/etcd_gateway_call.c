@@ -223,7 +223,11 @@ void etcd_gateway_call_open(struct http_exchange *exchange,
     call->exchange = exchange;
     call->method = method;
     call->bridge = grpc_bridge_create(exchange, method->path, &events);
-    assert(call->bridge != NULL); /* the door adds its methods and its routes together */
+    if (call->bridge == NULL) { /* a listener with the routes alone */
+        free(call);
+        http_reply(exchange, 404, "text/plain; charset=utf-8", bytes_from_text("Not Found\n"));
+        return;
+    }
     call->is_stream = grpc_bridge_kind(call->bridge) != GRPC_UNARY;
     http_set_data(exchange, call);
     grpc_bridge_open(call->bridge);
