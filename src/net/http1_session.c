@@ -5,6 +5,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum {
+    /* Of requests behind the current one; then reading stops. As long as it goes on, a client that
+     * leaves is noticed, however long the current request is served. */
+    HELD_SIZE_MAX = 16 * 1024
+};
+
 static const struct http_wire http1_wire;
 
 static void wake(struct http1_session *session) {
@@ -37,9 +43,9 @@ static size_t held_bytes(const struct http1_session *session) {
 /* Nothing that could still come matters: no request follows, and the body of the current one is not
  * read any more. The answer of a stream may begin long before the body of its request ends. */
 static bool is_deaf(const struct http1_session *session) {
-    return session->is_last && (session->current == NULL || session->current->is_half_closed ||
-                                http_exchange_is_over(session->current) ||
-                                !http1_parser_is_in_body(&session->parser));
+    return session->is_last &&
+           (session->current == NULL || session->current->is_half_closed ||
+            http_exchange_is_over(session->current) || !http1_parser_is_in_body(&session->parser));
 }
 
 /* Between requests the next one waits until the current one is answered, and until the client has
@@ -249,17 +255,19 @@ static bool http1_is_idle(const void *opaque) {
            !http1_parser_is_in_head(&session->parser) && !http1_parser_is_in_body(&session->parser);
 }
 
+/* With so much held that reading has stopped, nobody would see the client leave: then silence
+ * counts as it does between requests, although the current one may wait for long. */
 static bool http1_is_serving(const void *opaque) {
     const struct http1_session *session = opaque;
     const struct http_exchange *current = session->current;
     return session->http.queued_bytes > 0 ||
-           (current != NULL && !current->is_wire_closed &&
+           (current != NULL && !current->is_wire_closed && held_bytes(session) < HELD_SIZE_MAX &&
             (current->is_half_closed || current->is_response_started));
 }
 
 static bool http1_wants_input(const void *opaque) {
     const struct http1_session *session = opaque;
-    return held_bytes(session) == 0;
+    return held_bytes(session) < HELD_SIZE_MAX;
 }
 
 static bool http1_lingers(const void *opaque) {
@@ -270,9 +278,8 @@ static bool http1_lingers(const void *opaque) {
 static void http1_end_input(void *opaque) {
     struct http1_session *session = opaque;
     session->is_input_ended = true;
-    if (held_bytes(session) == 0) {
-        http_session_end_input(&session->http);
-    }
+    /* What is held belongs to later requests: the current one is whole. */
+    http_session_end_input(&session->http);
     end_if_done(session);
 }
 

@@ -100,10 +100,38 @@ def test_a_client_that_leaves_takes_its_watches_along(server):
         if i % 2 == 0:
             watch.end()
         assert watch.line()["result"]["created"] is True
+        if i % 4 == 0:
+            # It will never be answered, and must not hide that the client leaves.
+            watch.socket.sendall(b"GET /health HTTP/1.1\r\nHost: test\r\n\r\n")
     assert server.metric("leased_watchers") == before + 20
     for watch in watches:
         watch.close()
     wait_for(lambda: server.metric("leased_watchers") == before, CALL_SECONDS, "the watches are gone")
+
+
+def test_a_waiter_that_leaves_leaves_no_key(server):
+    def keys():
+        body = json.dumps({"key": text64("queue/"), "range_end": text64("queue0"), "count_only": True})
+        return int(gateway.post(server, "/v3/kv/range", body)[1].get("count", "0"))
+
+    name = json.dumps({"name": text64("queue")})
+    status, held = gateway.post(server, "/v3/lock/lock", name)
+    assert status == 200
+    for end in (True, False):
+        with stream_of(server, "/v3/lock/lock") as waiter:
+            waiter.send(name)
+            if end:
+                waiter.end()
+            wait_for(lambda: keys() == 2, CALL_SECONDS, "the waiter is in the queue")
+        wait_for(lambda: keys() == 1, CALL_SECONDS, "the waiter's key is gone")
+    with stream_of(server, "/v3/lock/lock") as waiter:
+        waiter.send(name)
+        wait_for(lambda: keys() == 2, CALL_SECONDS, "the waiter is in the queue")
+        gateway.post(server, "/v3/lock/unlock", json.dumps({"key": held["key"]}))
+        next_key = waiter.line()["key"]
+        assert next_key != held["key"]
+    gateway.post(server, "/v3/lock/unlock", json.dumps({"key": next_key}))
+    assert keys() == 0
 
 
 def test_time_may_be_limited(server):
