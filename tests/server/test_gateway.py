@@ -5,11 +5,14 @@ import contextlib
 import http.client
 import json
 import socket
+import ssl
 
 import pytest
 
 from harness import KIND_LEASED, Server, gateway
+from harness.certificates import Authority
 from harness.rpc import CALL_SECONDS
+from harness.tls_server import TlsServer, server_files
 from harness.wait import wait_for
 
 MIB = 1024 * 1024
@@ -156,6 +159,56 @@ def test_metadata_goes_with_the_call(server):
         status, answer = gateway.post(server, "/v3/kv/range", '{"key":"YQ=="}', {header: "x"})
         assert (status, gateway.error_text(answer)) == (401, "etcdserver: invalid auth token")
     assert gateway.post(server, "/v3/kv/range", '{"key":"YQ=="}', {"Token": "x"})[0] == 200
+
+
+# Callers
+
+
+def post_over_tls(server, client, path, body, **headers):
+    context = ssl.create_default_context(cafile=server.trusted)
+    context.load_cert_chain(*client)
+    connection = http.client.HTTPSConnection(
+        server.host, server.client_port, timeout=CALL_SECONDS, context=context
+    )
+    try:
+        connection.request("POST", "/v3" + path, body=json.dumps(body), headers=headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_users_are_known_by_certificates_and_tokens():
+    with Authority() as authority:
+        flags = [
+            *server_files(authority), "--client-cert-auth", "--trusted-ca-file", authority.certificate,
+            "--host-whitelist", "nobody.example",
+        ]  # fmt: skip
+        alice = authority.sign("alice", common_name="alice")
+        nobody = authority.sign("nobody", common_name="nobody")
+        permission = {"permType": "READWRITE", "key": text64("a")}
+        with TlsServer(KIND_LEASED, flags, authority.certificate, client=alice) as server:
+            for path, body in (
+                ("/auth/user/add", {"name": "alice", "options": {"no_password": True}}),
+                ("/auth/user/add", {"name": "root", "password": "root's"}),
+                ("/auth/role/add", {"name": "root"}),
+                ("/auth/role/add", {"name": "a"}),
+                ("/auth/role/grant", {"name": "a", "perm": permission}),
+                ("/auth/user/grant", {"user": "root", "role": "root"}),
+                ("/auth/user/grant", {"user": "alice", "role": "a"}),
+                ("/auth/enable", {}),
+            ):
+                assert post_over_tls(server, alice, path, body)[0] == 200, path
+            put_a, put_b = {"key": text64("a")}, {"key": text64("b")}
+            assert post_over_tls(server, alice, "/kv/put", put_a)[0] == 200
+            assert post_over_tls(server, alice, "/kv/put", put_b)[0] == 403
+            status, answer = post_over_tls(server, nobody, "/kv/put", put_a)
+            assert (status, answer["code"], answer["error"]) == (400, 3, "etcdserver: user name is empty")
+            login = {"name": "root", "password": "root's"}
+            token = post_over_tls(server, nobody, "/auth/authenticate", login)[1]["token"]
+            assert post_over_tls(server, nobody, "/kv/put", put_b, Authorization=token)[0] == 200
+            status, answer = post_over_tls(server, alice, "/kv/put", put_a, Authorization="x" + token)
+            assert (status, answer["error"]) == (401, "etcdserver: invalid auth token")
 
 
 # Sizes
