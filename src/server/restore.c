@@ -352,9 +352,11 @@ static void print_result(const struct restoring *restoring) {
                "until they are deleted\n",
                report->n_detached);
     }
-    if (report->is_stale) {
-        printf("Warning: etcd has changed the data since leased wrote it. What only leased keeps "
-               "(other protocols' keys, times below a second) is left out\n");
+    if (report->n_left_out > 0) {
+        printf(
+            "Warning: %zu keys of other protocols than etcd's are left out: etcd has changed the "
+            "data since leased wrote it\n",
+            report->n_left_out);
     }
 }
 

@@ -176,7 +176,30 @@ static void a_backup_loses_nothing(void **state) {
     fixture_clear(&fixture);
 }
 
-/* As if etcd had written since: another name of the bucket, of the same length. */
+static void a_part_of_ours_that_etcd_has_left_behind_is_not_taken(void **state) {
+    struct fixture fixture;
+    struct buffer file;
+    struct restored restored;
+    fill(&fixture);
+    back_up(&fixture, &file);
+    /* As if etcd had changed the TTL of a lease: 60 s, after its tag. */
+    const uint8_t ttl[] = {0x10, 60};
+    uint8_t *found = memmem(file.data, file.size, "\xff\xff\xff\xff\x01\x10\x3c", 7);
+    assert_non_null(found);
+    assert_memory_equal(found + 5, ttl, sizeof ttl);
+    found[6] = 61;
+    assert_int_equal(restore_with(&restored, &file, 0), STATUS_OK);
+    assert_false(restored.report.is_of_leased);
+    assert_true(restored.report.n_left_out > 0);
+    struct lease_facts facts;
+    assert_true(lease_table_find(restored.target.leases, -6, &facts));
+    assert_int_equal(facts.ttl_ms, 61000);
+    restored_clear(&restored);
+    buffer_clear(&file);
+    fixture_clear(&fixture);
+}
+
+/* As if the file were etcd's own: another name of the bucket, of the same length. */
 static void forget_own_part(struct buffer *file) {
     for (size_t i = 0; i + 6 < file->size; i++) {
         if (memcmp(file->data + i, "leased", 6) == 0 && file->data[i - 1] != 'n') {
@@ -343,6 +366,7 @@ static void the_hash_is_etcds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_backup_loses_nothing),
+        cmocka_unit_test(a_part_of_ours_that_etcd_has_left_behind_is_not_taken),
         cmocka_unit_test(a_backup_has_no_key_of_tokens),
         cmocka_unit_test(without_our_part_it_is_what_etcd_knows),
         cmocka_unit_test(a_raised_revision_compacts_what_was_before),

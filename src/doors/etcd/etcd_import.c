@@ -412,6 +412,25 @@ static enum status collect_parts(struct import *import, const struct bolt_bucket
     return cursor.status;
 }
 
+/* How many keys are in a part that does not fit any more. */
+static size_t count_keys(struct bytes snapshot) {
+    struct snapshot_target target = {.keys = key_store_create(),
+                                     .leases = lease_table_create(NULL),
+                                     .members = member_table_create(),
+                                     .auth = auth_create()};
+    size_t n = 0;
+    if (snapshot_decode(snapshot, &target) == STATUS_OK) {
+        struct key_view *view = key_view_open(target.keys);
+        n = key_view_key_count(view);
+        key_view_close(view);
+    }
+    auth_destroy(target.auth);
+    member_table_destroy(target.members);
+    lease_table_destroy(target.leases);
+    key_store_destroy(target.keys);
+    return n;
+}
+
 /* STATUS_KEY_NOT_FOUND: there is none, or it belongs to other data. */
 static enum status find_own_part(struct import *import, struct buffer *out_snapshot) {
     struct bolt_bucket bucket;
@@ -431,7 +450,7 @@ static enum status find_own_part(struct import *import, struct buffer *out_snaps
     }
     etcd_stamp_write(&stamp, now);
     if (!bytes_equal(written, bytes_of(now, sizeof now))) {
-        import->report->is_stale = true;
+        import->report->n_left_out = count_keys(bytes_of(out_snapshot->data, out_snapshot->size));
         return STATUS_KEY_NOT_FOUND;
     }
     import->report->is_of_leased = true;

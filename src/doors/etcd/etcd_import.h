@@ -37,7 +37,8 @@ struct etcd_import_report {
     size_t n_roles;
     bool is_auth_enabled;
     bool is_of_leased; /* what only leased keeps was in the file and was taken */
-    bool is_stale;     /* it was there, but etcd has written since: left out */
+    /* It was there, but etcd has written since: so many keys of other protocols are left out. */
+    size_t n_left_out;
     size_t n_detached; /* keys whose lease is not in the file: they have none now */
 };
 
