@@ -66,6 +66,9 @@ struct grpc_method {
      * it will touch; called a second time, with `is_near`, when it is nearer. False: nothing is
      * gained, call no more for these. */
     bool (*prefetch)(struct grpc_call *call, struct bytes message, bool is_near);
+    /* Its messages are small and must come soon, whatever else the connection carries: they go
+     * before large answers. */
+    bool is_prompt;
     /* A unary method that may wait for long: a server that stops ends it, as it ends streams. */
     bool waits;
 };

@@ -132,6 +132,9 @@ bool grpc_call_authenticate(struct grpc_call *call) {
 void grpc_call_open(struct grpc_call *call) {
     assert(call->method != NULL);
     call->is_opened = true;
+    if (call->method->is_prompt) {
+        http_exchange_set_prompt(&call->exchange);
+    }
     if (call->method->on_open != NULL) {
         call->method->on_open(call);
     }

@@ -86,6 +86,7 @@ static const struct http_wire http2_wire = {
     .want_body = http2_response_want_body,
     .resume = resume,
     .reset = reset,
+    .apply_priority = http2_priority_apply,
 };
 
 /* --- callbacks of nghttp2 ------------------------------------------------------------------ */

@@ -45,6 +45,9 @@ void http2_session_terminate(struct http2_session *session, uint32_t error_code,
 /* The result of a submission: fails the session when memory is out, else wakes the connection. */
 void http2_session_check_submitted(struct http2_session *session, int result);
 
+/* Where an exchange that is prompt or bulky stands among the others: http2_priority.c. */
+void http2_priority_apply(struct http_exchange *exchange);
+
 /* The answers, in http2_response.c. */
 void http2_response_start(struct http_exchange *exchange, const struct http_answer *answer);
 void http2_response_want_body(struct http_exchange *exchange);

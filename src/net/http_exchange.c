@@ -10,7 +10,9 @@ enum {
     /* An exchange that is given back keeps buffers of at most this size for the next one. */
     FREE_CAPACITY_MAX = 1024,
     /* An open exchange with nothing queued keeps no more. */
-    IDLE_CAPACITY_MAX = 4096
+    IDLE_CAPACITY_MAX = 4096,
+    /* An answer with more than this in its queue takes turns with others. */
+    BULKY_BYTES = 64 * 1024
 };
 
 /* --- sessions ------------------------------------------------------------------------------ */
@@ -24,6 +26,7 @@ void http_session_init(struct http_session *session, const struct http_wire *wir
     list_init(&session->exchanges);
     list_init(&session->closing);
     list_init(&session->blocked);
+    list_init(&session->blocked_prompt);
     list_init(&session->in_crowded);
 }
 
@@ -38,15 +41,15 @@ void http_session_fail(struct http_session *session, const char *reason) {
     session->host->wake(session->host);
 }
 
-static void wake_writers(struct http_session *session) {
+static void wake_list(struct http_session *session, struct list *blocked, size_t queued_bytes) {
     const struct net_limits *limits = &session->shared->limits;
-    size_t queued_bytes = session->queued_bytes + session->host->unsent_bytes;
-    if (list_is_empty(&session->blocked) || queued_bytes > limits->connection_queue_max / 2) {
+    if (list_is_empty(blocked) ||
+        queued_bytes + session->host->unsent_bytes > limits->connection_queue_max / 2) {
         return;
     }
     struct list waiting;
     list_init(&waiting);
-    list_append_all(&waiting, &session->blocked);
+    list_append_all(&waiting, blocked);
     struct list *node = NULL;
     while ((node = list_pop_first(&waiting)) != NULL) {
         struct http_exchange *exchange = list_entry(node, struct http_exchange, in_blocked);
@@ -54,11 +57,16 @@ static void wake_writers(struct http_session *session) {
             continue;
         }
         if (http_exchange_queued_bytes(exchange) > limits->stream_queue_high / 2) {
-            list_append(&session->blocked, node);
+            list_append(blocked, node);
         } else {
             exchange->handler->on_writable(exchange);
         }
     }
+}
+
+static void wake_writers(struct http_session *session) {
+    wake_list(session, &session->blocked_prompt, session->prompt_bytes);
+    wake_list(session, &session->blocked, session->queued_bytes);
 }
 
 void http_session_settle(struct http_session *session) {
@@ -184,6 +192,7 @@ void http_exchange_on_wire_close(struct http_exchange *exchange) {
     exchange->is_wire_closed = true;
     size_t unsent = http_exchange_queued_bytes(exchange);
     session->queued_bytes -= unsent;
+    session->prompt_bytes -= exchange->is_prompt ? unsent : 0;
     session->shared->stats.queued_bytes -= unsent;
     exchange->out_sent = exchange->out.size;
     assert(session->n_exchanges > 0);
@@ -206,6 +215,25 @@ void http_exchange_pack(struct http_exchange *exchange) {
     exchange->out_sent = 0;
 }
 
+static void apply_priority(struct http_exchange *exchange) {
+    if (exchange->session->wire->apply_priority != NULL) {
+        exchange->session->wire->apply_priority(exchange);
+    }
+}
+
+__attribute__((noinline)) static void set_bulky(struct http_exchange *exchange) {
+    exchange->is_bulky = true;
+    if (!exchange->is_prompt) {
+        apply_priority(exchange);
+    }
+}
+
+void http_exchange_set_prompt(struct http_exchange *exchange) {
+    assert(http_exchange_queued_bytes(exchange) == 0);
+    exchange->is_prompt = true;
+    apply_priority(exchange);
+}
+
 void http_exchange_commit(struct http_exchange *exchange, size_t size) {
     if (http_exchange_is_over(exchange) || exchange->is_bodyless) {
         return;
@@ -217,7 +245,11 @@ void http_exchange_commit(struct http_exchange *exchange, size_t size) {
                        session->shared->limits.connection_queue_abort;
     exchange->out.size += size;
     session->queued_bytes += size;
+    session->prompt_bytes += exchange->is_prompt ? size : 0;
     session->shared->stats.queued_bytes += size;
+    if (http_exchange_queued_bytes(exchange) > BULKY_BYTES && !exchange->is_bulky) {
+        set_bulky(exchange);
+    }
     if (exchange->is_deferred) {
         exchange->is_deferred = false;
         session->wire->resume(exchange);
@@ -232,6 +264,7 @@ void http_exchange_drop_sent(struct http_exchange *exchange, size_t size) {
     struct http_session *session = exchange->session;
     exchange->out_sent += size;
     session->queued_bytes -= size;
+    session->prompt_bytes -= exchange->is_prompt ? size : 0;
     session->host->answer_bytes += size;
     session->shared->stats.queued_bytes -= size;
     if (exchange->out_sent == exchange->out.size) {
@@ -266,13 +299,15 @@ bool http_exchange_is_writable(struct http_exchange *exchange, bool wants_wake) 
     }
     struct http_session *session = exchange->session;
     const struct net_limits *limits = &session->shared->limits;
+    size_t before = exchange->is_prompt ? session->prompt_bytes : session->queued_bytes;
     if (http_exchange_queued_bytes(exchange) <= limits->stream_queue_high &&
-        session->queued_bytes + session->host->unsent_bytes <= limits->connection_queue_max &&
+        before + session->host->unsent_bytes <= limits->connection_queue_max &&
         !http_session_is_crowded(session)) {
         return true;
     }
     if (wants_wake && list_is_empty(&exchange->in_blocked)) {
-        list_append(&session->blocked, &exchange->in_blocked);
+        list_append(exchange->is_prompt ? &session->blocked_prompt : &session->blocked,
+                    &exchange->in_blocked);
     }
     return false;
 }

@@ -49,6 +49,9 @@ struct http_wire {
     void (*resume)(struct http_exchange *exchange);
     /* Cuts the exchange off so that the client notices. */
     void (*reset)(struct http_exchange *exchange);
+    /* The exchange is prompt, or has become bulky: where it stands among the others of its
+     * connection. NULL: there are no others. */
+    void (*apply_priority)(struct http_exchange *exchange);
 };
 
 /* The part that the sessions of HTTP/1 and HTTP/2 have in common. */
@@ -59,11 +62,13 @@ struct http_session {
     const struct route_table *routes; /* of the scope of the listener */
     struct list exchanges;            /* by in_session, oldest first */
     struct list closing;
-    struct list blocked;
+    struct list blocked;        /* writers that wait for room */
+    struct list blocked_prompt; /* those whose messages do not wait for others' large answers */
     struct list in_crowded; /* of net_shared, while writers wait for others' answers to be taken */
     size_t held_bytes;      /* of open exchanges */
     size_t n_exchanges;     /* not closed on the wire */
     size_t queued_bytes;    /* of all exchanges, not yet produced */
+    size_t prompt_bytes;    /* the part of it that is of prompt ones */
     enum session_state state;
     bool is_draining;
     bool is_closed; /* close has begun: the wire is not used any more */
@@ -125,6 +130,8 @@ struct http_exchange {
     bool is_chunked;          /* HTTP/1: the answer's body comes in chunks */
     bool is_door_closed;      /* on_close was called, or never has to be */
     bool is_wire_closed;      /* the stream is gone, or the answer sent */
+    bool is_prompt;           /* its messages go before others' large answers */
+    bool is_bulky;            /* much is queued: it takes turns with others */
 };
 
 void http_session_init(struct http_session *session, const struct http_wire *wire,
@@ -145,6 +152,8 @@ void http_session_end_input(struct http_session *session);
  */
 void http_exchange_init(struct http_exchange *exchange, struct http_session *session,
                         const struct http_handler *handler, int32_t stream_id);
+/* The messages of this exchange are small and must come soon. Before anything is queued. */
+void http_exchange_set_prompt(struct http_exchange *exchange);
 /* To be called by give_back(): leaves every list and count. `out` and `fields` are emptied and keep
  * a small block for the next exchange. */
 void http_exchange_leave(struct http_exchange *exchange);

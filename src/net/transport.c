@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 
 enum {
     HANDSHAKES_RESUMED_MAX = 64, /* in one iteration; more would only wait again */
-    PROBE_AFTER_SECONDS = 10
+    PROBE_AFTER_SECONDS = 10,
+    KERNEL_UNSENT_BYTES_MAX = 128 * 1024
 };
 
 struct pending_write {
@@ -241,6 +243,9 @@ bool transport_stream_open_tcp(struct transport *transport, int socket) {
         return false;
     }
     uv_tcp_nodelay(&transport->socket.tcp, 1);
+    /* What is with the kernel cannot be overtaken: it is given little more than it can send. */
+    int unsent_max = KERNEL_UNSENT_BYTES_MAX;
+    (void)setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_max, sizeof unsent_max);
     return true;
 }
 

@@ -216,6 +216,7 @@ static void on_close(struct grpc_call *call) {
 
 static const struct grpc_method methods[] = {
     {.path = "/etcdserverpb.Lease/LeaseKeepAlive",
+     .is_prompt = true,
      .answers_refused = true,
      .kind = GRPC_BIDIRECTIONAL,
      .on_open = on_open,

@@ -224,6 +224,7 @@ static void on_close(struct grpc_call *call) {
 
 static const struct grpc_method methods[] = {
     {.path = "/v3electionpb.Election/Observe",
+     .is_prompt = true,
      .answers_refused = true,
      .kind = GRPC_SERVER_STREAM,
      .on_message = on_message,
