@@ -193,14 +193,36 @@ static void format_text(struct line *line, const char *time_text, enum log_level
     line_close(line, "\n");
 }
 
-static void format_json(struct line *line, const char *time_text, enum log_level level,
-                        const char *message, const struct log_field *fields, size_t n_fields) {
-    static const char *const names[] = {"debug", "info", "warning", "error"};
-    line_text(line, "{\"time\":\"");
-    line_text(line, time_text);
-    line_text(line, "\",\"level\":\"");
+/* The folder and the name of a source file. */
+static const char *short_path(const char *path) {
+    const char *last = strrchr(path, '/');
+    if (last == NULL) {
+        return path;
+    }
+    while (last > path && last[-1] != '/') {
+        last--;
+    }
+    return last;
+}
+
+/* The shape that zap gives the lines of etcd, for whatever reads those. */
+static void format_json(struct line *line, const char *time_text, const struct log_place *place,
+                        enum log_level level, const char *message, const struct log_field *fields,
+                        size_t n_fields) {
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    line_text(line, "{\"level\":\"");
     line_text(line, names[level]);
-    line_text(line, "\",\"message\":");
+    line_text(line, "\",\"ts\":\"");
+    line_text(line, time_text);
+    line_text(line, "\"");
+    if (place->file != NULL) {
+        char number[24];
+        snprintf(number, sizeof number, ":%d\"", place->line);
+        line_text(line, ",\"caller\":\"");
+        line_text(line, short_path(place->file));
+        line_text(line, number);
+    }
+    line_text(line, ",\"msg\":");
     line_quoted(line, message);
     for (size_t i = 0; i < n_fields; i++) {
         /* Each byte of a name may take six when escaped. */
@@ -234,14 +256,14 @@ static void write_line(const struct line *line) {
     }
 }
 
-static void format_line(struct line *line, enum log_level level, const char *message,
-                        const struct log_field *fields, size_t n_fields) {
+static void format_line(struct line *line, const struct log_place *place, enum log_level level,
+                        const char *message, const struct log_field *fields, size_t n_fields) {
     char time_text[40];
     line->size = 0;
     line->is_cut = false;
     format_time(time_text, sizeof time_text);
     if (atomic_load_explicit(&log_line_format, memory_order_relaxed) == LOG_FORMAT_JSON) {
-        format_json(line, time_text, level, message, fields, n_fields);
+        format_json(line, time_text, place, level, message, fields, n_fields);
     } else {
         format_text(line, time_text, level, message, fields, n_fields);
     }
@@ -249,9 +271,14 @@ static void format_line(struct line *line, enum log_level level, const char *mes
 
 void log_write(enum log_level level, const char *message, const struct log_field *fields,
                size_t n_fields) {
+    log_write_at(&(struct log_place){0}, level, message, fields, n_fields);
+}
+
+void log_write_at(const struct log_place *place, enum log_level level, const char *message,
+                  const struct log_field *fields, size_t n_fields) {
     int saved_errno = errno;
     struct line line;
-    format_line(&line, level, message, fields, n_fields);
+    format_line(&line, place, level, message, fields, n_fields);
     if (!log_writer_put(line.bytes, line.size, level == LOG_DEBUG)) {
         write_line(&line);
     }
@@ -263,8 +290,8 @@ void log_write(enum log_level level, const char *message, const struct log_field
 static size_t dropped_notice(uint64_t n_dropped, char out_line[LOG_WRITER_LINE_BYTES_MAX]) {
     struct line line;
     const struct log_field fields[] = {LOG_NUMBER("lines", n_dropped)};
-    format_line(&line, LOG_WARNING, "log lines were dropped: whoever reads the log did not keep up",
-                fields, 1);
+    format_line(&line, &(struct log_place){0}, LOG_WARNING,
+                "log lines were dropped: whoever reads the log did not keep up", fields, 1);
     memcpy(out_line, line.bytes, line.size);
     return line.size;
 }

@@ -1,5 +1,6 @@
 /*
- * Structured log lines on standard error: text for people, JSON for machines. A line is a message
+ * Structured log lines on standard error: text for people, JSON in the shape of zap, etcd's
+ * logger, for machines. A line is a message
  * and key-value fields:
  *
  *     log_info("listening", LOG_TEXT("address", address), LOG_NUMBER("port", port));
@@ -37,6 +38,14 @@ bool log_enabled(enum log_level level);
 void log_write(enum log_level level, const char *message, const struct log_field *fields,
                size_t n_fields);
 
+/* Where a line was logged, which JSON tells; file NULL: not told. */
+struct log_place {
+    const char *file;
+    int line;
+};
+void log_write_at(const struct log_place *place, enum log_level level, const char *message,
+                  const struct log_field *fields, size_t n_fields);
+
 /* False: lines go on being written by whoever logs them. */
 bool log_start_thread(void);
 /* Before the process ends: waits a moment for lines that are not written yet. */
@@ -48,8 +57,9 @@ void log_stop_thread(void);
     do {                                                                                           \
         if (log_enabled(level)) {                                                                  \
             const struct log_field log_fields_[] = {{0}, ##__VA_ARGS__};                           \
-            log_write(level, message, log_fields_ + 1,                                             \
-                      sizeof log_fields_ / sizeof log_fields_[0] - 1);                             \
+            const struct log_place log_place_ = {__FILE__, __LINE__};                              \
+            log_write_at(&log_place_, level, message, log_fields_ + 1,                             \
+                         sizeof log_fields_ / sizeof log_fields_[0] - 1);                          \
         }                                                                                          \
     } while (0)
 

@@ -125,6 +125,9 @@ bool http_parameter(const struct http_exchange *exchange, const char *name,
                     struct bytes *out_value);
 /* The first value of this name in the query, decoded ("+" is a space); "?name" has an empty one. */
 bool http_query(const struct http_exchange *exchange, const char *name, struct bytes *out_value);
+/* All of the query, decoded, one a call; `*position` starts at 0. False: there is no more. */
+bool http_next_query(const struct http_exchange *exchange, size_t *position,
+                     struct http_field *out_field);
 /* The first header of this name, in lower case. The authority of HTTP/2 is found as "host". */
 bool http_header(const struct http_exchange *exchange, const char *name, struct bytes *out_value);
 /* All headers, one a call; `*position` starts at 0. False: there is no more. */

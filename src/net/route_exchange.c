@@ -506,6 +506,13 @@ bool http_query(const struct http_exchange *exchange, const char *name, struct b
     return http_fields_find(&const_route_exchange_of(exchange)->query, name, out_value);
 }
 
+bool http_next_query(const struct http_exchange *exchange, size_t *position,
+                     struct http_field *out_field) {
+    *out_field = (struct http_field){0};
+    return http_fields_next(&const_route_exchange_of(exchange)->query, position, &out_field->name,
+                            &out_field->value);
+}
+
 bool http_header(const struct http_exchange *exchange, const char *name, struct bytes *out_value) {
     return http_fields_find(&exchange->fields, name, out_value);
 }

@@ -30,7 +30,7 @@ static void barrier_done(struct service_request *request, const struct outcome *
     service->leadership.serving = true;
     expiry_leader_seen(service, clock_boottime_ms());
     lease_table_lead(state_machine_leases(service->machine), expiry_now_ms(service));
-    log_info("leading", LOG_NUMBER("term", service->leadership.term),
+    log_info("became leader", LOG_NUMBER("term", service->leadership.term),
              LOG_NUMBER("leases", lease_table_count(state_machine_leases(service->machine))));
 }
 

@@ -263,6 +263,10 @@ void metrics_write(const struct metrics_sources *sources, struct buffer *buffer)
     write_monitor(buffer, &monitor);
     write_net(buffer, &net);
     metrics_grpc_write(sources->net, buffer);
+    prometheus_counter(buffer, "etcd_server_health_success", "Answers of /health that said yes.",
+                       sources->n_healthy);
+    prometheus_counter(buffer, "etcd_server_health_failures", "Answers of /health that said no.",
+                       sources->n_unhealthy);
     write_process(buffer);
     open_doors_write_metrics(sources->doors, buffer);
 }

@@ -12,12 +12,14 @@
 
 #include <stdint.h>
 
-/* All borrowed. */
+/* All borrowed, but for the counters. */
 struct metrics_sources {
     struct service *service;
     const struct net_server *net;
     const struct authenticator *authenticator;
     const struct open_doors *doors;
+    uint64_t n_healthy; /* answers of /health */
+    uint64_t n_unhealthy;
 };
 
 void metrics_write(const struct metrics_sources *sources, struct buffer *buffer);

@@ -1,6 +1,7 @@
 #include "server/options.h"
 
 #include "base/duration.h"
+#include "server/config_file.h"
 #include "server/listen_address.h"
 #include "server/option_set.h"
 
@@ -302,6 +303,59 @@ static enum status take_flags(const struct option_set *set, struct raw_value *va
     return STATUS_OK;
 }
 
+/* --- The configuration file. --- */
+
+struct file_values {
+    struct options *options;
+    const struct option_set *set;
+    struct raw_value *values;
+};
+
+/* Unknown keys are told of and otherwise ignored, as etcd ignores them. */
+static enum status take_from_file(void *data, const char *name, const char *value, char *out_error,
+                                  size_t error_size) {
+    struct file_values *file = data;
+    const struct option *option = option_set_find(file->set, name, strlen(name));
+    if (option == NULL) {
+        options_notice(file->options, LOG_WARNING, "unknown key %.60s in the configuration file",
+                       name);
+        return STATUS_OK;
+    }
+    if (strcmp(name, "config-file") == 0) {
+        snprintf(out_error, error_size, "a configuration file cannot name another");
+        return STATUS_INVALID;
+    }
+    struct raw_value *raw = &file->values[option - file->set->options];
+    raw->text = value;
+    snprintf(raw->source, sizeof raw->source, "%s", name);
+    return STATUS_OK;
+}
+
+/* As in etcd the file is all that counts: flags and variables beside it are ignored. */
+static enum status take_config_file(const struct option_set *set, struct raw_value *values,
+                                    struct options *options, char *out_error) {
+    const struct option *option = option_set_find(set, "config-file", strlen("config-file"));
+    const char *path = values[option - set->options].text;
+    if (path == NULL || *path == '\0') {
+        return STATUS_OK;
+    }
+    for (size_t i = 0; i < set->n; i++) {
+        if (values[i].text != NULL && &set->options[i] != option) {
+            options_notice(options, LOG_WARNING,
+                           "%s is ignored: the configuration file alone counts", values[i].source);
+        }
+    }
+    memset(values, 0, set->n * sizeof *values);
+    values[option - set->options].text = path;
+    options_notice(options, LOG_INFO,
+                   "loaded server configuration, other configuration command line flags and "
+                   "environment variables will be ignored if provided: %s",
+                   path);
+    struct file_values file = {.options = options, .set = set, .values = values};
+    return config_file_read(path, &options->arena, take_from_file, &file, out_error,
+                            OPTIONS_ERROR_SIZE);
+}
+
 enum options_result options_parse(struct options *options, const struct door_list *doors, int argc,
                                   char *const *argv, char *const *environment,
                                   char out_error[OPTIONS_ERROR_SIZE]) {
@@ -319,6 +373,9 @@ enum options_result options_parse(struct options *options, const struct door_lis
     }
     if (result != OPTIONS_RUN) {
         return result;
+    }
+    if (take_config_file(set, values, options, out_error) != STATUS_OK) {
+        return OPTIONS_INVALID;
     }
     for (size_t i = 0; i < set->n; i++) {
         if (value_take(options, &set->options[i], &values[i], out_error) != STATUS_OK) {

@@ -1,6 +1,7 @@
 /*
  * How the server was asked to run: etcd's own flags and environment names, and a few of our own.
- * Flags win over LEASED_… variables, these over ETCD_… ones, and all over the defaults. Nothing
+ * Flags win over LEASED_… variables, these over ETCD_… ones, and all over the defaults. Where there
+ * is a configuration file (config_file.h), it alone counts. Nothing
  * here has an effect by itself; what cannot be done as asked is refused with a reason.
  */
 #ifndef LEASED_SERVER_OPTIONS_H
@@ -52,6 +53,8 @@ struct options {
     struct url_list listen_client_urls;
     struct url_list advertise_client_urls;
     struct url_list listen_metrics_urls;
+    struct url_list listen_client_http_urls;
+    const char *config_file;
     bool allow_insecure;
 
     const struct door_list *doors; /* all that there are, borrowed */
@@ -107,6 +110,7 @@ struct options {
 
     const char *log_level_name;
     const char *log_format_name;
+    const char *logger;
     const char *log_outputs;
     bool debug;
 

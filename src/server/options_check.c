@@ -127,7 +127,9 @@ static enum status check_peer_urls(const struct options *options, char *out_erro
 static enum status check_listeners(const struct options *options, const struct url_list *list,
                                    const char *flag, char *out_error) {
     bool is_for_peers = list == &options->listen_peer_urls;
-    bool is_of_door = list != &options->listen_client_urls && list != &options->listen_metrics_urls;
+    bool is_of_door = list != &options->listen_client_urls &&
+                      list != &options->listen_client_http_urls &&
+                      list != &options->listen_metrics_urls;
     for (size_t i = 0; i < list->n; i++) {
         bool is_tls = url_is_tls(&list->urls[i]);
         if (is_tls && !is_for_peers && !options->has_client_tls) {
@@ -265,6 +267,10 @@ static enum status check_urls(struct options *options, char *out_error) {
     enum status status =
         check_listeners(options, &options->listen_client_urls, "listen-client-urls", out_error);
     if (status == STATUS_OK) {
+        status = check_listeners(options, &options->listen_client_http_urls,
+                                 "listen-client-http-urls", out_error);
+    }
+    if (status == STATUS_OK) {
         status = check_listeners(options, &options->listen_metrics_urls, "listen-metrics-urls",
                                  out_error);
     }
@@ -357,7 +363,10 @@ static void check_logging(struct options *options) {
         options->log_level = LOG_DEBUG;
     }
     options->log_format =
-        strcmp(options->log_format_name, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT;
+        strcmp(options->log_format_name, "json") == 0 ||
+                (*options->log_format_name == '\0' && strcmp(options->logger, "zap") == 0)
+            ? LOG_FORMAT_JSON
+            : LOG_FORMAT_TEXT;
 }
 
 /* --doors: names with commas between them, each of a door that there is. */

@@ -2,58 +2,19 @@
 
 #include "base/prometheus.h"
 #include "build_info.h"
+#include "core/service_monitor.h"
 #include "doors/etcd/etcd_door.h"
 #include "net/http.h"
+#include "server/health.h"
+#include "server/process_stats.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { STATUS_200 = 200, STATUS_503 = 503 };
+enum { STATUS_200 = 200 };
 
 #define JSON "application/json"
-#define TEXT "text/plain; charset=utf-8"
-
-static const char *unhealthy_reason(struct service *service) {
-    struct service_info info;
-    const struct state_view *state = service_view(service);
-    service_info(service, &info);
-    /* A leader that has not applied an entry of its own term yet does not serve. */
-    if (info.leader_id == 0 ||
-        (info.leader_id == info.member_id && !lease_table_is_leading(state_view_leases(state)))) {
-        return "RAFT NO LEADER";
-    }
-    struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
-    if (state_view_alarms(state, alarms) > 0) {
-        return alarms[0].alarm == ALARM_CORRUPT ? "ALARM CORRUPT" : "ALARM NOSPACE";
-    }
-    return NULL;
-}
-
-static unsigned status_of(const char *reason) {
-    return reason == NULL ? STATUS_200 : STATUS_503;
-}
-
-static void serve_health(struct http_exchange *exchange) {
-    const struct metrics_sources *sources = http_context(exchange);
-    const char *reason = unhealthy_reason(sources->service);
-    char text[128];
-    snprintf(text, sizeof text, "{\"health\":\"%s\",\"reason\":\"%s\"}",
-             reason == NULL ? "true" : "false", reason == NULL ? "" : reason);
-    http_reply(exchange, status_of(reason), JSON, bytes_from_text(text));
-}
-
-/* The process lives as long as it answers. */
-static void serve_livez(struct http_exchange *exchange) {
-    http_reply(exchange, STATUS_200, TEXT, bytes_from_text("ok\n"));
-}
-
-static void serve_readyz(struct http_exchange *exchange) {
-    const struct metrics_sources *sources = http_context(exchange);
-    const char *reason = unhealthy_reason(sources->service);
-    char text[128];
-    snprintf(text, sizeof text, "%s\n", reason == NULL ? "ok" : reason);
-    http_reply(exchange, status_of(reason), TEXT, bytes_from_text(text));
-}
 
 static void serve_version(struct http_exchange *exchange) {
     http_reply(exchange, STATUS_200, JSON,
@@ -69,12 +30,46 @@ static void serve_metrics(struct http_exchange *exchange) {
     buffer_clear(&body);
 }
 
+/* The variables that etcd shows there and that exist here; the command line is not told. */
+static void serve_variables(struct http_exchange *exchange) {
+    const struct metrics_sources *sources = http_context(exchange);
+    struct service_info info;
+    struct service_monitor monitor;
+    struct process_stats process;
+    service_info(sources->service, &info);
+    service_monitor(sources->service, &monitor);
+    process_stats_read(&process);
+    char text[1024];
+    snprintf(text, sizeof text,
+             "{\n\"cmdline\": [\"leased\"],\n\"file_descriptor_limit\": %" PRIu64
+             ",\n\"memstats\": {\"Sys\":%" PRIu64 ",\"HeapAlloc\":%" PRIu64
+             "},\n\"raft.status\": {\"id\":\"%" PRIx64 "\",\"term\":%" PRIu64 ",\"commit\":%" PRIu64
+             ",\"lead\":\"%" PRIx64 "\",\"raftState\":\"%s\",\"applied\":%" PRIu64 "}\n}\n",
+             (uint64_t)process.max_fds, (uint64_t)process.virtual_bytes,
+             (uint64_t)process.resident_bytes, info.member_id, info.term, monitor.commit_index,
+             info.leader_id,
+             info.leader_id == 0                ? "StateCandidate"
+             : info.leader_id == info.member_id ? "StateLeader"
+                                                : "StateFollower",
+             info.applied_index);
+    http_reply(exchange, STATUS_200, JSON, bytes_from_text(text));
+}
+
 enum { VERSION_BODY_MAX = 4096 };
 
 static const struct http_route routes[] = {
-    {.method = "GET", .pattern = "/health", .is_public = true, .on_request = serve_health},
-    {.method = "GET", .pattern = "/livez", .is_public = true, .on_request = serve_livez},
-    {.method = "GET", .pattern = "/readyz", .is_public = true, .on_request = serve_readyz},
+    {.method = "GET", .pattern = "/health", .is_public = true, .on_request = health_serve},
+    {.method = "GET", .pattern = "/livez", .is_public = true, .on_request = health_serve_livez},
+    {.method = "GET",
+     .pattern = "/livez/{check}",
+     .is_public = true,
+     .on_request = health_serve_livez},
+    {.method = "GET", .pattern = "/readyz", .is_public = true, .on_request = health_serve_readyz},
+    {.method = "GET",
+     .pattern = "/readyz/{check}",
+     .is_public = true,
+     .on_request = health_serve_readyz},
+    {.method = "GET", .pattern = "/debug/vars", .on_request = serve_variables},
     /* Patroni sends "{}" with its GET. */
     {.method = "GET",
      .pattern = "/version",
@@ -84,9 +79,15 @@ static const struct http_route routes[] = {
 };
 
 const struct door_request routes_requests[] = {
-    {"GET /health", DOOR_RIGHT_NONE},  {"GET /livez", DOOR_RIGHT_NONE},
-    {"GET /readyz", DOOR_RIGHT_NONE},  {"GET /version", DOOR_RIGHT_USER},
-    {"GET /metrics", DOOR_RIGHT_USER}, {NULL, DOOR_RIGHT_NONE},
+    {"GET /health", DOOR_RIGHT_NONE},
+    {"GET /livez", DOOR_RIGHT_NONE},
+    {"GET /livez/{check}", DOOR_RIGHT_NONE},
+    {"GET /readyz", DOOR_RIGHT_NONE},
+    {"GET /readyz/{check}", DOOR_RIGHT_NONE},
+    {"GET /version", DOOR_RIGHT_USER},
+    {"GET /metrics", DOOR_RIGHT_USER},
+    {"GET /debug/vars", DOOR_RIGHT_USER},
+    {NULL, DOOR_RIGHT_NONE},
 };
 _Static_assert(sizeof routes_requests / sizeof routes_requests[0] ==
                    sizeof routes / sizeof routes[0] + 1,

@@ -1,5 +1,5 @@
 /*
- * The routes of the server itself: /health, /livez, /readyz, /version, /metrics.
+ * The routes of the server itself: /health, /livez, /readyz, /version, /metrics, /debug/vars.
  */
 #ifndef LEASED_SERVER_ROUTES_H
 #define LEASED_SERVER_ROUTES_H

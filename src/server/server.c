@@ -441,6 +441,7 @@ static void open_doors(struct server *server) {
         listen_on(server, server->metrics_net, &options->listen_metrics_urls, NULL, "metrics");
     }
     listen_on(server, server->net, &options->listen_client_urls, NULL, "clients");
+    listen_on(server, server->net, &options->listen_client_http_urls, NULL, "clients");
     for (size_t i = 0; i < options->doors->n_doors; i++) {
         listen_on(server, server->net, &options->door_settings[i].listen,
                   open_doors_own_scope(&server->doors, server->net, i),
@@ -466,6 +467,20 @@ static void ask_until_ready(struct server *server) {
     }
 }
 
+/* The lines that harnesses made for etcd wait for. */
+static void log_served(const struct server *server, const struct url_list *urls) {
+    for (size_t i = 0; i < urls->n && server->options->log_format == LOG_FORMAT_JSON; i++) {
+        const struct url *url = &urls->urls[i];
+        char address[HOST_PORT_TEXT_SIZE_MAX];
+        const char *where =
+            url_is_unix(url) ? url->path : host_port_format(url->host, url->port, address);
+        log_info(url_is_tls(url)
+                     ? "serving client traffic securely"
+                     : "serving client traffic insecurely; this is strongly discouraged!",
+                 LOG_TEXT("traffic", "grpc+http"), LOG_TEXT("address", where));
+    }
+}
+
 static void ready(struct service_read *read, enum status status) {
     struct server *server = list_entry(read, struct server, first_read);
     if (server->is_stopping) {
@@ -484,6 +499,13 @@ static void ready(struct service_read *read, enum status status) {
              LOG_TEXT("data", data_dir_path(server->data_dir)),
              LOG_NUMBER("leases", lease_table_count(state_view_leases(state))),
              LOG_NUMBER("revision", key_store_revision(state_view_keys(state))));
+    if (server->options->log_format == LOG_FORMAT_JSON) {
+        log_info("published local member to cluster through raft",
+                 LOG_HEX("local-member-id", server->identity.member_id),
+                 LOG_HEX("cluster-id", server->identity.cluster_id));
+    }
+    log_served(server, &server->options->listen_client_urls);
+    log_served(server, &server->options->listen_client_http_urls);
     if (server->options->log_format == LOG_FORMAT_TEXT) {
         const struct url_list *urls = &server->options->advertise_client_urls;
         char flags[SERVER_FLAGS_SIZE] = "";
@@ -532,7 +554,7 @@ static void stop(struct server *server) {
 }
 
 static void signalled(uv_signal_t *handle, int number) {
-    log_info("stopping", LOG_TEXT("signal", strsignal(number)));
+    log_info("received signal; shutting down", LOG_TEXT("signal", strsignal(number)));
     stop(handle->data);
 }
 
@@ -585,6 +607,6 @@ int server_run(const struct options *options) {
     peer_secret_clear(&server->peer_secret);
     int exit_code = server->exit_code;
     free(server);
-    log_info("stopped");
+    log_info(options->log_format == LOG_FORMAT_JSON ? "closed etcd server" : "stopped");
     return exit_code;
 }

@@ -105,7 +105,7 @@ def assert_clean_end(process, endpoints, tmp_path, number):
             assert probe.connect_ex(("127.0.0.1", int(endpoint.split(":")[1]))) != 0
     for node in range(1, NODES + 1):
         lines = (tmp_path / "data" / f"n{node}.log").read_text().splitlines()
-        assert json.loads(lines[-1])["message"] == "stopped", lines[-1]
+        assert json.loads(lines[-1])["msg"] == "closed etcd server", lines[-1]
 
 
 def test_ctrl_c_stops_every_node_in_order(tool, tmp_path):

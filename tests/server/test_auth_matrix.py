@@ -51,6 +51,9 @@ REQUESTS = {
     "GET /livez": ("http", "/livez", ()),
     "GET /readyz": ("http", "/readyz", ()),
     "GET /version": ("http", "/version", ()),
+    "GET /livez/{check}": ("http", "/livez/serializable_read", ()),
+    "GET /readyz/{check}": ("http", "/readyz/data_corruption", ()),
+    "GET /debug/vars": ("http", "/debug/vars", ()),
     "GET /metrics": ("http", "/metrics", ()),
     "/etcdserverpb.KV/Range": unary(message("RangeRequest", key=KEY)),
     "/etcdserverpb.KV/Put": unary(message("PutRequest", key=KEY, value=b"v")),
@@ -330,7 +333,7 @@ def test_every_request_is_known_here():
     assert set(LISTED.values()) <= {"none", "user", "read", "write", "read_write", "root"}
     nobody_needs = {name for name, right in LISTED.items() if right == "none"}
     assert nobody_needs == {
-        "GET /health", "GET /livez", "GET /readyz", "/etcdserverpb.Auth/Authenticate",
+        "GET /health", "GET /livez", "GET /livez/{check}", "GET /readyz", "GET /readyz/{check}", "/etcdserverpb.Auth/Authenticate",
         "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch",
         "POST /v3/auth/authenticate", "POST /v3beta/auth/authenticate",
     }  # fmt: skip

@@ -55,6 +55,40 @@ def test_health_is_told_in_etcds_words(server):
     assert server.http_get("/readyz") == (200, b"ok\n")
 
 
+def test_checks_are_named_asked_for_alone_and_left_out(server):
+    assert server.http_get("/livez?verbose") == (200, b"[+]serializable_read ok\nok\n")
+    status, body = server.http_get("/readyz?verbose")
+    checks = ["data_corruption", "serializable_read", "linearizable_read", "non_learner"]
+    assert (status, body.decode()) == (200, "".join(f"[+]{name} ok\n" for name in checks) + "ok\n")
+    status, body = server.http_get("/readyz?verbose&exclude=data_corruption&exclude=linearizable_read")
+    assert (status, body) == (200, b"[+]serializable_read ok\n[+]non_learner ok\nok\n")
+    assert server.http_get("/livez/serializable_read") == (200, b"ok\n")
+    assert server.http_get("/readyz/linearizable_read?verbose") == (200, b"[+]linearizable_read ok\nok\n")
+    assert server.http_get("/readyz/nothing")[0] == 404
+    assert server.http_get("/livez/linearizable_read")[0] == 404
+
+
+def test_an_alarm_can_be_left_out_of_health():
+    with Server(KIND_LEASED, extra_flags=["--quota-backend-bytes", "100000"]) as server:
+        for number in range(2):
+            call(server, "put", f"key{number}", stdin=b"x" * 90000)
+        wait_for(lambda: server.http_get("/health")[0] == 503, 10, "the alarm")
+        assert server.http_get("/health?serializable=true")[0] == 503
+        status, body = server.http_get("/health?exclude=CORRUPT&exclude=NOSPACE")
+        assert (status, json.loads(body)["health"]) == (200, "true")
+        assert server.http_get("/readyz")[0] == 200
+        assert metrics(server)["etcd_server_health_failures"] >= 2
+
+
+def test_variables_tell_of_raft(server):
+    status, body = server.http_get("/debug/vars")
+    variables = json.loads(body)
+    assert status == 200
+    assert variables["raft.status"]["raftState"] == "StateLeader"
+    assert variables["raft.status"]["applied"] <= variables["raft.status"]["commit"]
+    assert variables["file_descriptor_limit"] > 0
+
+
 def test_version_is_one_that_clients_of_etcd_accept(server):
     status, body = server.http_get("/version")
     version = json.loads(body)

@@ -63,7 +63,7 @@ def test_help_is_readable_on_a_terminal():
     (["--data-dri", "x"], "did you mean --data-dir?"),
     (["--cert-file", "server.crt"], "--key-file is missing"),
     (["--listen-client-urls", "http://0.0.0.0:2379"], "--allow-insecure"),
-    (["--config-file", "etcd.yml"], "configuration files are not read"),
+    (["--config-file", "etcd.yml"], "No such file"),
     (["--name", "a", "--initial-cluster", "c=http://127.0.0.1:1,b=http://127.0.0.1:2"],
      "does not name this member"),
 ])  # fmt: skip

@@ -45,6 +45,7 @@ LIBRARY_USERS = [
     (re.compile(r"openssl/"), {"tls", "net", "doors", "server"}),
     (re.compile(r"crypt\.h$"), {"server"}),
     (re.compile(r"protobuf-c/"), {"doors", "client", "bench", "cli"}),
+    (re.compile(r"yaml\.h"), {"server"}),
     (re.compile(r"jansson\.h"), {"doors", "server", "client", "bench", "cli"}),
 ]
 

@@ -61,11 +61,15 @@ static void expect_text(const char *expected) {
     assert_string_equal(after_time(line), expected);
 }
 
-static void expect_json(const char *expected) {
+static void expect_json(const char *start, const char *expected) {
+    static const char caller[] = "\",\"caller\":\"unit/test_log.c:";
     capture_end();
-    static const char start[] = "{\"time\":\"";
-    assert_memory_equal(line, start, sizeof start - 1);
-    assert_string_equal(after_time(line + sizeof start - 1), expected);
+    assert_memory_equal(line, start, strlen(start));
+    const char *rest = after_time(line + strlen(start));
+    assert_memory_equal(rest, caller, sizeof caller - 1);
+    rest += sizeof caller - 1;
+    rest += strspn(rest, "0123456789");
+    assert_string_equal(rest, expected);
 }
 
 static void text_has_time_level_message_and_fields(void **state) {
@@ -101,7 +105,8 @@ static void json_is_one_object_a_line(void **state) {
     log_configure(LOG_DEBUG, LOG_FORMAT_JSON);
     capture_begin();
     log_warning("slow disk", LOG_TEXT("path", "/var \"x\""), LOG_NUMBER("ms", -5));
-    expect_json("\",\"level\":\"warning\",\"message\":\"slow disk\",\"path\":\"/var \\\"x\\\"\","
+    expect_json("{\"level\":\"warn\",\"ts\":\"",
+                "\",\"msg\":\"slow disk\",\"path\":\"/var \\\"x\\\"\","
                 "\"ms\":-5}\n");
 }
 
@@ -109,7 +114,8 @@ static void json_escapes_controls_and_keeps_utf8(void **state) {
     log_configure(LOG_DEBUG, LOG_FORMAT_JSON);
     capture_begin();
     log_info("\b\t\n\x01 \\ / é € 😀");
-    expect_json("\",\"level\":\"info\",\"message\":\"\\u0008\\t\\n\\u0001 \\\\ / é € 😀\"}\n");
+    expect_json("{\"level\":\"info\",\"ts\":\"",
+                "\",\"msg\":\"\\u0008\\t\\n\\u0001 \\\\ / é € 😀\"}\n");
 }
 
 static void json_replaces_what_is_not_utf8(void **state) {

@@ -187,7 +187,7 @@ static void words_are_held_to_their_choices(void **state) {
     assert_int_equal(options.log_format, LOG_FORMAT_JSON);
     assert_int_equal(options.log_level, LOG_WARNING);
     assert_int_equal(PARSE("--log-format", "jso"), OPTIONS_INVALID);
-    assert_error_says("none of text|json");
+    assert_error_says("none of text|console|json");
     assert_int_equal(PARSE("--log-format", "text|json"), OPTIONS_INVALID);
     assert_int_equal(PARSE("--debug"), OPTIONS_RUN);
     assert_int_equal(options.log_level, LOG_DEBUG);
@@ -335,8 +335,10 @@ static void all_peer_urls_are_alike(void **state) {
 }
 
 static void a_refused_flag_may_repeat_its_default(void **state) {
-    assert_int_equal(PARSE("--config-file", "etcd.yml"), OPTIONS_INVALID);
-    assert_error_says("--config-file: configuration files are not read");
+    assert_int_equal(PARSE("--discovery", "https://d.example"), OPTIONS_INVALID);
+    assert_error_says("--discovery: discovery is not supported");
+    assert_int_equal(PARSE("--config-file", "/nonexistent/etcd.yml"), OPTIONS_INVALID);
+    assert_error_says("--config-file /nonexistent/etcd.yml: No such file");
     assert_int_equal(PARSE("--proxy", "off"), OPTIONS_RUN);
     assert_int_equal(PARSE("--proxy", "on"), OPTIONS_INVALID);
 }
@@ -353,7 +355,8 @@ static void harmless_flags_of_etcd_are_accepted_and_noticed(void **state) {
     assert_int_equal(PARSE("--logger", "zap", "--pre-vote=true", "--enable-v2",
                            "--strict-reconfig-check", "--snapshot-count=10000"),
                      OPTIONS_RUN);
-    assert_int_equal(options.n_notices, 5);
+    assert_int_equal(options.n_notices, 4);
+    assert_int_equal(options.log_format, LOG_FORMAT_JSON);
     assert_true(has_notice("--pre-vote is accepted and has no effect"));
 }
 
