@@ -127,6 +127,8 @@ REQUESTS = {
     "/v3electionpb.Election/Resign": unary(encoded("ResignRequest", leader=LeaderKey(key=KEY))),
     "/grpc.health.v1.Health/Check": unary(),
     "/grpc.health.v1.Health/Watch": ("stream", b"", ()),
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": ("stream", b"\x3a\x00", ()),
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": ("stream", b"\x3a\x00", ()),
 }
 
 # The same methods as JSON. The leader is asked under one prefix, the other member under the other.

@@ -204,6 +204,7 @@ extern const struct etcd_methods etcd_snapshot_methods;
 extern const struct etcd_methods etcd_cluster_methods;
 extern const struct etcd_methods etcd_auth_methods;
 extern const struct etcd_methods etcd_health_methods;
+extern const struct etcd_methods etcd_reflection_methods;
 extern const struct etcd_methods etcd_lock_methods;
 extern const struct etcd_methods etcd_election_methods;
 extern const struct etcd_methods etcd_observe_methods;

@@ -91,10 +91,11 @@ struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
 
 void etcd_door_register(struct etcd_door *door, struct net_scope *scope) {
     static const struct etcd_methods *const services[] = {
-        &etcd_kv_methods,      &etcd_lease_methods,       &etcd_keepalive_methods,
-        &etcd_watch_methods,   &etcd_maintenance_methods, &etcd_snapshot_methods,
-        &etcd_cluster_methods, &etcd_auth_methods,        &etcd_health_methods,
-        &etcd_lock_methods,    &etcd_election_methods,    &etcd_observe_methods,
+        &etcd_kv_methods,         &etcd_lease_methods,       &etcd_keepalive_methods,
+        &etcd_watch_methods,      &etcd_maintenance_methods, &etcd_snapshot_methods,
+        &etcd_cluster_methods,    &etcd_auth_methods,        &etcd_health_methods,
+        &etcd_reflection_methods, &etcd_lock_methods,        &etcd_election_methods,
+        &etcd_observe_methods,
     };
     for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
         net_scope_add_methods(scope, services[i]->methods, services[i]->n_methods, door);

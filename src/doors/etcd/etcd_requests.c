@@ -57,6 +57,8 @@ const struct door_request etcd_requests[] = {
     {"/v3electionpb.Election/Leader", DOOR_RIGHT_READ},
     {"/v3electionpb.Election/Observe", DOOR_RIGHT_READ},
     {"/v3electionpb.Election/Resign", DOOR_RIGHT_READ_WRITE},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", DOOR_RIGHT_USER},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", DOOR_RIGHT_USER},
     {"/grpc.health.v1.Health/Check", DOOR_RIGHT_NONE},
     {"/grpc.health.v1.Health/Watch", DOOR_RIGHT_NONE},
     ETCD_GATEWAY_METHODS(GATEWAY_REQUESTS) /* the same methods as JSON */
