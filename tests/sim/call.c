@@ -144,7 +144,35 @@ static void submit(struct call *call) {
     buffer_clear(&call->rule_request);
 }
 
+struct first {
+    int64_t create_revision;
+    bool is_behind;
+};
+
+static bool look_for_earlier(void *context, const struct record *record) {
+    struct first *first = context;
+    first->is_behind = record->create_revision < first->create_revision;
+    return !first->is_behind;
+}
+
+static void look_who_is_first(struct call *call) {
+    const struct key_store *keys = state_view_keys(service_view(call->node->service));
+    const struct record *record = key_store_find(keys, KEY_SPACE_ETCD, bytes_from_text(call->key));
+    const char from[] = {call->key[0], '/'};
+    const char to[] = {call->key[0], '/' + 1};
+    struct first first = {.create_revision = record == NULL ? 0 : record->create_revision};
+    key_store_visit(keys, KEY_SPACE_ETCD, bytes_of(from, 2), bytes_of(to, 2), look_for_earlier,
+                    &first);
+    call->revision = first.create_revision;
+    call->succeeded = record != NULL && !first.is_behind;
+    answer(call, node_now_us(call->node), STATUS_OK);
+}
+
 static void look_up(struct call *call) {
+    if (call->type == CALL_IS_FIRST) {
+        look_who_is_first(call);
+        return;
+    }
     const struct key_store *keys = state_view_keys(service_view(call->node->service));
     const struct record *record = key_store_find(keys, KEY_SPACE_ETCD, bytes_from_text(call->key));
     call->found = 0;
@@ -235,6 +263,7 @@ static void call_read(struct node *node, void *data) {
         }
         return;
     case CALL_GET:
+    case CALL_IS_FIRST:
         call->read.ready = read_ready;
         status = service_read(service, &caller_anonymous, &call->read, NULL, 0);
         if (status != STATUS_PENDING) {

@@ -20,7 +20,8 @@ enum call_type {
     CALL_LOCK,   /* create the key, tied to the lease, unless it exists */
     CALL_UNLOCK, /* delete the key, if it is still the one created at that revision */
     CALL_PUT,
-    CALL_GET, /* linearizable */
+    CALL_GET,      /* linearizable */
+    CALL_IS_FIRST, /* linearizable: of all keys with its first letter, by create revision */
     CALL_MOVE_LEADER,
     CALL_CHANGE_MEMBERS,
     CALL_SNAPSHOT, /* the whole state */
@@ -34,7 +35,7 @@ enum { CALL_RULE_ANSWER_SIZE_MAX = 64 }; /* more is cut off */
 struct call {
     /* What is asked. */
     enum call_type type;
-    char key[16];
+    char key[24];
     uint64_t value;
     int64_t lease_id;
     int64_t ttl_ms;
@@ -52,8 +53,9 @@ struct call {
     enum status status;
     bool is_certain; /* that a failed call had and will have no effect */
     bool succeeded;
-    int64_t revision; /* CALL_UNLOCK, CALL_COMPACT: the one asked about */
-    uint64_t found;   /* the value, 0: no such key */
+    /* CALL_UNLOCK, CALL_COMPACT: the one asked about. CALL_IS_FIRST: of the key's creation. */
+    int64_t revision;
+    uint64_t found; /* the value, 0: no such key */
     uint8_t rule_answer[CALL_RULE_ANSWER_SIZE_MAX];
     size_t rule_answer_size;
     /* On its way. */

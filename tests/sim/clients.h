@@ -3,7 +3,8 @@
  * their own drifting clocks whether they still hold them; registers are written and read, and their
  * history must be linearizable; watchers follow every key and must miss nothing; upkeep makes
  * backups and compacts; tickets run the rule of the sample door (tests/doors);
- * queuers run the trial rules (tests/rules): a lock that is handed on when a lease ends.
+ * queuers run the trial rules (tests/rules): a lock that is handed on when a lease ends; mutexes
+ * share one lock by the rules of etcd's Lock service and by its recipe for clients.
  */
 #ifndef LEASED_SIM_CLIENTS_H
 #define LEASED_SIM_CLIENTS_H
@@ -55,6 +56,10 @@ void queuers_start(size_t n);
 void queuers_stop(void);
 /* When no lease is left. */
 void queuers_check(void);
+void mutexes_start(size_t n);
+void mutexes_stop(void);
+/* When no lease is left. */
+void mutexes_check(void);
 
 /* The rules that every node knows. */
 const struct rule_set *clients_rules(void);

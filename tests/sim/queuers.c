@@ -5,6 +5,7 @@
 #include "call.h"
 #include "checks.h"
 #include "clients.h"
+#include "doors/etcd/etcd_queue_rules.h"
 #include "faults.h"
 #include "node.h"
 #include "sample_rules.h"
@@ -33,13 +34,16 @@ struct told {
 };
 
 const struct rule_set *clients_rules(void) {
-    static const struct rule *rules[TRIAL_RULES_MAX + 1];
+    static const struct rule *rules[TRIAL_RULES_MAX + 4];
     static struct rule_set set = {.rules = rules};
     if (set.n == 0) {
         for (size_t i = 0; i < trial_rules.n; i++) {
             rules[set.n++] = trial_rules.rules[i];
         }
         rules[set.n++] = &sample_rule_take;
+        rules[set.n++] = &etcd_rule_join;
+        rules[set.n++] = &etcd_rule_withdraw;
+        rules[set.n++] = &etcd_rule_release;
     }
     return &set;
 }

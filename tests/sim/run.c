@@ -151,6 +151,7 @@ static void start_clients(enum plan plan) {
     upkeep_start(&upkeep);
     tickets_start(random_below(4));
     queuers_start(random_below(4));
+    mutexes_start(random_below(6));
 }
 
 /* Everything ends by itself, in time. */
@@ -160,6 +161,7 @@ static void wind_down(void) {
     upkeep_stop();
     tickets_stop();
     queuers_stop();
+    mutexes_stop();
     checks_healed();
     uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
     while (world_now_us() < end_us) {
@@ -180,6 +182,7 @@ static void wind_down(void) {
     watchers_check();
     registers_check();
     queuers_check();
+    mutexes_check();
 }
 
 void run(const struct run_options *options) {
