@@ -1,5 +1,7 @@
 """`leased restore` refuses what it cannot do whole, says why, and leaves nothing behind."""
 import os
+import resource
+import signal
 
 import pytest
 
@@ -7,7 +9,8 @@ from harness import KIND_LEASED, Server, backup
 from harness.kinds import binary_of
 from harness.rpc import Rpc
 
-USAGE, CORRUPT = 2, 6
+USAGE, DISK_FAILED, CORRUPT = 2, 5, 6
+FILE_BYTES_MAX = 8192
 
 
 @pytest.fixture(scope="module", name="saved")
@@ -22,9 +25,15 @@ def fixture_saved(tmp_path_factory):
     return path
 
 
-def restore(*words, cwd=None):
-    done = backup.run([binary_of(KIND_LEASED), "restore", *words], cwd=cwd)
+def restore(*words, **how):
+    done = backup.run([binary_of(KIND_LEASED), "restore", *words], **how)
     return done.returncode, done.stderr.decode()
+
+
+def limit_files():
+    """In the child: a file that grows beyond this ends the process, or fails the write if the signal is ignored."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
 
 
 def assert_refused(code, text, *words, within):
@@ -101,6 +110,23 @@ def test_what_an_interrupted_restore_left_is_in_nobodys_way(saved, tmp_path):
     assert restore(saved, "--data-dir", target)[0] == 0
     assert sorted(os.listdir(tmp_path)) == ["data"]
     assert "snap-00000000000000000009-00000000000000000009" not in os.listdir(target / "raft")
+
+
+def test_a_write_that_fails_leaves_nothing(saved, tmp_path):
+    # Python ignores the signal, and so does its child: the write fails as on a full disk.
+    code, text = restore(
+        saved, "--data-dir", tmp_path / "data", preexec_fn=limit_files, restore_signals=False
+    )
+    assert code == DISK_FAILED and "writing the snapshot failed" in text, (code, text)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_process_that_is_killed_leaves_no_data_directory(saved, tmp_path):
+    code, _ = restore(saved, "--data-dir", tmp_path / "data", preexec_fn=limit_files)
+    assert code == -signal.SIGXFSZ
+    assert "data" not in os.listdir(tmp_path)
+    assert restore(saved, "--data-dir", tmp_path / "data")[0] == 0
+    assert os.listdir(tmp_path) == ["data"]
 
 
 def test_members_over_tls_need_no_certificate_to_be_restored(saved, tmp_path):
