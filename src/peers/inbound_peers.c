@@ -71,7 +71,7 @@ static void inbound_end(struct inbound_peer *inbound) {
 static void note_refusal(struct inbound_peer *inbound, const char *address, const char *reason) {
     struct peers *peers = inbound->peers;
     if (peer_refusals_note(&peers->refusals, inbound->from, reason, uv_now(peers->pool.loop))) {
-        log_warning("peer refused", LOG_TEXT("from", inbound->from), LOG_TEXT("address", address),
+        log_warning("rejected connection on peer endpoint", LOG_TEXT("from", inbound->from), LOG_TEXT("address", address),
                     LOG_TEXT("reason", reason));
     }
 }

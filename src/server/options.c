@@ -356,6 +356,28 @@ static enum status take_config_file(const struct option_set *set, struct raw_val
                             OPTIONS_ERROR_SIZE);
 }
 
+/* Installed under the name of etcd it has etcd's defaults where ours are stricter or other: whoever
+ * starts it so cannot know of our flags. See docs/decisions/0039. */
+static void take_name(const struct option_set *set, struct raw_value *values, const char *program) {
+    static const struct {
+        const char *flag;
+        const char *value;
+    } defaults[] = {{"allow-insecure", "true"}, {"log-format", "json"}};
+    const char *slash = strrchr(program, '/');
+    if (strcmp(slash != NULL ? slash + 1 : program, "etcd") != 0) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
+        const struct option *option =
+            option_set_find(set, defaults[i].flag, strlen(defaults[i].flag));
+        struct raw_value *raw = &values[option - set->options];
+        if (raw->text == NULL) {
+            raw->text = defaults[i].value;
+            snprintf(raw->source, sizeof raw->source, "%s", defaults[i].flag);
+        }
+    }
+}
+
 enum options_result options_parse(struct options *options, const struct door_list *doors, int argc,
                                   char *const *argv, char *const *environment,
                                   char out_error[OPTIONS_ERROR_SIZE]) {
@@ -377,6 +399,7 @@ enum options_result options_parse(struct options *options, const struct door_lis
     if (take_config_file(set, values, options, out_error) != STATUS_OK) {
         return OPTIONS_INVALID;
     }
+    take_name(set, values, argc > 0 ? argv[0] : "");
     for (size_t i = 0; i < set->n; i++) {
         if (value_take(options, &set->options[i], &values[i], out_error) != STATUS_OK) {
             return OPTIONS_INVALID;

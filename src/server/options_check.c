@@ -94,6 +94,10 @@ static enum status check_peer_schemes(const struct options *options, const struc
                         "https://",
                         flag, list->texts[i]);
         }
+        if (list->urls[i].port == 0) {
+            return fail(out_error, "--%s %s: members must know the port; it cannot be 0", flag,
+                        list->texts[i]);
+        }
         bool is_tls = list->urls[i].scheme == URL_HTTPS;
         if (is_tls && !options->has_peer_tls) {
             return fail(out_error,

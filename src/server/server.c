@@ -352,10 +352,16 @@ static void listen_on(struct server *server, struct net_server *net, const struc
             .is_plain_too = twin != NULL,
             .scope = scope};
         bool is_first = twin == NULL || url < twin;
-        if (is_first && net_server_listen(net, &where, NULL, error, sizeof error) != STATUS_OK) {
+        uint16_t port = url->port;
+        if (is_first && net_server_listen(net, &where, &port, error, sizeof error) != STATUS_OK) {
             die(EXIT_CODE_FAILED, "cannot start", error);
         }
-        log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));
+        if (url->port == 0 && !url_is_unix(url)) {
+            log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]),
+                     LOG_NUMBER("port", port));
+        } else {
+            log_info("listening", LOG_TEXT("for", what), LOG_TEXT("url", urls->texts[i]));
+        }
         bool is_verified = url_is_tls(url) && client_tls_is_verified(server->options);
         if (!url_is_loopback(url) && !is_verified) {
             log_warning("this listener has neither TLS nor authentication: every client that "

@@ -74,13 +74,16 @@ enum status url_parse(const char *text, struct url *out_url, char *out_error, si
         return refuse(text, "a user name cannot be given here", out_error, error_size);
     }
 
+    /* Port 0 is any that is free: only a URL to listen on can have it. */
     struct host_port host_port;
     const char *reason = NULL;
-    if (host_port_parse(bytes_of(rest, size), 0, &host_port, &reason) != STATUS_OK) {
+    bool is_any_port = size > 2 && memcmp(rest + size - 2, ":0", 2) == 0;
+    struct bytes place = bytes_of(rest, is_any_port ? size - 2 : size);
+    if (host_port_parse(place, is_any_port, &host_port, &reason) != STATUS_OK) {
         return refuse(text, reason, out_error, error_size);
     }
     memcpy(url.host, host_port.host, sizeof url.host);
-    url.port = host_port.port;
+    url.port = is_any_port ? 0 : host_port.port;
     *out_url = url;
     return STATUS_OK;
 }

@@ -175,7 +175,7 @@ def test_only_allowed_common_names_get_in(authority, alice, bob):
     flags = strict_flags(authority, "--client-cert-allowed-cn", "carol,alice")
     with TlsServer(KIND_LEASED, flags, authority.certificate, client=alice) as server:
         assert_only(server, alice, bob)
-        text = "TLS handshake failed reason=\"the peer's certificate bears another name"
+        text = "rejected connection on client endpoint reason=\"the peer's certificate bears another name"
         wait_for(lambda: text in server.log_tail(), 5, "the reason in the log")
 
 

@@ -228,6 +228,25 @@ static void certificate_without_a_tls_listener_is_noticed(void **state) {
     assert_error_says("--allow-insecure");
 }
 
+static void under_the_name_of_etcd_it_has_etcds_defaults(void **state) {
+    (void)state;
+    char *const arguments[] = {"/usr/bin/etcd", "--listen-client-urls", "http://0.0.0.0:0",
+                               "--advertise-client-urls", "http://0.0.0.0:0"};
+    char *const others[] = {"etcd", "--log-format=text", "--allow-insecure=false",
+                            "--listen-client-urls", "http://0.0.0.0:2379"};
+    char *const nothing[] = {NULL};
+    char error[OPTIONS_ERROR_SIZE];
+    struct options named;
+    assert_int_equal(options_parse(&named, &all_doors, 5, arguments, nothing, error), OPTIONS_RUN);
+    assert_true(named.allow_insecure);
+    assert_int_equal(named.log_format, LOG_FORMAT_JSON);
+    assert_int_equal(named.listen_client_urls.urls[0].port, 0);
+    options_clear(&named);
+    assert_int_equal(options_parse(&named, &all_doors, 5, others, nothing, error), OPTIONS_INVALID);
+    assert_int_equal(named.allow_insecure, false);
+    options_clear(&named);
+}
+
 static void demands_on_client_certificates_need_an_authority(void **state) {
     static char *const demands[] = {"--client-cert-auth", "--client-cert-allowed-cn=a",
                                     "--client-cert-allowed-hostname=a", "--client-crl-file=a"};
@@ -248,6 +267,8 @@ static void flags_between_members_that_cannot_be_kept_are_refused(void **state) 
     assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380"), OPTIONS_INVALID);
     assert_int_equal(PARSE("--listen-peer-urls", "unix:///run/x"), OPTIONS_INVALID);
     assert_error_says("over TCP");
+    assert_int_equal(PARSE("--listen-peer-urls", "http://127.0.0.1:0"), OPTIONS_INVALID);
+    assert_error_says("members must know the port");
     assert_int_equal(PARSE("--peer-client-cert-file", "a.crt"), OPTIONS_INVALID);
     assert_error_says("one certificate in both directions");
     /* Certificates of the system's authorities are trusted then. */
@@ -573,6 +594,7 @@ int main(void) {
         cmocka_unit_test(words_are_held_to_their_choices),
         cmocka_unit_test(tls_for_clients_needs_a_certificate_and_its_key),
         cmocka_unit_test(certificate_without_a_tls_listener_is_noticed),
+        cmocka_unit_test(under_the_name_of_etcd_it_has_etcds_defaults),
         cmocka_unit_test(demands_on_client_certificates_need_an_authority),
         cmocka_unit_test(a_certificate_of_a_members_own_needs_a_secret_beside_it),
         cmocka_unit_test(flags_between_members_that_cannot_be_kept_are_refused),

@@ -70,7 +70,8 @@ static void what_is_not_a_url_is_refused_with_a_reason(void **state) {
     assert_refused("http://", "port is missing");
     assert_refused("http://host", "port is missing");
     assert_refused("http://host:", "1 to 65535");
-    assert_refused("http://host:0", "1 to 65535");
+    assert_refused("http://:0", "neither an address nor a name");
+    assert_refused("http://host:00", "1 to 65535");
     assert_refused("http://host:65536", "1 to 65535");
     assert_refused("http://host:99999999999999999999", "1 to 65535");
     assert_refused("http://host:12x", "1 to 65535");
