@@ -85,6 +85,21 @@ def test_a_stream_is_answered_while_it_is_asked(server):
         watch.end()
 
 
+def test_a_reader_that_was_slow_misses_nothing(server):
+    n_events = 40
+    value = base64.b64encode(b"v" * 300_000).decode()
+    with stream_of(server, "/v3/watch") as watch:
+        watch.send(create("slow"))
+        assert watch.line()["result"]["created"] is True
+        for _ in range(n_events):
+            body = json.dumps({"key": text64("slow"), "value": value})
+            assert gateway.post(server, "/v3/kv/put", body)[0] == 200
+        versions = []
+        while len(versions) < n_events:
+            versions += [int(event["kv"]["version"]) for event in watch.line()["result"]["events"]]
+        assert versions == list(range(1, n_events + 1))
+
+
 def test_a_keepalive_stream_ends_with_its_requests(server):
     gateway.post(server, "/v3/lease/grant", '{"ID":41,"TTL":600}')
     with stream_of(server, "/v3/lease/keepalive") as stream:
