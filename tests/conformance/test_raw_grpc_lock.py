@@ -1,8 +1,12 @@
 """Lock and Election on the wire: the queue, its ends, and the keys that the client libraries share with it."""
+import os
+import subprocess
+
 import grpc
 import pytest
 
 from harness import KIND_ETCD
+from harness.etcdctl import etcdctl_path
 from harness.lock_messages import LeaderKey, Locks, told
 from harness.ops import end_of
 from harness.rpc import CALL_SECONDS, Rpc, refused
@@ -223,6 +227,24 @@ def test_unlock_takes_no_key_but_that_of_a_lock(rpc, locks, at, only_leased):
         rpc.put(key, b"v", lease=lease if key == at("leased") else 0)
         locks.unlock(key)
         assert rpc.range(key).count == 1
+
+
+def test_etcdctl_and_the_service_are_in_one_queue(server, rpc, locks, name, tmp_path):
+    held = locks.lock(name).key
+    done = tmp_path / "done"
+    with subprocess.Popen(
+        [etcdctl_path(), "--endpoints", server.endpoint, "lock", name.decode(), "--", "touch", str(done)],
+        env={**os.environ, "ETCDCTL_API": "3"}, stdout=subprocess.DEVNULL,
+    ) as etcdctl:  # fmt: skip
+        wait_queue(rpc, name, 2)
+        behind = locks.begin_lock(name)
+        wait_queue(rpc, name, 3)
+        assert not done.exists()
+        locks.unlock(held)
+        key = behind.result(timeout=CALL_SECONDS).key
+        assert done.exists()
+        assert etcdctl.wait(CALL_SECONDS) == 0
+    locks.unlock(key)
 
 
 # Elections

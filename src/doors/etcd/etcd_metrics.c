@@ -3,6 +3,7 @@
 #include "base/prometheus.h"
 #include "core/service_monitor.h"
 #include "doors/etcd/etcd_call.h"
+#include "doors/etcd/etcd_queue.h"
 #include "net/grpc_stats.h"
 
 #include <inttypes.h>
@@ -59,6 +60,8 @@ static void write_latency(struct buffer *buffer, const char *name, const char *h
 static void write_door(const struct etcd_door *door, struct buffer *buffer) {
     prometheus_gauge(buffer, "leased_etcd_watch_streams", "Watch streams of etcd's API.",
                      door->stats.watch_streams);
+    prometheus_gauge(buffer, "leased_etcd_queued_calls", "Calls that wait for locks and elections.",
+                     etcd_queues_count(door->queues));
     prometheus_gauge(buffer, "leased_etcd_keepalive_streams", "Keepalive streams of etcd's API.",
                      door->stats.keepalive_streams);
     prometheus_gauge(buffer, "leased_etcd_requests", "Requests of etcd's API being carried out.",
