@@ -137,13 +137,30 @@ def test_a_refused_client_is_told_why_in_its_protocol(idle_clients):
         assert server.stop() == 0
 
 
+def metrics_from(source, server):
+    """Read by a client of another address."""
+    where = (server.host, server.client_port)
+    with socket.create_connection(where, timeout=30, source_address=(source, 0)) as other:
+        other.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        text = received(other).decode()
+    return {name: float(value) for name, value in re.findall(r"^(\w+) ([\d.e+]+)$", text, re.MULTILINE)}
+
+
 def test_one_address_cannot_lock_others_out(idle_clients):
     """Its own connections beyond the bound are refused; another address is served."""
-    with Server(KIND_LEASED, extra_flags=["--max-connections-per-address", "20"]) as server:
-        wait_for(lambda: server.metric("leased_connections") <= 1, 10, "whoever asked for /health left")
-        # From 127.0.0.1, which has 20; a few of those beyond are held for a second.
-        idle_clients(server, 24)
+    share = 20
+    with Server(KIND_LEASED, extra_flags=["--max-connections-per-address", str(share)]) as server:
         where = (server.host, server.client_port)
+
+        def is_full():
+            """The test's own question is one of another address; the harness's questions have ended."""
+            if metrics_from("127.0.0.2", server)["leased_connections"] == share + 1:
+                return True
+            idle_clients(server, 1)
+            return False
+
+        idle_clients(server, share)
+        wait_for(is_full, 30, "as many connections from 127.0.0.1 as it may have")
         with socket.create_connection(where, timeout=30) as refused:
             refused.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             head, _, body = received(refused).partition(b"\r\n\r\n")
@@ -155,16 +172,11 @@ def test_one_address_cannot_lock_others_out(idle_clients):
             goaway = received(refused)[9:]
             assert goaway[3] == FRAME_GOAWAY and int.from_bytes(goaway[:3], "big") == len(goaway) - 9
             assert goaway.endswith(b"--max-connections-per-address")
-        with socket.create_connection(where, timeout=30, source_address=("127.0.0.2", 0)) as other:
-            other.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            text = received(other).decode()
-            assert re.search(r"^leased_connections 21$", text, re.MULTILINE), text[:200]
-            refusals = re.search(r"^leased_connections_refused_address_total (\d+)$", text, re.MULTILINE)
-            assert int(refusals[1]) >= 6
+        assert metrics_from("127.0.0.2", server)["leased_connections_refused_address_total"] >= 2
         assert "as many connections from one address as allowed" in server.log_tail(100000)
         for one in idle_clients(server, 0):
             one.close()
-        wait_for(server.is_healthy, 10, "room for a client of that address")
+        wait_for(server.is_healthy, 30, "room for a client of that address")
 
 
 def test_stopping_while_refused_clients_are_being_told_is_clean(idle_clients):
