@@ -109,6 +109,7 @@ static struct etcd_watch *add_watch(struct etcd_watch_stream *stream,
     }
     watch->stream = stream;
     watch->node.id = request->watch_id != 0 ? request->watch_id : choose_id(stream);
+    watch->start_revision = request->start_revision;
     watch->want_previous = request->want_previous;
     watch->fragment = request->fragment;
     watch->progress_notify = request->progress_notify;
@@ -208,12 +209,19 @@ static void send_progress(struct etcd_watch_stream *stream, int64_t watch_id) {
                             });
 }
 
+/* A watch that begins in the future has not seen the present: progress would say that it has. */
+static bool is_current(const struct etcd_watch *watch) {
+    const struct etcd_door *door = watch->stream->door;
+    return watch->start_revision <= key_store_revision(etcd_keys(door)) &&
+           service_watch_is_current(door->service, &watch->watch);
+}
+
 /* The watch that is found to be owed something is looked at first next time: one that lags among a
  * hundred thousand must not cost a look at all of them at every tick. */
 static bool find_all_current(struct etcd_watch_stream *stream) {
     for (struct list *link = stream->watches.next; link != &stream->watches; link = link->next) {
         struct etcd_watch *watch = list_entry(link, struct etcd_watch, link);
-        if (!service_watch_is_current(stream->door->service, &watch->watch)) {
+        if (!is_current(watch)) {
             list_remove(link);
             list_prepend(&stream->watches, link);
             return false;
@@ -261,8 +269,7 @@ static void notify_progress(struct etcd_watch_stream *stream) {
         if (!watch->progress_notify) {
             continue;
         }
-        if (!watch->had_events && service_watch_is_current(stream->door->service, &watch->watch) &&
-            grpc_call_is_writable(stream->call)) {
+        if (!watch->had_events && is_current(watch) && grpc_call_is_writable(stream->call)) {
             send_progress(stream, watch->node.id);
         }
         watch->had_events = false;

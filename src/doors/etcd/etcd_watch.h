@@ -32,6 +32,7 @@ struct etcd_watch {
     struct list link;
     struct list lagging_link;
     size_t key_bytes;
+    int64_t start_revision; /* asked for; 0: from now on */
     bool want_previous;
     bool fragment;
     bool progress_notify;

@@ -65,6 +65,18 @@ def odd_requests(talk):
         hear(talk, stream, "progress")
 
 
+@case(since=(3, 5))
+def progress_with_a_watch_that_begins_in_the_future(talk):
+    """Nothing is told before the watch has begun."""
+    with talk.rpc.watch() as stream:
+        stream.create(talk.at("now"))
+        stream.ask_progress()
+        hear(talk, stream, "progress")
+        stream.create(talk.at("later"), start_revision=talk.base + 100)
+        stream.ask_progress()
+        is_alive(talk, stream, "progress")
+
+
 @case
 def events(talk):
     key = talk.at("k")
