@@ -145,12 +145,17 @@ static int64_t middle_of_history(const struct service *service) {
 }
 
 void quota_poll(struct service *service) {
+    int64_t newest = key_store_revision(state_machine_keys(service->machine));
+    if (newest == service->quota.seen_revision) {
+        return;
+    }
     /* What an earlier compaction leaves behind is still being freed, and counted. */
     if (!service->options.compacts_history || service->quota.is_compacting ||
         service->background.is_reclaiming || service->closing ||
         !lease_table_is_leading(state_machine_leases(service->machine))) {
         return;
     }
+    service->quota.seen_revision = newest;
     struct quota_sizes sizes = sizes_of(service);
     uint64_t quota = service->quota.bytes;
     bool is_tight = sizes.all > quota - quota / LEFT_PART && is_history_worth_it(service, &sizes);

@@ -239,6 +239,7 @@ struct quota {
     struct service_request compaction;
     int64_t compaction_revision;
     bool is_compacting;
+    int64_t seen_revision; /* when sizes were last looked at */
 };
 
 /* refusals.c */
