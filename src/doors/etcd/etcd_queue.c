@@ -14,6 +14,9 @@ enum { RENEWALS_A_TTL = 3 };
 enum { WITHDRAWALS_MAX = ETCD_SESSION_TTL_MS / ETCD_TICK_MS };
 /* A cluster that has just started learns within a second that all its members know rules. */
 enum { JOINS_MAX = 5000 / ETCD_TICK_MS };
+/* Finding the key before one's own looks at all keys of the queue: so many in one iteration of the
+ * loop, but at least one queue, and not at a queue of more than the second. */
+enum { SEEK_RECORDS_MAX = 64 * 1024, QUEUE_RECORDS_MAX = 128 * 1024, SEEK_PAUSE_MS = 1 };
 
 enum place_state {
     PLACE_JOINING,
@@ -64,6 +67,7 @@ struct etcd_queues {
     struct list later;    /* to be woken at the next tick */
     struct list sessions; /* by renewed_ms: their leases are renewed here */
     uv_timer_t timer;     /* runs those that were woken */
+    size_t n_sought;      /* records looked at in this iteration */
     struct etcd_ticker ticker;
     bool is_ticking;
 };
@@ -384,8 +388,9 @@ static void seek(struct etcd_place *place) {
     struct key_range range = etcd_queue_range(&door->arena, name_of(place));
     size_t work = key_store_count(etcd_keys(door), range.space, range.key, range.range_end);
     arena_reset(&door->arena);
-    if (!service_allow_work(door->service, work)) {
-        wake_later(place);
+    place->queues->n_sought += work;
+    if (work > QUEUE_RECORDS_MAX) {
+        fail(place, STATUS_TOO_MANY_REQUESTS);
         return;
     }
     const struct record *before =
@@ -454,8 +459,14 @@ static void on_woken(uv_timer_t *timer) {
     struct list *link;
     list_init(&woken);
     list_append_all(&woken, &queues->woken);
-    while ((link = list_pop_first(&woken)) != NULL) {
+    queues->n_sought = 0;
+    while (queues->n_sought < SEEK_RECORDS_MAX && (link = list_pop_first(&woken)) != NULL) {
         go_on(list_entry(link, struct etcd_place, woken_link));
+    }
+    if (!list_is_empty(&woken)) {
+        list_append_all(&woken, &queues->woken);
+        list_append_all(&queues->woken, &woken);
+        uv_timer_start(&queues->timer, on_woken, SEEK_PAUSE_MS, 0);
     }
     settle_ticker(queues);
 }
@@ -535,7 +546,7 @@ static void joined(struct service_request *request, const struct outcome *outcom
             list_append(&place->queues->sessions, &place->session_link);
             settle_ticker(place->queues);
         }
-        seek(place);
+        wake(place);
     }
 }
 
