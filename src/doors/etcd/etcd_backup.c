@@ -4,7 +4,7 @@
 #include "bolt/bolt_writer.h"
 #include "core/snapshot.h"
 #include "doors/etcd/etcd_backup_auth.h"
-#include "doors/etcd/etcd_import.h"
+#include "doors/etcd/etcd_stamp.h"
 #include "doors/etcd/etcd_stored.h"
 
 #include <assert.h>
@@ -149,7 +149,7 @@ static void write_meta(struct etcd_backup *backup) {
     bolt_writer_end_bucket(backup->writer);
 }
 
-/* Returns the last revision of the bucket. A revision that no key of etcd's has is told as etcdutl
+/* A revision that no key of etcd's has is told as etcdutl
  * --bump-revision does it: by an entry without a key. */
 static void end_keys(struct etcd_backup *backup) {
     const struct key_view *keys = snapshot_view_keys(backup->view);

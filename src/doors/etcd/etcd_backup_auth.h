@@ -5,7 +5,7 @@
 #include "base/buffer.h"
 #include "bolt/bolt_writer.h"
 #include "core/auth.h"
-#include "doors/etcd/etcd_import.h"
+#include "doors/etcd/etcd_stamp.h"
 
 struct etcd_backup_auth {
     const struct auth *auth;

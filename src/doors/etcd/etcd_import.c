@@ -1,10 +1,10 @@
 #include "doors/etcd/etcd_import.h"
 
-#include "base/crc32.h"
 #include "base/pb_reader.h"
 #include "bolt/bolt_reader.h"
 #include "core/cluster_version.h"
 #include "doors/etcd/etcd_import_auth.h"
+#include "doors/etcd/etcd_stamp.h"
 #include "doors/etcd/etcd_stored.h"
 
 #include <assert.h>
@@ -59,24 +59,6 @@ static void tell(const struct import *import, const char *what, size_t done, siz
 }
 
 /* --- The stamp. --- */
-
-void etcd_stamp_init(struct etcd_stamp *stamp) {
-    stamp->crc = 0;
-}
-
-void etcd_stamp_add(struct etcd_stamp *stamp, struct bytes key, struct bytes value) {
-    const uint8_t sizes[] = {(uint8_t)key.size, (uint8_t)(key.size >> 8), (uint8_t)value.size,
-                             (uint8_t)(value.size >> 8), (uint8_t)(value.size >> 16)};
-    stamp->crc = crc32c(stamp->crc, sizes, sizeof sizes);
-    stamp->crc = crc32c(stamp->crc, key.data, key.size);
-    stamp->crc = crc32c(stamp->crc, value.data, value.size);
-}
-
-void etcd_stamp_write(const struct etcd_stamp *stamp, uint8_t out_bytes[ETCD_STAMP_SIZE]) {
-    for (size_t i = 0; i < ETCD_STAMP_SIZE; i++) {
-        out_bytes[i] = (uint8_t)(stamp->crc >> (8 * i));
-    }
-}
 
 static enum status stamp_bucket(const struct bolt_file *file, const char *name,
                                 struct etcd_stamp *stamp) {

@@ -49,14 +49,4 @@ enum status etcd_import(struct bytes file, const struct etcd_import_options *opt
                         struct snapshot_target *target, struct etcd_import_report *out_report,
                         char *out_error, size_t error_size);
 
-/* A number over what etcd may have changed since a backup of ours was written: leases, users and
- * roles, and the last revision. */
-struct etcd_stamp {
-    uint32_t crc;
-};
-void etcd_stamp_init(struct etcd_stamp *stamp);
-void etcd_stamp_add(struct etcd_stamp *stamp, struct bytes key, struct bytes value);
-enum { ETCD_STAMP_SIZE = 4 };
-void etcd_stamp_write(const struct etcd_stamp *stamp, uint8_t out_bytes[ETCD_STAMP_SIZE]);
-
 #endif
