@@ -1,6 +1,7 @@
 #include "core/auth_command.h"
 
 #include "core/auth_ranges.h"
+#include "core/lease_checks.h"
 
 static enum status check_key(const struct auth *auth, const struct caller *caller, enum right right,
                              struct key_space_id space, struct bytes key, struct bytes range_end) {
@@ -38,11 +39,12 @@ static bool count_keys(const struct lease_table *leases, const int64_t *ids, siz
     return true;
 }
 
+/* Of the first `n` keys. */
 static bool may_use_keys(const struct auth_ranges *ranges, const struct lease_table *leases,
-                         int64_t lease_id, enum right right) {
+                         int64_t lease_id, enum right right, size_t n) {
     bool is_allowed = true;
-    for (const struct record *record = lease_table_first_key(leases, lease_id);
-         record != NULL && is_allowed; record = record->lease_next) {
+    const struct record *record = lease_table_first_key(leases, lease_id);
+    for (size_t i = 0; i < n && record != NULL && is_allowed; i++, record = record->lease_next) {
         const struct key_range range = {.space = record_space(record), .key = record_key(record)};
         is_allowed = is_internal(range.space) || auth_ranges_cover(ranges, right, &range);
     }
@@ -64,21 +66,57 @@ static enum status check_leases(const struct auth *auth, const struct lease_tabl
     const struct auth_ranges *ranges = auth_ranges_of(auth, caller);
     bool is_allowed = true;
     for (size_t i = 0; i < n && is_allowed; i++) {
-        is_allowed = may_use_keys(ranges, leases, ids[i], right);
+        is_allowed = may_use_keys(ranges, leases, ids[i], right, SIZE_MAX);
     }
     return is_allowed ? STATUS_OK : STATUS_PERMISSION_DENIED;
 }
 
-enum status auth_check_lease(const struct auth *auth, const struct lease_table *leases,
+/* The right to write the keys of one lease. What was found before is not looked at again, however
+ * many keys there are; the answer is that of check_leases(). */
+static enum status check_written_lease(const struct auth *auth, struct lease_table *leases,
+                                       const struct caller *caller, int64_t lease_id,
+                                       struct auth_lease_checks *checks) {
+    struct lease_check *known = lease_table_check(leases, lease_id);
+    bool is_known = known->lease_id == lease_id && lease_id != 0 &&
+                    known->user_id == caller->user_id &&
+                    known->auth_version == caller->auth_version &&
+                    known->auth_generation == auth_generation(auth);
+    size_t n_before = checks->n_keys;
+    if (is_known && known->n_keys <= AUTH_LEASE_KEYS_MAX - n_before) {
+        checks->n_keys += known->n_keys;
+        if (!may_use_keys(auth_ranges_of(auth, caller), leases, lease_id, RIGHT_WRITE,
+                          known->n_new)) {
+            return STATUS_PERMISSION_DENIED;
+        }
+        known->n_new = 0;
+        return STATUS_OK;
+    }
+    enum status status = check_leases(auth, leases, caller, RIGHT_WRITE, &lease_id, 1, checks);
+    /* More keys than may be counted were not looked at one by one. */
+    struct lease_facts facts;
+    if (status == STATUS_OK && checks->n_keys < AUTH_LEASE_KEYS_MAX &&
+        lease_table_find(leases, lease_id, &facts)) {
+        *known = (struct lease_check){.lease_id = lease_id,
+                                      .user_id = caller->user_id,
+                                      .auth_version = caller->auth_version,
+                                      .auth_generation = auth_generation(auth),
+                                      .n_keys = checks->n_keys - n_before};
+    }
+    return status;
+}
+
+enum status auth_check_lease(const struct auth *auth, struct lease_table *leases,
                              const struct caller *caller, int64_t lease_id, enum right right) {
     struct auth_lease_checks checks = {0};
     enum status status = auth_check_admin(auth, caller);
-    return status == STATUS_PERMISSION_DENIED
-               ? check_leases(auth, leases, caller, right, &lease_id, 1, &checks)
-               : status;
+    if (status != STATUS_PERMISSION_DENIED) {
+        return status;
+    }
+    return right == RIGHT_WRITE ? check_written_lease(auth, leases, caller, lease_id, &checks)
+                                : check_leases(auth, leases, caller, right, &lease_id, 1, &checks);
 }
 
-enum status auth_check_lease_use(const struct auth *auth, const struct lease_table *leases,
+enum status auth_check_lease_use(const struct auth *auth, struct lease_table *leases,
                                  const struct caller *caller, int64_t lease_id,
                                  struct auth_lease_checks *checks) {
     for (size_t i = 0; i < checks->n_allowed; i++) {
@@ -88,7 +126,7 @@ enum status auth_check_lease_use(const struct auth *auth, const struct lease_tab
     }
     enum status status = auth_check_admin(auth, caller);
     if (status == STATUS_PERMISSION_DENIED) {
-        status = check_leases(auth, leases, caller, RIGHT_WRITE, &lease_id, 1, checks);
+        status = check_written_lease(auth, leases, caller, lease_id, checks);
     }
     if (status == STATUS_OK && checks->n_allowed < AUTH_LEASES_REMEMBERED) {
         checks->allowed[checks->n_allowed++] = lease_id;
@@ -96,7 +134,7 @@ enum status auth_check_lease_use(const struct auth *auth, const struct lease_tab
     return status;
 }
 
-enum status auth_check_lease_end(const struct auth *auth, const struct lease_table *leases,
+enum status auth_check_lease_end(const struct auth *auth, struct lease_table *leases,
                                  const struct caller *caller, int64_t lease_id,
                                  struct auth_lease_checks *checks) {
     int64_t ids[LEASE_FAMILY_MAX];
@@ -114,7 +152,7 @@ enum status auth_check_lease_end(const struct auth *auth, const struct lease_tab
 /* What is asked of one command. */
 struct asked {
     const struct auth *auth;
-    const struct lease_table *leases;
+    struct lease_table *leases;
     const struct caller *caller;
     struct auth_lease_checks checks;
 };
@@ -219,7 +257,7 @@ bool auth_is_server_command(const struct command *command) {
     }
 }
 
-enum status auth_check_command(const struct auth *auth, const struct lease_table *leases,
+enum status auth_check_command(const struct auth *auth, struct lease_table *leases,
                                const struct caller *caller, const struct command *command) {
     if (!auth_is_enabled(auth) || caller->kind != CALLER_CLIENT) {
         return STATUS_OK;

@@ -24,19 +24,19 @@ struct auth_lease_checks {
 
 /* STATUS_OK, or as auth_check_range() and auth_check_admin() say. The command is none that carries
  * a caller itself. */
-enum status auth_check_command(const struct auth *auth, const struct lease_table *leases,
+enum status auth_check_command(const struct auth *auth, struct lease_table *leases,
                                const struct caller *caller, const struct command *command);
 
 /* The same for the use of a lease: a renewal, its time left, a key attached to it. A lease that
  * does not exist is for others to report. */
-enum status auth_check_lease(const struct auth *auth, const struct lease_table *leases,
+enum status auth_check_lease(const struct auth *auth, struct lease_table *leases,
                              const struct caller *caller, int64_t lease_id, enum right right);
 /* To write, as one of several in a command. */
-enum status auth_check_lease_use(const struct auth *auth, const struct lease_table *leases,
+enum status auth_check_lease_use(const struct auth *auth, struct lease_table *leases,
                                  const struct caller *caller, int64_t lease_id,
                                  struct auth_lease_checks *checks);
 /* To end it or to change its time. */
-enum status auth_check_lease_end(const struct auth *auth, const struct lease_table *leases,
+enum status auth_check_lease_end(const struct auth *auth, struct lease_table *leases,
                                  const struct caller *caller, int64_t lease_id,
                                  struct auth_lease_checks *checks);
 

@@ -29,6 +29,7 @@ void lease_table_destroy(struct lease_table *table) {
     lease_checkpoints_clear(table);
     lease_index_clear(&table->index);
     lease_pages_clear(&table->pages);
+    free(table->checks);
     free(table->ended);
     free(table);
 }
@@ -129,6 +130,9 @@ enum status lease_table_end(struct lease_table *table, int64_t id, enum lease_en
     if (facts.parent_id != 0) {
         lease_family_leave(&table->pages, find(table, facts.parent_id), handle);
     }
+    if (table->checks != NULL) {
+        lease_checks_forget(table->checks, id);
+    }
     lease_deadlines_stop(table, handle);
     lease_index_remove(&table->index, &table->pages, handle);
     table->n_of_owner[facts.owner.value]--;
@@ -184,6 +188,9 @@ enum status lease_table_attach(struct lease_table *table, struct record *record)
     if (lease->n_keys != LEASE_KEYS_UNCOUNTED) {
         lease->n_keys++;
     }
+    if (table->checks != NULL) {
+        lease_checks_attached(table->checks, record->lease_id);
+    }
     return STATUS_OK;
 }
 
@@ -212,6 +219,9 @@ void lease_table_detach(struct lease_table *table, struct record *record) {
     } else if (lease->n_keys != LEASE_KEYS_UNCOUNTED) {
         assert(lease->n_keys > 1);
         lease->n_keys--;
+    }
+    if (table->checks != NULL) {
+        lease_checks_detached(table->checks, record->lease_id);
     }
 }
 
@@ -268,6 +278,16 @@ enum status lease_table_may_attach(const struct lease_table *table, int64_t id,
     }
     return lease_pages_local(&table->pages, handle)->n_keys < LEASE_KEYS_MAX ? STATUS_OK
                                                                              : STATUS_TOO_MANY_KEYS;
+}
+
+struct lease_check *lease_table_check(struct lease_table *table, int64_t id) {
+    if (table->checks == NULL) {
+        table->checks = calloc(1, sizeof *table->checks);
+        if (table->checks == NULL) {
+            abort();
+        }
+    }
+    return lease_checks_slot(table->checks, id);
 }
 
 int64_t lease_table_first_child(const struct lease_table *table, int64_t id) {

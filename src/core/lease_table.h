@@ -113,6 +113,9 @@ size_t lease_table_key_count(const struct lease_table *table, int64_t id);
  * or another's; STATUS_TOO_MANY_KEYS. */
 enum status lease_table_may_attach(const struct lease_table *table, int64_t id,
                                    struct key_space_id owner);
+/* What was found out about a user's right to the keys of a lease: see lease_checks.h. */
+struct lease_check;
+struct lease_check *lease_table_check(struct lease_table *table, int64_t id);
 /* The child of a lease with the smallest id, so that every replica ends them in the same order;
  * 0: none. */
 int64_t lease_table_first_child(const struct lease_table *table, int64_t id);

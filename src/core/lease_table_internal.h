@@ -3,6 +3,7 @@
 #define LEASED_CORE_LEASE_TABLE_INTERNAL_H
 
 #include "base/timing_wheel.h"
+#include "core/lease_checks.h"
 #include "core/lease_index.h"
 #include "core/lease_pages.h"
 #include "core/lease_table.h"
@@ -15,8 +16,9 @@ struct lease_table {
     /* A ring: n_ended counts all that ever ended, the last LEASE_ENDED_MAX are kept. */
     struct lease_ended *ended;
     uint64_t n_ended;
-    uint32_t epoch;       /* the newest given */
-    uint64_t entry_index; /* of the entry that is being applied */
+    uint32_t epoch;              /* the newest given */
+    uint64_t entry_index;        /* of the entry that is being applied */
+    struct lease_checks *checks; /* made when first asked for; NULL: none */
     /* Leases to be checkpointed, oldest first; some may be gone or renewed by now. */
     struct {
         int64_t *ids;

@@ -41,7 +41,7 @@ bool rule_lease_find(struct rule_run *run, int64_t id, struct lease_facts *out_f
 /* A caller that uses a lease must be able to write what is attached to it, and one that ends it or
  * changes its time, also what is attached to those that descend from it. */
 static bool find_to(struct rule_run *run, int64_t id, struct lease_facts *out_facts,
-                    enum status (*check)(const struct auth *auth, const struct lease_table *leases,
+                    enum status (*check)(const struct auth *auth, struct lease_table *leases,
                                          const struct caller *caller, int64_t lease_id,
                                          struct auth_lease_checks *checks)) {
     const struct rule_scope *scope = run->scope;

@@ -2,6 +2,7 @@
 #include "peers/peers.h"
 
 #include "peers/peer_address.h"
+#include "peers/peer_ask.h"
 #include "peers/peers_internal.h"
 
 #include <assert.h>
@@ -163,6 +164,16 @@ void peers_close(struct peers *peers, void (*closed)(void *data), void *data) {
     uv_close((uv_handle_t *)&peers->listener, handle_closed);
     uv_close((uv_handle_t *)&peers->tick, handle_closed);
     uv_close((uv_handle_t *)&peers->next_iteration, handle_closed);
+}
+
+struct peer_ask *peers_ask(struct peers *peers, const char *address,
+                           void (*done)(void *data, struct bytes body, const char *reason),
+                           void *data) {
+    const struct peer_ask_options options = {.address = address,
+                                             .id = peers->options.self_id,
+                                             .tls = peers->tls,
+                                             .secret = peers->options.secret};
+    return peer_ask_start(peers->tick.loop, &options, done, data);
 }
 
 uint64_t peers_n_refused(const struct peers *peers) {

@@ -90,6 +90,13 @@ struct peers_traffic {
 };
 bool peers_traffic(const struct peers *peers, uint64_t id, struct peers_traffic *out_traffic);
 
+/* Asks an address who belongs to the cluster, with what these peers prove themselves with; see
+ * peer_ask_start(). To be cancelled before the peers are closed. */
+struct peer_ask;
+struct peer_ask *peers_ask(struct peers *peers, const char *address,
+                           void (*done)(void *data, struct bytes body, const char *reason),
+                           void *data);
+
 /* Connections refused since the start, for whatever reason. */
 uint64_t peers_n_refused(const struct peers *peers);
 

@@ -325,6 +325,7 @@ static bool receiver_complete(void *data, uint64_t from_id, uint64_t term,
     if (!raft_storage_received_is_good(node->storage)) {
         log_warning("a snapshot from another member cannot be read, and is not installed",
                     LOG_NUMBER("index", meta->index), LOG_NUMBER("size", meta->size));
+        node->calls->unreadable_snapshot(node->data);
         return false;
     }
     (void)raft_engine_receive(node->engine, from_id, &message, clock_boottime_ms());

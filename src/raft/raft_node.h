@@ -41,9 +41,11 @@ struct raft_node_calls {
     /* Whether these are the bytes of a whole snapshot: STATUS_OK, STATUS_CORRUPT,
      * STATUS_UNSUPPORTED. */
     enum status (*check_snapshot)(struct bytes payload);
-    /* In a worker, of a snapshot that another member sent: whether restore() could make a state of it. Members that proved who they are may
-     * be believed. */
+    /* In a worker, of a snapshot that another member sent: whether restore() could make a state of
+     * it. Members that proved who they are may be believed. */
     bool (*check_received)(void *data, struct bytes payload);
+    /* The answer was no, and the snapshot is not installed. */
+    void (*unreadable_snapshot)(void *data);
     /* Replaces the state. STATUS_CORRUPT, STATUS_UNSUPPORTED. */
     enum status (*restore)(void *data, struct bytes payload);
     void (*role_changed)(void *data);

@@ -77,17 +77,24 @@ static size_t apply_commands(struct service *service, const struct log_entry_hea
 
 bool apply_check(void *data, const struct log_item *item) {
     struct service *service = data;
-    bool is_good = entry_check_item(item, &service->arena);
+    if (entry_check_item(item, service->machine, &service->arena)) {
+        return true;
+    }
     uint64_t now_ms = clock_boottime_ms();
-    if (!is_good && (service->unreadable_ms == 0 ||
-                     clock_elapsed_ms(now_ms, service->unreadable_ms) > UNREADABLE_LOG_MS)) {
+    version_inquiry_start(service);
+    if ((service->unreadable_ms == 0 ||
+         clock_elapsed_ms(now_ms, service->unreadable_ms) > UNREADABLE_LOG_MS)) {
         service->unreadable_ms = now_ms;
         log_warning(
             "a member sent an entry that this release cannot read, which is refused; if the "
             "leader runs a newer release, start it here as well",
             LOG_NUMBER("index", item->index));
     }
-    return is_good;
+    return false;
+}
+
+void apply_unreadable_snapshot(void *data) {
+    version_inquiry_start(data);
 }
 
 void apply_item(void *data, const struct log_item *item) {

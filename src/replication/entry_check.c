@@ -1,6 +1,7 @@
 #include "replication/entry_check.h"
 
 #include "base/buffer.h"
+#include "core/state_machine.h"
 #include "replication/log_entry.h"
 
 bool entry_check_commands(struct bytes commands, uint64_t n,
@@ -21,7 +22,12 @@ bool entry_check_commands(struct bytes commands, uint64_t n,
     return is_good && reader_left(&reader) == 0;
 }
 
-bool entry_check_item(const struct log_item *item, struct arena *arena) {
+static bool is_known(void *context, const struct command *command) {
+    return state_machine_knows(context, command);
+}
+
+bool entry_check_item(const struct log_item *item, const struct state_machine *machine,
+                      struct arena *arena) {
     struct log_entry_header header;
     struct reader reader;
     if (item->type != LOG_COMMAND) {
@@ -32,5 +38,5 @@ bool entry_check_item(const struct log_item *item, struct arena *arena) {
         return false;
     }
     struct bytes commands = bytes_of(reader.data + reader.position, reader_left(&reader));
-    return entry_check_commands(commands, header.n_commands, NULL, NULL, arena);
+    return entry_check_commands(commands, header.n_commands, is_known, (void *)machine, arena);
 }

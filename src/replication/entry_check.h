@@ -23,8 +23,10 @@ bool entry_check_commands(struct bytes commands, uint64_t n,
                           bool (*is_allowed)(void *context, const struct command *command),
                           void *context, struct arena *arena);
 
-/* An entry as a leader sends it: readable to the last command, and in its place. The arena is
- * reset. */
-bool entry_check_item(const struct log_item *item, struct arena *arena);
+/* An entry as a leader sends it: readable to the last command, in its place, and of nothing but
+ * what this release knows (state_machine_knows()). The arena is reset. */
+struct state_machine;
+bool entry_check_item(const struct log_item *item, const struct state_machine *machine,
+                      struct arena *arena);
 
 #endif

@@ -1,5 +1,6 @@
 #include "replication/join.h"
 
+#include "core/cluster_version.h"
 #include "peers/peer_ask.h"
 #include "replication/peer_frames.h"
 
@@ -9,6 +10,7 @@
 struct question {
     struct arena *arena;
     struct join_answer *answer;
+    uint32_t cluster_version_known;
 };
 
 uint64_t join_token_hash(const char *token) {
@@ -37,7 +39,11 @@ static void answered(void *data, struct bytes body, const char *reason) {
                                              .token_hash = frame.members.token_hash,
                                              .is_removed = frame.members.is_removed,
                                              .n = frame.members.n,
-                                             .members = frame.members.members};
+                                             .members = frame.members.members,
+                                             .cluster_version = frame.members.cluster_version};
+    if (frame.members.cluster_version > question->cluster_version_known) {
+        question->answer->cluster_version_known = question->cluster_version_known;
+    }
 }
 
 void join_ask(uv_loop_t *loop, const struct join_options *options, const char *const *addresses,
@@ -48,7 +54,12 @@ void join_ask(uv_loop_t *loop, const struct join_options *options, const char *c
     }
     memset(out_answers, 0, n * sizeof *out_answers);
     for (size_t i = 0; i < n; i++) {
-        questions[i] = (struct question){.arena = arena, .answer = &out_answers[i]};
+        questions[i] =
+            (struct question){.arena = arena,
+                              .answer = &out_answers[i],
+                              .cluster_version_known = options->cluster_version_known != 0
+                                                           ? options->cluster_version_known
+                                                           : CLUSTER_VERSION_KNOWN};
         struct peer_ask_options ask = {
             .address = addresses[i], .id = id, .tls = options->tls, .secret = options->secret};
         (void)peer_ask_start(loop, &ask, answered, &questions[i]);

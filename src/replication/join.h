@@ -15,8 +15,9 @@
 
 /* How members prove themselves to each other. */
 struct join_options {
-    struct tls_context *tls; /* NULL: plain text */
-    struct bytes secret;     /* empty: none */
+    struct tls_context *tls;        /* NULL: plain text */
+    struct bytes secret;            /* empty: none */
+    uint32_t cluster_version_known; /* for tests: 0 is the newest */
 };
 
 struct join_answer {
@@ -27,6 +28,9 @@ struct join_answer {
     bool is_removed; /* the id that was asked for */
     size_t n;        /* 0: its cluster has not begun yet */
     const struct member_facts *members;
+    uint32_t cluster_version;
+    /* What this release knows, if that is less; else 0. */
+    uint32_t cluster_version_known;
 };
 
 /* Asks all of the addresses (host:port) at once and runs the loop until each has answered or was

@@ -220,6 +220,7 @@ void members_asked(void *data, uint64_t id, struct buffer *out_body) {
     answer.members.is_removed = member_table_is_removed(table, id);
     answer.members.n = n;
     answer.members.members = members;
+    answer.members.cluster_version = state_machine_cluster_version(service->machine);
     peer_frame_encode(out_body, &answer);
 }
 

@@ -1,6 +1,7 @@
 #include "replication/peer_frames.h"
 
 #include "base/arena.h"
+#include "core/cluster_version.h"
 
 #include <assert.h>
 
@@ -84,6 +85,11 @@ void peer_frame_encode(struct buffer *buffer, const struct peer_frame *frame) {
         buffer_put_u64(buffer, frame->members.token_hash);
         buffer_put_u8(buffer, frame->members.is_removed);
         member_list_encode(buffer, frame->members.members, frame->members.n);
+        /* Release 0.2 reads nothing behind the list, and cannot join a cluster of a later version.
+         */
+        if (frame->members.cluster_version > CLUSTER_VERSION_FIRST) {
+            buffer_put_varint(buffer, frame->members.cluster_version);
+        }
         return;
     case PEER_RAFT:
         break; /* has a codec of its own */
@@ -174,6 +180,12 @@ static void decode_members(struct reader *reader, struct arena *arena, struct pe
         reader->failed = true;
     }
     frame->members.members = member_list_decode(reader, arena, &frame->members.n);
+    uint64_t version = CLUSTER_VERSION_FIRST;
+    if (reader_left(reader) > 0) {
+        version = reader_get_varint(reader);
+        reader->failed |= version <= CLUSTER_VERSION_FIRST || version > UINT32_MAX;
+    }
+    frame->members.cluster_version = (uint32_t)version;
 }
 
 static void decode_lease(struct reader *reader, struct peer_frame *frame) {

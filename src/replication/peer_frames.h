@@ -109,6 +109,7 @@ struct peer_frame {
             bool is_removed; /* the id that was asked for */
             size_t n;        /* 0: the cluster has not begun, as far as the sender knows */
             const struct member_facts *members;
+            uint32_t cluster_version; /* see cluster_version.h */
         } members;
     };
 };

@@ -98,6 +98,7 @@ static const struct raft_node_calls node_calls = {.check = apply_check,
                                                   .apply = apply_item,
                                                   .can_restore = snapshots_can_restore,
                                                   .check_received = snapshots_check_received,
+                                                  .unreadable_snapshot = apply_unreadable_snapshot,
                                                   .check_snapshot = snapshot_check,
                                                   .restore = snapshots_restore,
                                                   .role_changed = leadership_role_changed,
@@ -240,6 +241,7 @@ void service_close_node(struct service *service) {
         return;
     }
     service->is_node_closing = true;
+    version_inquiry_cancel(service);
     if (service->peers == NULL) {
         peers_closed(service);
     } else {

@@ -20,6 +20,7 @@
 #include "replication/peer_frames.h"
 #include "replication/promise_file.h"
 #include "replication/replication.h"
+#include "replication/version_inquiry.h"
 
 #include <stdbool.h>
 #include <uv.h>
@@ -326,6 +327,7 @@ struct service {
     struct members members;
     struct versions versions;
     struct force_new_cluster force_new_cluster;
+    struct version_inquiry version_inquiry;
     struct list changes; /* member_changes.c */
     struct expiry expiry;
     struct checkpoints checkpoints;
@@ -524,6 +526,7 @@ void checkpoints_flush(struct service *service);
 void apply_init(struct service *service);
 /* Whether an entry of another member's could be applied: entry_check.h. */
 bool apply_check(void *data, const struct log_item *item);
+void apply_unreadable_snapshot(void *data);
 /* A committed entry. */
 void apply_item(void *data, const struct log_item *item);
 /* Starts the background work when there is some. */

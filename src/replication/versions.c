@@ -9,6 +9,8 @@
 #include "replication/service_internal.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Above every length of a promise. */
@@ -39,11 +41,20 @@ void versions_heard(struct service *service, uint64_t from_id, uint32_t lease_ms
     if (i == LINKS_MAX) {
         return;
     }
-    versions->n += i == versions->n;
-    versions->heard[i] = (struct heard_version){
-        .id = from_id,
-        .version = lease_ms > VERSION_MARK ? lease_ms - VERSION_MARK : CLUSTER_VERSION_FIRST,
-        .heard_ms = clock_boottime_ms()};
+    bool is_new = i == versions->n;
+    uint32_t version = lease_ms > VERSION_MARK ? lease_ms - VERSION_MARK : CLUSTER_VERSION_FIRST;
+    versions->n += is_new;
+    versions->heard[i] =
+        (struct heard_version){.id = from_id, .version = version, .heard_ms = clock_boottime_ms()};
+    if (is_new && version < state_machine_cluster_version(service->machine)) {
+        char id[17];
+        snprintf(id, sizeof id, "%016" PRIx64, from_id);
+        log_warning(
+            "a member runs a release that is too old for this cluster and cannot take part: "
+            "start a newer release there",
+            LOG_TEXT("member", id), LOG_NUMBER("version it knows", version),
+            LOG_NUMBER("version of the cluster", state_machine_cluster_version(service->machine)));
+    }
 }
 
 void versions_forget(struct service *service, uint64_t id) {

@@ -110,6 +110,16 @@ static enum status fail_other_cluster(const struct options *options, const char 
     return STATUS_MEMBER_NOT_ADDED;
 }
 
+/* This release could not apply what the members write. */
+static enum status fail_too_old(const struct join_answer *answer, char *out_error,
+                                size_t error_size) {
+    snprintf(out_error, error_size,
+             "the cluster has version %" PRIu32 ", and this release of leased knows versions up to "
+             "%" PRIu32 ": start a newer release on this member",
+             answer->cluster_version, answer->cluster_version_known);
+    return STATUS_UNSUPPORTED;
+}
+
 /* Reads one answer. STATUS_PENDING: it does not know us. */
 static enum status take_answer(const struct options *options, const struct join_answer *answer,
                                struct arena *arena, struct identity *out_identity,
@@ -129,6 +139,9 @@ static enum status take_answer(const struct options *options, const struct join_
     const struct member_facts *self = find_self(options, answer);
     if (self == NULL) {
         return STATUS_PENDING;
+    }
+    if (answer->cluster_version_known != 0) {
+        return fail_too_old(answer, out_error, error_size);
     }
     if (self->is_started) {
         return fail_replaced(options, self->id, out_error, error_size);

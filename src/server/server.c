@@ -117,6 +117,13 @@ static void load_peer_secret(struct server *server) {
     }
 }
 
+/* TEST_LEASED_CLUSTER_VERSION makes a member act as one of a release that knows no more than that
+ * version: for the tests of upgrades alone. */
+static uint32_t cluster_version_for_tests(void) {
+    const char *text = getenv("TEST_LEASED_CLUSTER_VERSION");
+    return text == NULL ? 0 : (uint32_t)strtoul(text, NULL, 10);
+}
+
 /* The first start: a member of a new cluster makes its id, one that joins gets it from the cluster.
  */
 static enum status bootstrap_identity(struct server *server, const struct join_options *proof,
@@ -170,7 +177,9 @@ static void open_data_dir(struct server *server) {
     load_peer_secret(server);
     struct tls_context *tls = load_peer_tls(server);
     const struct join_options join = {
-        .tls = tls, .secret = bytes_of(server->peer_secret.data, server->peer_secret.size)};
+        .tls = tls,
+        .secret = bytes_of(server->peer_secret.data, server->peer_secret.size),
+        .cluster_version_known = cluster_version_for_tests()};
     const struct join_options *proof = &join;
     struct identity *identity = &server->identity;
     status = data_dir_load_identity(server->data_dir, identity, error, sizeof error);
@@ -243,13 +252,6 @@ static void removed(void *data) {
         server->exit_code = EXIT_CODE_REMOVED;
         stop(server);
     }
-}
-
-/* TEST_LEASED_CLUSTER_VERSION makes a member act as one of a release that knows no more than that
- * version: for the tests of upgrades alone. */
-static uint32_t cluster_version_for_tests(void) {
-    const char *text = getenv("TEST_LEASED_CLUSTER_VERSION");
-    return text == NULL ? 0 : (uint32_t)strtoul(text, NULL, 10);
 }
 
 static void open_replication(struct server *server) {

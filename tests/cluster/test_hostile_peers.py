@@ -341,6 +341,9 @@ def test_entries_that_no_leader_would_send_do_not_reach_the_log(cluster, known):
         lambda term, index: protocol.log_entry([b"\xff\xff"], term, index),
         lambda term, index: protocol.log_entry([], term, index, n_commands=2**60),
         lambda term, index: protocol.log_entry([protocol.grant_command(0x7777, 2**60)], term, index),
+        # What only a newer release would write; but no member says that the cluster has its version.
+        lambda term, index: protocol.log_entry([protocol.raise_command(99)], term, index),
+        lambda term, index: protocol.log_entry([protocol.rule_command(123456)], term, index),
     ]  # fmt: skip
     fair = lambda term, index: protocol.log_entry([protocol.put_command(b"/fair", b"x")], term, index)
     for make in [*forged, fair]:

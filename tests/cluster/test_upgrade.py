@@ -11,6 +11,7 @@ import re
 import grpc
 import pytest
 from etcd3 import etcdrpc
+from membership import add_member, new_server, wait_voting
 
 from harness.cluster import Cluster
 from harness.exit_codes import EXIT_CODES
@@ -119,6 +120,15 @@ def cluster():
         yield made
 
 
+def check_too_old(cluster, index):
+    """It stops and says why."""
+    cluster.launch(index)
+    code = cluster.wait_end(index, END_SECONDS)
+    assert code == EXIT_CODES["DATA_CORRUPT"], cluster[index].log_tail()
+    if not OLD:
+        assert "start a newer release on this member" in cluster[index].log_tail()
+
+
 def test_members_are_replaced_one_by_one_and_back(cluster):
     story = Story(cluster)
     story.go_on()
@@ -143,15 +153,21 @@ def test_members_are_replaced_one_by_one_and_back(cluster):
     # Now there is no way back: an older member stops, and says why.
     cluster.stop(2)
     make_old(cluster[2])
-    cluster.launch(2)
-    code = cluster.wait_end(2, END_SECONDS)
-    assert code == EXIT_CODES["DATA_CORRUPT"], cluster[2].log_tail()
-    if not OLD:
-        assert "start a newer release on this member" in cluster[2].log_tail()
+    check_too_old(cluster, 2)
     make_new(cluster[2])
     cluster.restart(2)
     story.go_on()
     story.check()
+    # One that is added.
+    if not OLD:
+        late = new_server(cluster, "late")
+        make_old(late)
+        add_member(cluster, cluster[0], late)
+        index = cluster.add(late)
+        check_too_old(cluster, index)
+        make_new(late)
+        cluster.restart(index)
+        wait_voting(cluster, index)
 
 
 def test_one_member_alone_has_the_newest_version_at_once():

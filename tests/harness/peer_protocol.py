@@ -26,7 +26,7 @@ NOT_A_MEMBER, REMOVED, DISK_REPLACED, NOT_PROVEN, BUSY, CHALLENGE = range(5, 11)
 
 KEEPALIVE, PING, PONG, PROPOSE, PROPOSE_REFUSED = range(5)
 READ, RENEW, RELEASE, RAFT = 5, 7, 10, 14
-COMMAND_PUT, COMMAND_LEASE_GRANT = 1, 5
+COMMAND_PUT, COMMAND_LEASE_GRANT, COMMAND_RULE, COMMAND_CLUSTER_VERSION = 1, 5, 14, 17
 
 APPEND, APPEND_RESULT, VOTE, VOTE_RESULT, TIMEOUT_NOW, SNAPSHOT, SNAPSHOT_RESULT = range(1, 8)
 VOTE_DISRUPTS, VOTE_IS_PRE = 1, 2
@@ -198,6 +198,8 @@ def ask(server, secret=b""):
             for _ in range(reader.varint()):
                 reader.bytes()
         members.append(Member(member_id, data_dir_id))
+    if reader.position < len(reader.data):
+        assert reader.varint() > 2, "the version of the cluster, unless it is that of release 0.2"
     assert reader.position == len(reader.data), "more than was asked for"
     return Cluster(cluster_id, members)
 
@@ -256,6 +258,14 @@ def put_command(key, value, lease=0):
 
 def grant_command(lease, ttl_ms, parent=0):
     return bytes([COMMAND_LEASE_GRANT]) + zigzag(lease) + varint(ttl_ms) + zigzag(parent) + b"\0"
+
+
+def raise_command(version):
+    return bytes([COMMAND_CLUSTER_VERSION]) + varint(version) + varint(0)
+
+
+def rule_command(number):
+    return bytes([COMMAND_RULE]) + varint(number) + length_and(b"")
 
 
 def log_entry(commands, term, index, incarnation=1, n_commands=None):

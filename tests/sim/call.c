@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "clients.h"
 #include "node.h"
+#include "users.h"
 #include "world.h"
 
 #include <assert.h>
@@ -126,6 +127,10 @@ static void submit(struct call *call) {
         command.rule.number = call->rule_number;
         command.rule.request = bytes_of(call->rule_request.data, call->rule_request.size);
         break;
+    case CALL_AUTH:
+        command.type = COMMAND_AUTH;
+        command.auth = *call->auth_change;
+        break;
     case CALL_UNLOCK:
         compare.number = call->revision;
         command.type = COMMAND_TXN;
@@ -140,7 +145,10 @@ static void submit(struct call *call) {
         break;
     }
     call->request.done = applied;
-    service_submit(call->node->service, &caller_anonymous, &call->request, &command);
+    const struct caller *caller = call->type == CALL_AUTH ? users_root()
+                                  : call->caller != NULL  ? call->caller
+                                                          : users_worker();
+    service_submit(call->node->service, caller, &call->request, &command);
     buffer_clear(&call->rule_request);
 }
 
@@ -256,8 +264,8 @@ static void call_read(struct node *node, void *data) {
         call->renewal.owner = KEY_SPACE_ETCD;
         call->renewal.done = renewed;
         status = call->type == CALL_RENEW
-                     ? service_renew(service, &caller_anonymous, &call->renewal, &ttl_ms)
-                     : service_time_left(service, &caller_anonymous, &call->renewal, &ttl_ms);
+                     ? service_renew(service, users_worker(), &call->renewal, &ttl_ms)
+                     : service_time_left(service, users_worker(), &call->renewal, &ttl_ms);
         if (status != STATUS_PENDING) {
             renewed(&call->renewal, status, ttl_ms);
         }
@@ -265,14 +273,14 @@ static void call_read(struct node *node, void *data) {
     case CALL_GET:
     case CALL_IS_FIRST:
         call->read.ready = read_ready;
-        status = service_read(service, &caller_anonymous, &call->read, NULL, 0);
+        status = service_read(service, users_worker(), &call->read, NULL, 0);
         if (status != STATUS_PENDING) {
             read_ready(&call->read, status);
         }
         return;
     case CALL_MOVE_LEADER:
         call->transfer.done = moved;
-        status = service_move_leader(service, &caller_anonymous, &call->transfer, call->member_id);
+        status = service_move_leader(service, users_root(), &call->transfer, call->member_id);
         if (status != STATUS_PENDING) {
             moved(&call->transfer, status);
         }
@@ -280,8 +288,7 @@ static void call_read(struct node *node, void *data) {
     case CALL_CHANGE_MEMBERS:
         call->change.done = changed;
         call->facts.id = call->member_id;
-        service_change_members(service, &caller_anonymous, &call->change, call->action,
-                               &call->facts);
+        service_change_members(service, users_root(), &call->change, call->action, &call->facts);
         return;
     case CALL_SNAPSHOT:
         buffer_init(&call->snapshot_bytes);
@@ -289,7 +296,7 @@ static void call_read(struct node *node, void *data) {
                                                .ran = snapshot_made,
                                                .revoked = snapshot_revoked,
                                                .is_whole = true};
-        status = service_scan_start(service, &caller_anonymous, &call->snapshot, NULL, 0);
+        status = service_scan_start(service, users_root(), &call->snapshot, NULL, 0);
         if (status != STATUS_PENDING) {
             answer(call, node_now_us(call->node), status);
         }

@@ -27,6 +27,7 @@ enum call_type {
     CALL_SNAPSHOT, /* the whole state */
     CALL_COMPACT,
     CALL_RULE, /* core/rule.h */
+    CALL_AUTH, /* a change of users */
     CALL_TYPES
 };
 
@@ -41,8 +42,10 @@ struct call {
     int64_t ttl_ms;
     uint64_t member_id; /* CALL_CHANGE_MEMBERS: also the answer */
     enum member_action action;
-    struct member_facts facts; /* texts outlive the call */
-    size_t padding;            /* CALL_PUT: so many bytes behind the value */
+    struct member_facts facts;   /* texts outlive the call */
+    size_t padding;              /* CALL_PUT: so many bytes behind the value */
+    const struct caller *caller; /* CALL_PUT; NULL: users_worker() */
+    const struct auth_change *auth_change;
     uint32_t rule_number;
     struct buffer rule_request;
     uint64_t patience_us;

@@ -1,7 +1,10 @@
 #include "checks.h"
 
+#include "core/auth.h"
+
 #include "node.h"
 #include "replication/service_internal.h"
+#include "users.h"
 #include "world.h"
 
 #include <stdlib.h>
@@ -310,7 +313,10 @@ void __wrap_state_machine_apply(struct state_machine *machine, const struct comm
             (void)lease_table_find(table, command->expire.ids[i], &before[i]);
         }
     }
+    bool was_enabled = auth_is_enabled(state_machine_auth(machine));
+    bool might_write = users_guest_may_write(machine);
     __real_state_machine_apply(machine, command, context, arena, out_outcome);
+    users_check_applied(node, command, was_enabled, might_write, out_outcome);
     for (size_t i = 0; i < n; i++) {
         struct lease_facts ignored;
         if (before[i].id != 0 && !lease_table_find(table, before[i].id, &ignored)) {
@@ -321,6 +327,7 @@ void __wrap_state_machine_apply(struct state_machine *machine, const struct comm
     if (out_outcome->status != STATUS_OK) {
         return;
     }
+    command = command_inner(command);
     if (command->type == COMMAND_LEASE_GRANT && lease_of(command->grant.id)->touched_us == 0) {
         /* What was in the log when the process started is counted from then. */
         bool is_new = node->service != NULL && node->service->engine != NULL &&

@@ -8,6 +8,7 @@
 #include "network.h"
 #include "node.h"
 #include "operator.h"
+#include "users.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -152,6 +153,7 @@ static void start_clients(enum plan plan) {
     tickets_start(random_below(4));
     queuers_start(random_below(4));
     mutexes_start(random_below(6));
+    users_start();
 }
 
 /* Everything ends by itself, in time. */
@@ -162,6 +164,7 @@ static void wind_down(void) {
     tickets_stop();
     queuers_stop();
     mutexes_stop();
+    users_stop();
     checks_healed();
     uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
     while (world_now_us() < end_us) {

@@ -1,5 +1,6 @@
 #include "clients.h"
 #include "node.h"
+#include "users.h"
 #include "world.h"
 
 #include <stdlib.h>
@@ -152,7 +153,7 @@ static void attach_read(struct node *node, void *data) {
     watch->watch.deliver = deliver;
     watch->watch.compacted = compacted;
     watch->watch.revoked = revoked;
-    enum status status = service_watch(node->service, &caller_anonymous, &watch->watch, &options);
+    enum status status = service_watch(node->service, users_worker(), &watch->watch, &options);
     watch->is_begun = status == STATUS_OK;
     client->is_attached = watch->is_begun;
 }

@@ -148,6 +148,12 @@ bool peers_is_linked(const struct peers *peers, uint64_t id) {
 void peers_check_inbound(struct peers *peers) {
 }
 
+struct peer_ask *peers_ask(struct peers *peers, const char *address,
+                           void (*done)(void *data, struct bytes body, const char *reason),
+                           void *data) {
+    return NULL;
+}
+
 uint64_t peers_n_refused(const struct peers *peers) {
     return 0;
 }

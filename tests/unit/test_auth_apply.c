@@ -4,6 +4,7 @@
 
 #include "core/auth_command.h"
 #include "core/cluster_version.h"
+#include "core/lease_checks.h"
 #include "core/rule_acquire.h"
 
 static const uint8_t token_key[AUTH_TOKEN_KEY_SIZE] = {1, 2, 3};
@@ -209,7 +210,7 @@ static void a_lease_is_used_by_those_who_may_write_its_keys(void **state) {
     assert_int_equal(apply_as(&fixture, &user, &revoke), STATUS_PERMISSION_DENIED);
     assert_int_equal(put_as(&fixture, &user, "a2", 1), STATUS_PERMISSION_DENIED);
     const struct auth *auth = state_machine_auth(fixture.machine);
-    const struct lease_table *leases = state_machine_leases(fixture.machine);
+    struct lease_table *leases = state_machine_leases(fixture.machine);
     assert_int_equal(auth_check_lease(auth, leases, &user, 1, RIGHT_WRITE),
                      STATUS_PERMISSION_DENIED);
     assert_int_equal(auth_check_lease(auth, leases, &user, 2, RIGHT_WRITE), STATUS_OK);
@@ -247,6 +248,102 @@ static void a_lease_of_very_many_keys_needs_the_whole_space(void **state) {
     fixture_clear(&fixture);
 }
 
+/* As the check would be that looks at every key. */
+static enum status naive_lease_check(struct fixture *fixture, const struct caller *caller,
+                                     int64_t lease_id) {
+    const struct lease_table *leases = state_machine_leases(fixture->machine);
+    const struct auth *auth = state_machine_auth(fixture->machine);
+    enum status status = STATUS_OK;
+    for (const struct record *record = lease_table_first_key(leases, lease_id);
+         record != NULL && status == STATUS_OK; record = record->lease_next) {
+        const struct key_range range = {.space = record_space(record), .key = record_key(record)};
+        status = auth_check_range(auth, caller, RIGHT_WRITE, &range);
+    }
+    return status;
+}
+
+/* What was found before is not looked at again, and yet the answer is always the same. */
+static void a_lease_that_was_checked_is_checked_as_if_it_were_not(void **state) {
+    (void)state;
+    enum { STEPS = 3000, LEASES = 3, KEYS = 12 };
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    add_user(&fixture, "v");
+    grant_role(&fixture, "v", "r");
+    const struct caller users[] = {caller_of(&fixture, "u"), caller_of(&fixture, "v")};
+    struct caller root = caller_of(&fixture, "root");
+    const struct auth *auth = state_machine_auth(fixture.machine);
+    struct lease_table *leases = state_machine_leases(fixture.machine);
+    uint32_t random = 12345;
+    for (int step = 0; step < STEPS; step++) {
+        random = random * 1664525 + 1013904223;
+        int64_t lease_id = 1 + (random >> 8) % LEASES;
+        const struct caller *user = &users[(random >> 12) % 2];
+        char key[8];
+        /* Keys that begin with a are theirs, those with z are not. */
+        snprintf(key, sizeof key, "%c%u", (random >> 28) == 0 ? 'z' : 'a', (random >> 16) % KEYS);
+        struct command revoke = {.type = COMMAND_LEASE_REVOKE, .revoke = {.id = lease_id}};
+        struct command grant = {.type = COMMAND_LEASE_GRANT,
+                                .grant = {.id = lease_id, .ttl_ms = 1000}};
+        struct command delete = {.type = COMMAND_DELETE, .delete = {.key = bytes_from_text(key)}};
+        switch ((random >> 20) % 16) {
+        case 0:
+            (void)apply_as(&fixture, &root, &revoke);
+            break;
+        case 1:
+            (void)apply_as(&fixture, &root, &grant);
+            break;
+        case 2:
+        case 3:
+        case 4:
+            (void)apply_as(&fixture, &root, &delete);
+            break;
+        case 5:
+            permit(&fixture, AUTH_ROLE_GRANT_PERMISSION, "a", "b",
+                   (random >> 24) % 2 != 0 ? RIGHT_READ_WRITE : RIGHT_READ);
+            break;
+        case 6:
+        case 7:
+            (void)put_as(&fixture, &root, key, lease_id);
+            break;
+        default:
+            (void)put_as(&fixture, user, key, lease_id);
+        }
+        assert_int_equal(auth_check_lease(auth, leases, user, lease_id, RIGHT_WRITE),
+                         naive_lease_check(&fixture, user, lease_id));
+    }
+    fixture_clear(&fixture);
+}
+
+static void only_new_keys_of_a_lease_are_looked_at(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    struct caller user = caller_of(&fixture, "u");
+    struct lease_table *leases = state_machine_leases(fixture.machine);
+    struct command grant = {.type = COMMAND_LEASE_GRANT, .grant = {.id = 1, .ttl_ms = 1000}};
+    assert_int_equal(apply_as(&fixture, &user, &grant), STATUS_OK);
+    struct command put = {.type = COMMAND_PUT};
+    struct command as = {.type = COMMAND_AS, .as = {.caller = user, .command = &put}};
+    for (int i = 0; i < AUTH_LEASE_KEYS_MAX; i++) {
+        char key[16];
+        struct outcome outcome;
+        snprintf(key, sizeof key, "a%d", i);
+        put.put = (struct put_request){.key = bytes_from_text(key), .lease_id = 1};
+        state_machine_apply(fixture.machine, &as, &fixture.context, &fixture.arena, &outcome);
+        assert_int_equal(outcome.status, STATUS_OK);
+        const struct lease_check *check = lease_table_check(leases, 1);
+        assert_int_equal(check->lease_id, 1);
+        assert_int_equal(check->user_id, user.user_id);
+        assert_int_equal(check->n_keys, i + 1);
+        assert_int_equal(check->n_new, 1);
+    }
+    /* And no more than may be looked at. */
+    assert_int_equal(put_as(&fixture, &user, "a", 1), STATUS_OK);
+    assert_int_equal(put_as(&fixture, &user, "aa", 1), STATUS_PERMISSION_DENIED);
+    fixture_clear(&fixture);
+}
+
 static enum status grant_as(struct fixture *fixture, const struct caller *caller, int64_t id,
                             int64_t parent_id) {
     struct command command = {.type = COMMAND_LEASE_GRANT,
@@ -264,7 +361,7 @@ static void a_lease_is_ended_by_those_who_may_write_the_keys_of_its_family(void 
     struct command revoke = {.type = COMMAND_LEASE_REVOKE, .revoke = {.id = 1}};
     struct command set_ttl = {.type = COMMAND_LEASE_SET_TTL, .set_ttl = {.id = 1, .ttl_ms = 5}};
     const struct auth *auth = state_machine_auth(fixture.machine);
-    const struct lease_table *leases = state_machine_leases(fixture.machine);
+    struct lease_table *leases = state_machine_leases(fixture.machine);
     assert_int_equal(grant_as(&fixture, &root, 1, 0), STATUS_OK);
     for (int64_t id = 2; id < 20; id++) {
         assert_int_equal(grant_as(&fixture, &user, id, id < 12 ? 1 : id - 10), STATUS_OK);
@@ -298,7 +395,7 @@ static void a_very_large_family_needs_the_whole_space(void **state) {
         assert_int_equal(grant_as(&fixture, &user, id, id / 2), STATUS_OK);
     }
     const struct auth *auth = state_machine_auth(fixture.machine);
-    const struct lease_table *leases = state_machine_leases(fixture.machine);
+    struct lease_table *leases = state_machine_leases(fixture.machine);
     struct auth_lease_checks checks = {0};
     assert_int_equal(auth_check_lease_end(auth, leases, &user, 1, &checks), STATUS_OK);
     assert_int_equal(grant_as(&fixture, &user, LEASE_FAMILY_MAX + 1, 1), STATUS_OK);
@@ -514,6 +611,8 @@ int main(void) {
         cmocka_unit_test(a_transaction_needs_every_right_in_it),
         cmocka_unit_test(a_lease_is_used_by_those_who_may_write_its_keys),
         cmocka_unit_test(a_lease_of_very_many_keys_needs_the_whole_space),
+        cmocka_unit_test(a_lease_that_was_checked_is_checked_as_if_it_were_not),
+        cmocka_unit_test(only_new_keys_of_a_lease_are_looked_at),
         cmocka_unit_test(a_lease_is_ended_by_those_who_may_write_the_keys_of_its_family),
         cmocka_unit_test(a_very_large_family_needs_the_whole_space),
         cmocka_unit_test(a_transaction_has_a_bounded_number_of_keys_looked_at),

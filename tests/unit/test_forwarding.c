@@ -5,6 +5,7 @@
 #include "core/service.h"
 #include "peers/peers.h"
 #include "raft/raft_codec.h"
+#include "replication/log_entry.h"
 #include "replication/peer_frames.h"
 #include "replication/service_internal.h"
 
@@ -38,6 +39,7 @@ static char leader_address[32];
 static char other_address[32];
 static uint16_t follower_port;
 static uint16_t leader_port;
+static uint16_t other_port;
 
 static uv_loop_t loop;
 static uv_timer_t ticker;
@@ -65,10 +67,18 @@ static enum peer_answer leader_admit(void *data, const struct peer_hello *hello)
     return PEER_WELCOME;
 }
 
+/* Which version the others say that the cluster has. */
+static uint32_t told_version;
+static size_t n_inquiries;
+
 static void leader_asked(void *data, uint64_t id, struct buffer *out_body) {
     (void)data;
     (void)id;
-    (void)out_body;
+    const struct peer_frame members = {
+        .type = PEER_MEMBERS,
+        .members = {.cluster_id = CLUSTER_ID, .cluster_version = told_version}};
+    peer_frame_encode(out_body, &members);
+    n_inquiries++;
 }
 
 static bool leader_frame(void *data, uint64_t from_id, uint8_t type, struct bytes body) {
@@ -144,10 +154,17 @@ static void leader_answer(uint64_t request_id, enum status status) {
 
 /* --- The follower. --- */
 
+static bool may_fail;
+static enum status failed_status;
+static char failed_reason[256];
+
 static void on_failed(void *data, enum status status, const char *reason) {
     (void)data;
-    (void)status;
-    fail_msg("%s", reason);
+    if (!may_fail) {
+        fail_msg("%s", reason);
+    }
+    failed_status = status;
+    snprintf(failed_reason, sizeof failed_reason, "%s", reason);
 }
 
 static void follower_open(void) {
@@ -230,7 +247,11 @@ static int set_up(void **state) {
     (void)state;
     follower_port = free_port(follower_address);
     leader_port = free_port(leader_address);
-    (void)free_port(other_address);
+    other_port = free_port(other_address);
+    may_fail = false;
+    failed_status = STATUS_OK;
+    told_version = CLUSTER_VERSION_KNOWN;
+    n_inquiries = 0;
     snprintf(dir, sizeof dir, "/tmp/test-forwarding-XXXXXX");
     assert_non_null(mkdtemp(dir));
     uv_loop_init(&loop);
@@ -460,6 +481,89 @@ static void keys_are_shown_to_those_who_may_read_them_here(void **state) {
     }
 }
 
+/* An entry with one command that this release does not know, as a leader would send it. */
+static bool is_taken(const struct command *command) {
+    struct buffer commands;
+    size_t size = 0;
+    buffer_init(&commands);
+    command_encode(&commands, command);
+    const struct log_entry_header header = {.term = TERM, .index = 2, .n_commands = 1};
+    uint8_t *bytes = log_entry_encode(&header, bytes_of(commands.data, commands.size), &size);
+    const struct log_item item = {
+        .type = LOG_COMMAND, .index = 2, .term = TERM, .bytes = bytes, .size = size};
+    bool is_good = apply_check(service, &item);
+    free(bytes);
+    buffer_clear(&commands);
+    return is_good;
+}
+
+static const struct command newer_version = {
+    .type = COMMAND_CLUSTER_VERSION, .cluster_version = {.version = CLUSTER_VERSION_KNOWN + 1}};
+
+static bool is_answered(void) {
+    for (size_t i = 0; i < MEMBERS_MAX; i++) {
+        if (service->version_inquiry.questions[i].ask != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Nor does what is said at one member's address: that may be anybody. */
+static void what_a_newer_release_wrote_does_not_stop_a_member_by_itself(void **state) {
+    (void)state;
+    const struct command rule = {.type = COMMAND_RULE, .rule = {.number = 123456}};
+    const struct command put = {.type = COMMAND_PUT, .put = {.key = bytes_from_text("k")}};
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    assert_true(is_taken(&put));
+    assert_int_equal(n_inquiries, 0);
+    assert_false(is_taken(&rule));
+    run_until(is_answered, "the members were asked");
+    assert_int_equal(n_inquiries, 1);
+    service->version_inquiry.begun_ms = 0; /* a while later */
+    told_version = CLUSTER_VERSION_KNOWN + 1;
+    assert_false(is_taken(&newer_version));
+    run_until(is_answered, "the members were asked again");
+    assert_int_equal(n_inquiries, 2);
+    /* Not for every entry that comes. */
+    assert_false(is_taken(&newer_version));
+    assert_true(is_answered());
+    assert_false(service->failed);
+}
+
+static bool has_failed(void) {
+    return failed_status != STATUS_OK;
+}
+
+static void a_member_whose_cluster_has_a_newer_version_stops_and_says_so(void **state) {
+    (void)state;
+    struct peers *other;
+    char error[256] = "";
+    const struct peers_options options = {.cluster_id = CLUSTER_ID,
+                                          .self_id = OTHER_ID,
+                                          .data_dir_id = 2,
+                                          .heartbeat_ms = HEARTBEAT_MS,
+                                          .election_ms = ELECTION_MS,
+                                          .listen_host = "127.0.0.1",
+                                          .listen_port = other_port,
+                                          .address = other_address};
+    leader_open(true);
+    assert_int_equal(
+        peers_open(&loop, &options, &leader_callbacks, NULL, &other, error, sizeof error),
+        STATUS_OK);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    told_version = CLUSTER_VERSION_KNOWN + 1;
+    may_fail = true;
+    assert_false(is_taken(&newer_version));
+    run_until(has_failed, "the member has stopped");
+    assert_int_equal(failed_status, STATUS_UNSUPPORTED);
+    assert_non_null(strstr(failed_reason, "start a newer release on this member"));
+    peers_close(other, NULL, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_to_an_earlier_process_renews_nothing, set_up,
@@ -471,6 +575,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_write_ends_though_the_leader_that_is_heard_is_not_reached,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_are_shown_to_those_who_may_read_them_here, set_up,
-                                        tear_down)};
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_a_newer_release_wrote_does_not_stop_a_member_by_itself,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_member_whose_cluster_has_a_newer_version_stops_and_says_so, set_up, tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
