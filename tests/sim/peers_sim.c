@@ -4,6 +4,7 @@
 #include "faults.h"
 #include "network.h"
 #include "node.h"
+#include "peers/peer_ask.h"
 #include "peers/peers.h"
 #include "raft/raft_codec.h"
 #include "replication/peer_frames.h"
@@ -472,6 +473,10 @@ struct peer_ask *peers_ask(struct peers *peers, const char *address,
     (void)done;
     (void)data;
     return NULL;
+}
+
+void peer_ask_cancel(struct peer_ask *ask) {
+    (void)ask;
 }
 
 /* --- Frames. --- */
