@@ -114,6 +114,29 @@ def test_lines_of_zap_with_the_texts_that_harnesses_wait_for():
     assert any(re.fullmatch(r"server/\w+\.c:\d+", line.get("caller", "")) for line in lines)
 
 
+class AnyPort(Server):
+    """Listens on port 0; the log tells which one that is."""
+
+    def flags(self):
+        flags = super().flags()
+        flags[flags.index("--listen-client-urls") + 1] = "http://127.0.0.1:0"
+        return flags
+
+    def is_healthy(self):
+        with open(self.log_path, encoding="utf-8") as file:
+            told = re.search(r"for=clients url=http://127\.0\.0\.1:0 port=(\d+)", file.read())
+        if told is None:
+            return False
+        self.client_port = int(told[1])
+        return super().is_healthy()
+
+
+def test_port_0_is_any_port_and_the_log_tells_it():
+    with AnyPort(KIND_LEASED) as server:
+        assert call(server, "put", "key", "value").stdout == b"OK\n"
+        assert server.stop() == 0
+
+
 def test_every_flag_of_etcd_is_known():
     """Of the etcd at hand: what has no meaning here is listed as such, or refused with a reason."""
     flag = re.compile(r"^\s+--([a-z0-9-]+)", re.M)

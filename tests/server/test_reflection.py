@@ -95,3 +95,23 @@ def test_a_malformed_request_ends_the_stream(server):
     with pytest.raises(grpc.RpcError) as caught:
         ask(server, "v1", b"\x22\xff\xff")
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
+# Action and version, as etcd 3.5 answers to a version that is not the one before its own.
+DOWNGRADES = [
+    (b"\x12\x033.3", grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: invalid downgrade target version"),
+    (b"\x12\x01x", grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: wrong downgrade target version format"),
+    (b"", grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: wrong downgrade target version format"),
+    (b"\x08\x01\x12\x053.5.0", grpc.StatusCode.INVALID_ARGUMENT, "etcdserver: invalid downgrade target version"),
+    (b"\x08\x02", grpc.StatusCode.FAILED_PRECONDITION, "etcdserver: no inflight downgrade job"),
+    (b"\x08\x07", grpc.StatusCode.UNKNOWN, "etcdserver: unknown method"),
+]
+
+
+def test_a_downgrade_is_refused_as_etcd_refuses_one_that_cannot_be(server):
+    with grpc.insecure_channel(server.endpoint) as channel:
+        method = channel.unary_unary("/etcdserverpb.Maintenance/Downgrade")
+        for request, code, text in DOWNGRADES:
+            with pytest.raises(grpc.RpcError) as caught:
+                method(request, timeout=30)
+            assert (caught.value.code(), caught.value.details()) == (code, text), request

@@ -21,8 +21,13 @@ const struct etcd_error etcd_error_not_leader = {GRPC_FAILED_PRECONDITION,
                                                  "etcdserver: not leader"};
 const struct etcd_error etcd_error_bad_transferee = {GRPC_FAILED_PRECONDITION,
                                                      "etcdserver: bad leader transferee"};
-const struct etcd_error etcd_error_downgrade = {GRPC_UNIMPLEMENTED,
-                                                "leased: there is no older version to go down to"};
+const struct etcd_error etcd_error_downgrade_target = {
+    GRPC_INVALID_ARGUMENT, "etcdserver: invalid downgrade target version"};
+const struct etcd_error etcd_error_downgrade_format = {
+    GRPC_INVALID_ARGUMENT, "etcdserver: wrong downgrade target version format"};
+const struct etcd_error etcd_error_no_downgrade = {GRPC_FAILED_PRECONDITION,
+                                                   "etcdserver: no inflight downgrade job"};
+const struct etcd_error etcd_error_unknown_method = {GRPC_UNKNOWN, "etcdserver: unknown method"};
 
 const struct etcd_error etcd_error_token = {GRPC_UNAUTHENTICATED, "etcdserver: invalid auth token"};
 

@@ -26,7 +26,10 @@ extern const struct etcd_error etcd_error_answer_too_large;
 extern const struct etcd_error etcd_error_member_urls;
 extern const struct etcd_error etcd_error_not_leader;
 extern const struct etcd_error etcd_error_bad_transferee;
-extern const struct etcd_error etcd_error_downgrade;
+extern const struct etcd_error etcd_error_downgrade_target;
+extern const struct etcd_error etcd_error_downgrade_format;
+extern const struct etcd_error etcd_error_no_downgrade;
+extern const struct etcd_error etcd_error_unknown_method;
 extern const struct etcd_error etcd_error_token;
 
 /* Ends the call with an error, which must not be NULL. */

@@ -1,4 +1,5 @@
 /* The Maintenance service but for the snapshot (etcd_snapshot.c). */
+#include "base/pb_reader.h"
 #include "core/snapshot.h"
 #include "doors/etcd/etcd_call.h"
 #include "doors/etcd/etcd_hash.h"
@@ -293,10 +294,55 @@ static void on_move_leader(struct grpc_call *call, struct bytes message) {
     etcd_call_move_leader(call, target_id);
 }
 
+/* "3.4" or "3.4.0". */
+static bool is_version(struct bytes text) {
+    size_t n_dots = 0;
+    bool has_digit = false;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] == '.') {
+            n_dots += has_digit ? 1 : 3; /* two in a row are none */
+            has_digit = false;
+        } else if (text.data[i] >= '0' && text.data[i] <= '9') {
+            has_digit = true;
+        } else {
+            return false;
+        }
+    }
+    return has_digit && (n_dots == 1 || n_dots == 2);
+}
+
+/* No version of etcd's is one that this server could go down to, and none is ever under way: the
+ * answers are those of an etcd that is asked for what it cannot. */
+static const struct etcd_error *downgrade_error(struct bytes message) {
+    enum { VALIDATE, ENABLE, CANCEL };
+    int32_t action = VALIDATE;
+    struct bytes version = bytes_of(NULL, 0);
+    struct pb_reader reader;
+    pb_reader_init(&reader, message);
+    while (pb_reader_next(&reader)) {
+        if (reader.field == 1) {
+            action = pb_reader_enum(&reader);
+        } else if (reader.field == 2) {
+            version = pb_reader_bytes(&reader);
+        } else {
+            pb_reader_skip(&reader);
+        }
+    }
+    if (reader.failed) {
+        return &etcd_error_malformed;
+    }
+    if (action == CANCEL) {
+        return &etcd_error_no_downgrade;
+    }
+    if (action != VALIDATE && action != ENABLE) {
+        return &etcd_error_unknown_method;
+    }
+    return is_version(version) ? &etcd_error_downgrade_target : &etcd_error_downgrade_format;
+}
+
 static void on_downgrade(struct grpc_call *call, struct bytes message) {
-    (void)message;
     if (etcd_call_is_root(call, "downgrade")) {
-        etcd_error_finish(call, &etcd_error_downgrade);
+        etcd_error_finish(call, downgrade_error(message));
     }
 }
 
