@@ -71,8 +71,8 @@ static void inbound_end(struct inbound_peer *inbound) {
 static void note_refusal(struct inbound_peer *inbound, const char *address, const char *reason) {
     struct peers *peers = inbound->peers;
     if (peer_refusals_note(&peers->refusals, inbound->from, reason, uv_now(peers->pool.loop))) {
-        log_warning("rejected connection on peer endpoint", LOG_TEXT("from", inbound->from), LOG_TEXT("address", address),
-                    LOG_TEXT("reason", reason));
+        log_warning("rejected connection on peer endpoint", LOG_TEXT("from", inbound->from),
+                    LOG_TEXT("address", address), LOG_TEXT("reason", reason));
     }
 }
 
@@ -325,7 +325,7 @@ static void name_origin(struct inbound_peer *inbound) {
     }
 }
 
-static void accept_one(struct peers *peers) {
+static void accept_one(struct peers *peers, uv_tcp_t *listener) {
     uint8_t nonce[PEER_NONCE_SIZE];
     struct tls_stream *tls = peers->tls != NULL ? tls_stream_accept(peers->tls) : NULL;
     struct inbound_peer *inbound = calloc(1, sizeof *inbound);
@@ -334,7 +334,7 @@ static void accept_one(struct peers *peers) {
     }
     peers->n_accepted++;
     inbound->peers = peers;
-    inbound->connection = peer_connection_accept(&peers->pool, (uv_stream_t *)&peers->listener, tls,
+    inbound->connection = peer_connection_accept(&peers->pool, (uv_stream_t *)listener, tls,
                                                  &inbound_events, inbound);
     if (inbound->connection == NULL) {
         free(inbound);
@@ -357,26 +357,29 @@ static void on_connection(uv_stream_t *listener, int status) {
     }
     if (peers->n_accepted >= INBOUND_ACCEPTS_MAX) {
         /* libuv holds this one and looks for no others until it is accepted. */
-        peers->is_accept_waiting = true;
+        peers->is_accept_waiting[(uv_tcp_t *)listener - peers->listeners] = true;
         return;
     }
-    accept_one(peers);
+    accept_one(peers, (uv_tcp_t *)listener);
 }
 
 static void next_iteration(uv_prepare_t *prepare) {
     struct peers *peers = prepare->data;
     inbound_peers_free_ended(peers);
     peers->n_accepted = 0;
-    if (peers->is_accept_waiting) {
-        peers->is_accept_waiting = false;
-        accept_one(peers);
+    for (size_t i = 0; i < PEERS_LISTENERS_MAX; i++) {
+        if (peers->is_accept_waiting[i]) {
+            peers->is_accept_waiting[i] = false;
+            accept_one(peers, &peers->listeners[i]);
+        }
     }
 }
 
-int inbound_peers_listen(struct peers *peers, int socket) {
-    int rv = uv_tcp_open(&peers->listener, socket);
+int inbound_peers_listen(struct peers *peers, size_t i, int socket) {
+    uv_tcp_t *listener = &peers->listeners[i];
+    int rv = uv_tcp_open(listener, socket);
     if (rv == 0) {
-        rv = uv_listen((uv_stream_t *)&peers->listener, PEERS_BACKLOG, on_connection);
+        rv = uv_listen((uv_stream_t *)listener, PEERS_BACKLOG, on_connection);
     }
     if (rv == 0) {
         rv = uv_prepare_start(&peers->next_iteration, next_iteration);

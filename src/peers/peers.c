@@ -55,14 +55,10 @@ static int open_listener(const struct sockaddr_storage *address) {
     return fd;
 }
 
-static enum status find_listener(const struct peers_options *options, int *out_socket,
-                                 char *out_error, size_t error_size) {
+static enum status open_place(const char *host, uint16_t port, int *out_socket, char *out_error,
+                              size_t error_size) {
     struct sockaddr_storage address;
-    *out_socket = -1;
-    if (options->listen_host == NULL) {
-        return STATUS_OK;
-    }
-    int rv = peer_address_resolve(options->listen_host, options->listen_port, &address);
+    int rv = peer_address_resolve(host, port, &address);
     if (rv == 0) {
         *out_socket = open_listener(&address);
         rv = *out_socket < 0 ? uv_translate_sys_error(errno) : 0;
@@ -70,10 +66,31 @@ static enum status find_listener(const struct peers_options *options, int *out_s
     if (rv != 0) {
         char text[HOST_PORT_TEXT_SIZE_MAX];
         snprintf(out_error, error_size, "cannot listen for peers on %s: %s",
-                 host_port_format(options->listen_host, options->listen_port, text),
-                 uv_strerror(rv));
+                 host_port_format(host, port, text), uv_strerror(rv));
         return STATUS_IO;
     }
+    return STATUS_OK;
+}
+
+/* All of them or none. */
+static enum status open_places(const struct peers_options *options,
+                               int out_sockets[PEERS_LISTENERS_MAX], size_t *out_n, char *out_error,
+                               size_t error_size) {
+    size_t n = options->listen_host != NULL ? 1 + options->n_more_places : 0;
+    assert(n <= PEERS_LISTENERS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const struct host_port *more = i > 0 ? &options->more_places[i - 1] : NULL;
+        enum status status = open_place(more != NULL ? more->host : options->listen_host,
+                                        more != NULL ? more->port : options->listen_port,
+                                        &out_sockets[i], out_error, error_size);
+        if (status != STATUS_OK) {
+            while (i-- > 0) {
+                close(out_sockets[i]);
+            }
+            return status;
+        }
+    }
+    *out_n = n;
     return STATUS_OK;
 }
 
@@ -112,12 +129,15 @@ static struct peers *create(uv_loop_t *loop, const struct peers_options *options
     list_init(&peers->ended);
     peer_pool_init(&peers->pool, loop, gone, peers);
     uv_timer_init(loop, &peers->tick);
-    uv_tcp_init(loop, &peers->listener);
+    for (size_t i = 0; i < PEERS_LISTENERS_MAX; i++) {
+        uv_tcp_init(loop, &peers->listeners[i]);
+        peers->listeners[i].data = peers;
+        peer_handles_add(&peers->pool.handles);
+    }
     uv_prepare_init(loop, &peers->next_iteration);
     peers->tick.data = peers;
-    peers->listener.data = peers;
     peers->next_iteration.data = peers;
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         peer_handles_add(&peers->pool.handles);
     }
     uv_timer_start(&peers->tick, tick, PEERS_TICK_MS, PEERS_TICK_MS);
@@ -128,21 +148,26 @@ enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
                        const struct peers_callbacks *callbacks, void *data,
                        struct peers **out_peers, char *out_error, size_t error_size) {
     struct tls_context *tls = NULL;
-    int socket = -1;
+    int sockets[PEERS_LISTENERS_MAX];
+    size_t n_sockets = 0;
     if (options->tls != NULL) {
         enum status status = tls_context_create(options->tls, &tls, out_error, error_size);
         if (status != STATUS_OK) {
             return status;
         }
     }
-    enum status status = find_listener(options, &socket, out_error, error_size);
+    enum status status = open_places(options, sockets, &n_sockets, out_error, error_size);
     if (status != STATUS_OK) {
         tls_context_destroy(tls);
         return status;
     }
     struct peers *peers = create(loop, options, callbacks, data);
     peers->tls = tls;
-    int rv = socket >= 0 ? inbound_peers_listen(peers, socket) : 0;
+    int rv = 0;
+    for (size_t i = 0; i < n_sockets; i++) {
+        int one = inbound_peers_listen(peers, i, sockets[i]);
+        rv = rv != 0 ? rv : one;
+    }
     if (rv != 0) {
         snprintf(out_error, error_size, "cannot listen for peers: %s", uv_strerror(rv));
         peers_close(peers, NULL, NULL);
@@ -161,7 +186,9 @@ void peers_close(struct peers *peers, void (*closed)(void *data), void *data) {
     peers->closed_data = data;
     peer_links_close(peers);
     inbound_peers_close(peers);
-    uv_close((uv_handle_t *)&peers->listener, handle_closed);
+    for (size_t i = 0; i < PEERS_LISTENERS_MAX; i++) {
+        uv_close((uv_handle_t *)&peers->listeners[i], handle_closed);
+    }
     uv_close((uv_handle_t *)&peers->tick, handle_closed);
     uv_close((uv_handle_t *)&peers->next_iteration, handle_closed);
 }

@@ -11,6 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/host_port.h"
 #include "base/status.h"
 #include "peers/peer_frame.h"
 #include "peers/peer_hello.h"
@@ -24,6 +25,7 @@
 struct peers;
 
 enum {
+    PEERS_LISTENERS_MAX = 4,
     /* Bytes that wait on a link; a frame is begun only below this. */
     PEERS_QUEUE_SIZE_MAX = 16 * 1024 * 1024,
     /* What urgent frames may take beyond it, and beyond the last frame that was begun below it. */
@@ -38,6 +40,9 @@ struct peers_options {
     uint32_t election_ms;
     const char *listen_host; /* NULL: does not listen */
     uint16_t listen_port;
+    /* Further places to listen on, at most PEERS_LISTENERS_MAX with the first. */
+    const struct host_port *more_places;
+    size_t n_more_places;
     const char *address;           /* under which peers reach this node */
     const struct tls_options *tls; /* NULL: plain text */
     struct bytes secret;           /* empty: none. Borrowed for the life of the peers */

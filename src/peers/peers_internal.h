@@ -37,14 +37,14 @@ struct peers {
     struct list links; /* of peer_links.c */
 
     /* Of inbound_peers.c. */
-    uv_tcp_t listener;
+    uv_tcp_t listeners[PEERS_LISTENERS_MAX];
+    bool is_accept_waiting[PEERS_LISTENERS_MAX];
     uv_prepare_t next_iteration;
     struct list inbound;  /* members */
     struct list unproven; /* oldest first */
     struct list ended;    /* to be freed */
     unsigned n_unproven;
     unsigned n_accepted; /* in this iteration */
-    bool is_accept_waiting;
     struct peer_refusals refusals;
 };
 
@@ -63,8 +63,8 @@ bool peer_links_have_address(const struct peers *peers, const struct sockaddr_st
 void peer_links_received(struct peers *peers, uint64_t id, size_t size);
 
 /* --- inbound_peers.c --- */
-/* Takes the listening socket over. 0 or a uv error. */
-int inbound_peers_listen(struct peers *peers, int socket);
+/* Takes the listening socket over, for the listener of this number. 0 or a uv error. */
+int inbound_peers_listen(struct peers *peers, size_t i, int socket);
 void inbound_peers_tick(struct peers *peers, uint64_t now_ms);
 void inbound_peers_close(struct peers *peers);
 void inbound_peers_free_ended(struct peers *peers);

@@ -320,6 +320,8 @@ enum status cluster_open_peers(struct service *service, char *out_error, size_t 
                                     .election_ms = service->options.election_ms,
                                     .listen_host = service->options.peer_listen_host,
                                     .listen_port = service->options.peer_listen_port,
+                                    .more_places = service->options.peer_more_places,
+                                    .n_more_places = service->options.peer_n_more_places,
                                     .address = service->options.peer_address,
                                     .tls = service->options.peer_tls,
                                     .secret = service->options.peer_secret};

@@ -7,6 +7,7 @@
 #define LEASED_REPLICATION_REPLICATION_H
 
 #include "base/bytes.h"
+#include "base/host_port.h"
 #include "base/status.h"
 #include "core/service.h"
 #include "tls/tls_context.h"
@@ -53,6 +54,8 @@ struct replication_options {
     const char *data_dir_ids_path;
     const char *peer_listen_host;
     uint16_t peer_listen_port;
+    const struct host_port *peer_more_places; /* see peers.h */
+    size_t peer_n_more_places;
     const struct tls_options *peer_tls; /* NULL: peers speak plain text */
     struct bytes peer_secret;           /* empty: none; outlives the replication */
     /* A linearizable read always asks a majority, instead of trusting that clocks run at about the

@@ -103,7 +103,8 @@ const struct option option_table[] = {
      .shown = "the newest there is", .choices = "TLS1.2|TLS1.3|"},
 
     {USED("listen-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS, listen_peer_urls,
-          "http://127.0.0.1:2380", "Where other members reach this one.")},
+          "http://127.0.0.1:2380",
+          "Where other members reach this one; up to four with commas between them.")},
     {USED("initial-advertise-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS,
           initial_advertise_peer_urls, "", "The peer URL that other members connect to."),
      .shown = "as listened on"},

@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 enum { OPTIONS_NAME_SIZE_MAX = 128, OPTIONS_NOTICES_MAX = 64, OPTIONS_ERROR_SIZE = 1024 };
+enum { OPTIONS_PEER_LISTENERS_MAX = 4 };
 /* Tokens end in steps of a 24th of their time, which are counted in seconds. */
 enum { OPTIONS_TOKEN_TTL_S_MIN = 24 };
 

@@ -265,8 +265,9 @@ static enum status check_urls(struct options *options, char *out_error) {
     if (options->listen_client_urls.n == 0) {
         return fail(out_error, "--listen-client-urls is empty: give at least one URL");
     }
-    if (options->listen_peer_urls.n != 1) {
-        return fail(out_error, "--listen-peer-urls: give exactly one URL");
+    if (options->listen_peer_urls.n < 1 ||
+        options->listen_peer_urls.n > OPTIONS_PEER_LISTENERS_MAX) {
+        return fail(out_error, "--listen-peer-urls: give 1 to %d URLs", OPTIONS_PEER_LISTENERS_MAX);
     }
     enum status status =
         check_listeners(options, &options->listen_client_urls, "listen-client-urls", out_error);

@@ -42,6 +42,7 @@ struct server {
     struct data_dir *data_dir;
     struct identity identity;
     struct service *service;
+    struct host_port more_peer_places[OPTIONS_PEER_LISTENERS_MAX];
     struct jwt *jwt; /* NULL: tokens are our own */
     struct authenticator *authenticator;
     struct open_doors doors;
@@ -262,6 +263,12 @@ static void open_replication(struct server *server) {
     if (!is_joined) {
         name_members(server);
     }
+    for (size_t i = 1; i < options->listen_peer_urls.n; i++) {
+        const struct url *url = &options->listen_peer_urls.urls[i];
+        struct host_port *place = &server->more_peer_places[i - 1];
+        memcpy(place->host, url->host, sizeof place->host);
+        place->port = url->port;
+    }
     char error[SERVER_ERROR_SIZE] = "";
     const struct replication_options replication = {
         .data_dir = data_dir_raft_path(server->data_dir),
@@ -283,6 +290,8 @@ static void open_replication(struct server *server) {
         .data_dir_ids_path = data_dir_ids_path(server->data_dir),
         .peer_listen_host = options->listen_peer_urls.urls[0].host,
         .peer_listen_port = options->listen_peer_urls.urls[0].port,
+        .peer_more_places = server->more_peer_places,
+        .peer_n_more_places = options->listen_peer_urls.n - 1,
         .peer_tls = options->has_peer_tls ? &server->peer_tls.options : NULL,
         .peer_secret = bytes_of(server->peer_secret.data, server->peer_secret.size),
         .strict_reads = options->strict_reads,

@@ -1,8 +1,11 @@
 """Who may listen where for peers, and what a file with a secret must be."""
+import socket
+
 import pytest
 
 from harness import KIND_LEASED, Server, ServerFailed
 from harness.exit_codes import EXIT_CODES
+from harness.ports import free_ports
 
 SECRET = b"0123456789abcdef"
 
@@ -63,3 +66,27 @@ def test_a_secret_that_is_not_there_is_refused(server, tmp_path):
     path = str(tmp_path / "none")
     server.extra_flags += ["--peer-secret-file", path]
     check_refused(server, path)
+
+
+class TwoPlaces(Server):
+    """Listens for members on two ports."""
+
+    def __init__(self):
+        super().__init__(KIND_LEASED)
+        self.other_port = free_ports(1)[0]
+
+    def flags(self):
+        flags = super().flags()
+        flags += ["--initial-advertise-peer-urls", f"http://127.0.0.1:{self.peer_port}"]
+        flags[flags.index("--listen-peer-urls") + 1] += f",http://127.0.0.1:{self.other_port}"
+        return flags
+
+
+def test_members_are_heard_on_every_listed_url():
+    with TwoPlaces() as server:
+        for port in (server.peer_port, server.other_port):
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                connection.settimeout(30)
+                while connection.recv(1000):  # what is no member is let go
+                    pass
