@@ -5,7 +5,10 @@ import pytest
 
 from harness import KIND_LEASED, Server, ServerFailed
 from harness.exit_codes import EXIT_CODES
+from harness.kinds import binary_of, clean_environment
 from harness.ports import free_ports
+from harness.process import Process
+from harness.wait import wait_for
 
 SECRET = b"0123456789abcdef"
 
@@ -68,25 +71,25 @@ def test_a_secret_that_is_not_there_is_refused(server, tmp_path):
     check_refused(server, path)
 
 
-class TwoPlaces(Server):
-    """Listens for members on two ports."""
-
-    def __init__(self):
-        super().__init__(KIND_LEASED)
-        self.other_port = free_ports(1)[0]
-
-    def flags(self):
-        flags = super().flags()
-        flags += ["--initial-advertise-peer-urls", f"http://127.0.0.1:{self.peer_port}"]
-        flags[flags.index("--listen-peer-urls") + 1] += f",http://127.0.0.1:{self.other_port}"
-        return flags
+def is_listening(port):
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            return True
+    except OSError:
+        return False
 
 
-def test_members_are_heard_on_every_listed_url():
-    with TwoPlaces() as server:
-        for port in (server.peer_port, server.other_port):
-            with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-                connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-                connection.settimeout(30)
-                while connection.recv(1000):  # what is no member is let go
-                    pass
+def test_members_are_heard_on_every_listed_url(tmp_path):
+    """One of two members, which waits for the other."""
+    client, first, second, other = free_ports(4)
+    urls = [f"http://127.0.0.1:{port}" for port in (first, second)]
+    command = [binary_of(KIND_LEASED), "--name", "a", "--data-dir", str(tmp_path / "data"),
+               "--listen-client-urls", f"http://127.0.0.1:{client}", "--listen-peer-urls", ",".join(urls),
+               "--initial-advertise-peer-urls", urls[0],
+               "--initial-cluster", f"a={urls[0]},b=http://127.0.0.1:{other}"]  # fmt: skip
+    process = Process(command, tmp_path / "log", env=clean_environment())
+    try:
+        for port in (first, second):
+            wait_for(lambda port=port: is_listening(port), 60, f"port {port} is listened on")
+    finally:
+        process.kill()
