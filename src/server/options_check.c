@@ -367,6 +367,14 @@ static void check_logging(struct options *options) {
     if (options->debug) {
         options->log_level = LOG_DEBUG;
     }
+    size_t first_size = strcspn(options->log_outputs, ",");
+    if (options->log_outputs[first_size] != '\0') {
+        char *first = arena_copy(&options->arena, options->log_outputs, first_size + 1);
+        first[first_size] = '\0';
+        options_notice(options, LOG_WARNING,
+                       "--log-outputs: lines are written to %s alone; give one output", first);
+        options->log_outputs = first;
+    }
     options->log_format =
         strcmp(options->log_format_name, "json") == 0 ||
                 (*options->log_format_name == '\0' && strcmp(options->logger, "zap") == 0)

@@ -191,6 +191,9 @@ static void words_are_held_to_their_choices(void **state) {
     assert_int_equal(PARSE("--log-format", "text|json"), OPTIONS_INVALID);
     assert_int_equal(PARSE("--debug"), OPTIONS_RUN);
     assert_int_equal(options.log_level, LOG_DEBUG);
+    assert_int_equal(PARSE("--log-outputs", "stdout,stderr"), OPTIONS_RUN);
+    assert_string_equal(options.log_outputs, "stdout");
+    assert_true(has_notice("--log-outputs: lines are written to stdout alone; give one output"));
 }
 
 static void tls_for_clients_needs_a_certificate_and_its_key(void **state) {
