@@ -7,6 +7,7 @@
 #include "peers/peer_handshake.h"
 #include "peers/peers_internal.h"
 #include "tls/tls_crypto.h"
+#include "tls/tls_failure.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -70,7 +71,14 @@ static void inbound_end(struct inbound_peer *inbound) {
 
 static void note_refusal(struct inbound_peer *inbound, const char *address, const char *reason) {
     struct peers *peers = inbound->peers;
-    if (peer_refusals_note(&peers->refusals, inbound->from, reason, uv_now(peers->pool.loop))) {
+    if (!peer_refusals_note(&peers->refusals, inbound->from, reason, uv_now(peers->pool.loop))) {
+        return;
+    }
+    if (strcmp(reason, tls_failure_text(TLS_FAILURE_WRONG_NAME)) == 0) {
+        log_warning("rejected connection on peer endpoint", LOG_TEXT("from", inbound->from),
+                    LOG_TEXT("address", address), LOG_TEXT("reason", reason),
+                    LOG_TEXT("error", "client certificate authentication failed"));
+    } else {
         log_warning("rejected connection on peer endpoint", LOG_TEXT("from", inbound->from),
                     LOG_TEXT("address", address), LOG_TEXT("reason", reason));
     }

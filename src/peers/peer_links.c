@@ -4,6 +4,7 @@
 #include "peers/peer_dial.h"
 #include "peers/peer_handshake.h"
 #include "peers/peers_internal.h"
+#include "tls/tls_failure.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -76,8 +77,15 @@ static void link_not_reached(struct peer_link *link, const char *reason) {
     link->retry_ms = uv_now(link->peers->pool.loop) + PEER_RETRY_MS;
     link->n_attempts++;
     if (link->last_reason == NULL || strcmp(link->last_reason, reason) != 0) {
-        log_warning("peer not reached", LOG_TEXT("address", link->address),
-                    LOG_TEXT("reason", reason));
+        if (strcmp(reason, tls_failure_text(TLS_FAILURE_OURS_REFUSED)) == 0) {
+            /* What etcd logs then, and alerts made for it look for. */
+            log_warning("peer not reached", LOG_TEXT("address", link->address),
+                        LOG_TEXT("reason", reason),
+                        LOG_TEXT("error", "remote error: tls: bad certificate"));
+        } else {
+            log_warning("peer not reached", LOG_TEXT("address", link->address),
+                        LOG_TEXT("reason", reason));
+        }
     }
     link->last_reason = reason;
 }
