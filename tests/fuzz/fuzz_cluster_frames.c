@@ -102,7 +102,7 @@ static void friend_open(void) {
     enum status status =
         peers_open(&loop, &options, &callbacks, NULL, &friend_peers, error, sizeof error);
     assert(status == STATUS_OK);
-    int rv = uv_fileno((uv_handle_t *)&friend_peers->listener, &fd);
+    int rv = uv_fileno((uv_handle_t *)&friend_peers->listeners[0], &fd);
     assert(rv == 0);
     rv = getsockname(fd, (struct sockaddr *)&address, &size);
     assert(rv == 0);
