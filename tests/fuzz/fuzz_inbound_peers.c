@@ -101,7 +101,7 @@ static void node_open(struct node *node, struct bytes its_secret, const struct t
     enum status status =
         peers_open(&loop, &options, &callbacks, node, &node->peers, error, sizeof error);
     assert(status == STATUS_OK);
-    int rv = uv_fileno((uv_handle_t *)&node->peers->listener, &fd);
+    int rv = uv_fileno((uv_handle_t *)&node->peers->listeners[0], &fd);
     assert(rv == 0);
     rv = getsockname(fd, (struct sockaddr *)&address, &size);
     assert(rv == 0);
