@@ -72,6 +72,8 @@ static void count_caught_up(struct connection *connection, size_t size) {
 /* --- reading ------------------------------------------------------------------------------- */
 
 static void open_session(struct connection *connection, const struct protocol *protocol) {
+    /* Only now: on an address that takes both, the first bytes told. */
+    connection->host.is_encrypted = connection->transport.tls_context != NULL;
     connection->session = protocol->open(&connection->host);
     if (connection->session == NULL) {
         log_warning("connection closed", LOG_TEXT("reason", "out of memory"));
@@ -518,8 +520,7 @@ struct connection *connection_create(struct connection_pool *pool,
                                               .wake = wake,
                                               .identity = identity,
                                               .address = address,
-                                              .scope = terms->scope,
-                                              .is_encrypted = terms->tls != NULL};
+                                              .scope = terms->scope};
     list_init(&connection->in_pool);
     list_init(&connection->in_dirty);
     net_timer_init(&connection->life_timer, on_life_timer);

@@ -431,11 +431,18 @@ static bool is_disk_replaced(const struct service *service, uint64_t id, uint64_
 
 /* --- Members that need not prove anything. --- */
 
-/* Certificates that are made by themselves encrypt, and prove nothing. */
+static bool is_given(const char *text) {
+    return text != NULL && *text != '\0';
+}
+
+/* Certificates that are made by themselves encrypt, and prove nothing; nor does one of any
+ * authority that the system trusts, unless a name is asked for. */
 bool members_are_proven(const struct service *service) {
     const struct tls_options *tls = service->options.peer_tls;
     return service->options.peer_secret.size > 0 ||
-           (tls != NULL && tls->verify == TLS_VERIFY_REQUIRED);
+           (tls != NULL && tls->verify == TLS_VERIFY_REQUIRED &&
+            (is_given(tls->ca_file) || is_given(tls->allowed_cn) ||
+             is_given(tls->allowed_hostname)));
 }
 
 /* A member is believed whom it asks for. Told once, at a start or when authentication is enabled.

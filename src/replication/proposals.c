@@ -478,9 +478,6 @@ static enum status check_submitted(struct service *service, const struct caller 
     if (status == STATUS_OK) {
         status = versions_allow(service, command);
     }
-    if (status == STATUS_OK) {
-        status = quota_check(service, command);
-    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -490,13 +487,14 @@ static enum status check_submitted(struct service *service, const struct caller 
         return STATUS_TOO_MANY_REQUESTS;
     }
     const struct auth *auth = state_machine_auth(service->machine);
-    if (!auth_is_enabled(auth)) {
-        return STATUS_OK;
+    if (auth_is_enabled(auth)) {
+        status = refusals_note(
+            service, caller,
+            auth_check_command(auth, state_machine_leases(service->machine), caller, command),
+            refusals_name_of(command));
     }
-    return refusals_note(
-        service, caller,
-        auth_check_command(auth, state_machine_leases(service->machine), caller, command),
-        refusals_name_of(command));
+    /* Last: it may raise the alarm, for which one needs the right to write. */
+    return status == STATUS_OK ? quota_check(service, command) : status;
 }
 
 /* While authentication is on, a command takes its caller along. */

@@ -129,6 +129,8 @@ enum status quota_check(struct service *service, const struct command *command) 
 static void compacted(struct service_request *request, const struct outcome *outcome) {
     struct quota *quota = list_entry(request, struct quota, compaction);
     quota->is_compacting = false;
+    /* It may have freed too little, or failed: looked at again without a write. */
+    quota->seen_revision = 0;
     if (outcome->status == STATUS_OK) {
         log_info("history takes too much of the quota: compacted",
                  LOG_NUMBER("revision", quota->compaction_revision));

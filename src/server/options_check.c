@@ -128,6 +128,14 @@ static enum status check_peer_urls(const struct options *options, char *out_erro
     return status;
 }
 
+/* A certificate that a member made for itself proves nothing, and one of any authority that the
+ * system trusts only with a name that is asked for. */
+static bool certificates_prove_members(const struct options *options) {
+    return !options->peer_auto_tls &&
+           (*options->peer_trusted_ca_file != '\0' || *options->peer_cert_allowed_cn != '\0' ||
+            *options->peer_cert_allowed_hostname != '\0');
+}
+
 static enum status check_listeners(const struct options *options, const struct url_list *list,
                                    const char *flag, char *out_error) {
     bool is_for_peers = list == &options->listen_peer_urls;
@@ -147,16 +155,16 @@ static enum status check_listeners(const struct options *options, const struct u
                               "--auto-tls for one that no authority signed",
                         flag, list->texts[i]);
         }
-        /* Between members check_peer_urls() looks at it; a certificate that a member made for
-         * itself does not prove its identity. */
-        if (is_tls && !(is_for_peers && options->peer_auto_tls)) {
+        /* Between members check_peer_urls() looks at it. */
+        if (is_tls && (!is_for_peers || certificates_prove_members(options))) {
             continue;
         }
         bool is_open = !url_is_loopback(&list->urls[i]) && !options->allow_insecure;
         if (is_open && is_for_peers && *options->peer_secret_file == '\0') {
             return fail(out_error,
                         "--%s %s: whoever reaches this address could act as a member; give the "
-                        "members certificates (--peer-cert-file) or a shared secret "
+                        "members certificates (--peer-cert-file, --peer-trusted-ca-file) or a "
+                        "shared secret "
                         "(--peer-secret-file), listen on 127.0.0.1, or accept that with "
                         "--allow-insecure",
                         flag, list->texts[i]);

@@ -367,6 +367,16 @@ def test_both_are_spoken_on_one_address(authority, other):
         assert wrong.stdout == "" and wrong.returncode != 0
 
 
+def test_the_host_of_plain_text_is_looked_at_beside_tls(authority):
+    flags = [*server_files(authority), "--host-whitelist", "leased.example"]
+    with OneAddress(KIND_LEASED, flags, authority.certificate) as server:
+        status = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}"]
+        assert run(*status, f"http://{server.endpoint}/version").stdout == "421"
+        named = [*status, "-H", "Host: leased.example"]
+        assert run(*named, f"http://{server.endpoint}/version").stdout == "200"
+        assert run(*status, "--cacert", server.trusted, f"{server.client_url}/version").stdout == "200"
+
+
 def test_metrics_listeners_speak_tls_too(authority, alice):
     with Server(KIND_LEASED) as probe:
         probe.stop()

@@ -4,6 +4,7 @@ import socket
 import pytest
 
 from harness import KIND_LEASED, Server, ServerFailed
+from harness.certificates import Authority
 from harness.exit_codes import EXIT_CODES
 from harness.kinds import binary_of, clean_environment
 from harness.ports import free_ports
@@ -42,6 +43,34 @@ def check_refused(server, *words):
 
 def test_a_peer_port_that_others_reach_needs_a_proof_or_a_word(server):
     check_refused(server, "--listen-peer-urls", "--peer-cert-file", "--peer-secret-file", "--allow-insecure")
+
+
+@pytest.fixture
+def certificate_flags():
+    """TLS between members, and no authority named: the system's are trusted."""
+    with Authority() as authority:
+        certificate, key = authority.sign("member")
+        yield ["--peer-cert-file", certificate, "--peer-key-file", key]
+
+
+def use_https(server):
+    url = f"https://0.0.0.0:{server.peer_port}"
+    advertised = f"https://127.0.0.1:{server.peer_port}"
+    server.extra_flags += ["--initial-advertise-peer-urls", advertised]
+    server.extra_flags += ["--initial-cluster", f"default={advertised}", "--name", "default"]
+    server.flags = lambda: [*server.flags_before(), "--listen-peer-urls", url, *server.extra_flags]
+
+
+def test_a_certificate_of_anybody_is_no_proof(server, certificate_flags):
+    use_https(server)
+    server.extra_flags += certificate_flags
+    check_refused(server, "could act as a member", "--peer-trusted-ca-file")
+
+
+def test_a_certificate_with_a_name_is_a_proof(server, certificate_flags):
+    use_https(server)
+    server.extra_flags += [*certificate_flags, "--peer-cert-allowed-cn", "member"]
+    server.start()
 
 
 def test_with_a_secret_it_may_be_reached(server, tmp_path):
