@@ -276,8 +276,8 @@ enum status lease_table_may_attach(const struct lease_table *table, int64_t id,
         !key_space_equal(lease_pages_fact(&table->pages, handle)->owner, owner)) {
         return STATUS_LEASE_NOT_FOUND;
     }
-    return lease_pages_local(&table->pages, handle)->n_keys < LEASE_KEYS_MAX ? STATUS_OK
-                                                                             : STATUS_TOO_MANY_KEYS;
+    /* Not LEASE_KEYS_UNCOUNTED, which a replica that has restored a snapshot may not have. */
+    return lease_table_key_count(table, id) < LEASE_KEYS_MAX ? STATUS_OK : STATUS_TOO_MANY_KEYS;
 }
 
 struct lease_check *lease_table_check(struct lease_table *table, int64_t id) {

@@ -51,6 +51,7 @@ enum {
 };
 
 struct rule_run; /* one execution */
+struct key_store;
 
 struct rule {
     /* In the log: a released number never changes its meaning. By convention the number of its
@@ -64,6 +65,10 @@ struct rule {
     /* The answer may be anything within its bound; it is given to the caller only with STATUS_OK.
      * The request is what a client caused: it must be checked to the last byte. */
     enum status (*run)(struct rule_run *run, struct bytes request, struct buffer *answer);
+    /* NULL, or how much work a run may be, in units of key_work.h, told before it is proposed: only
+     * so much is on its way at a time. For rules that may look at many records or end many keys. */
+    size_t (*estimate)(const struct key_store *keys, const struct lease_table *leases,
+                       struct bytes request);
 };
 
 /* The rules that a member knows, in any order, each number once. All rules of all protocols,

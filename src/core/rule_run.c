@@ -270,6 +270,12 @@ const struct record *rule_run_put(struct rule_run *run, struct key_space_id spac
     return record;
 }
 
+static bool is_attached(struct rule_run *run, struct key_space_id space, struct bytes key,
+                        int64_t lease_id) {
+    const struct record *record = rule_run_find(run, space, key);
+    return record != NULL && record->lease_id == lease_id;
+}
+
 int64_t rule_put(struct rule_run *run, struct key_space_id space, struct bytes key,
                  struct bytes value, int64_t lease_id) {
     if (!may_use(run, RIGHT_WRITE, space, key, one_key)) {
@@ -283,9 +289,11 @@ int64_t rule_put(struct rule_run *run, struct key_space_id space, struct bytes k
         rule_run_refuse(run, STATUS_LEASE_NOT_FOUND);
         return 0;
     }
-    /* A hook may: the owner of a lease must not be able to make the end of another one fail. */
+    /* What is attached already may be written again. A hook may anything: the owner of a lease must
+     * not be able to make the end of another one fail. */
     if (lease_id != 0 && run->hook == NULL &&
-        lease_table_key_count(run->scope->leases, lease_id) >= LEASE_KEYS_MAX) {
+        lease_table_key_count(run->scope->leases, lease_id) >= LEASE_KEYS_MAX &&
+        !is_attached(run, space, key, lease_id)) {
         rule_run_refuse(run, STATUS_TOO_MANY_KEYS);
         return 0;
     }

@@ -371,6 +371,14 @@ bool state_machine_allows(const struct state_machine *machine, const struct comm
     return since <= machine->cluster_version;
 }
 
+size_t state_machine_rule_work(struct state_machine *machine, const struct command *command) {
+    const struct rule *rule = rule_index_find(machine->rules, command->rule.number);
+    return rule == NULL || rule->estimate == NULL
+               ? 0
+               : rule->estimate(state_machine_keys(machine), state_machine_leases(machine),
+                                command->rule.request);
+}
+
 void state_machine_apply(struct state_machine *machine, const struct command *command,
                          const struct apply_context *context, struct arena *arena,
                          struct outcome *out_outcome) {

@@ -46,6 +46,8 @@ uint32_t state_machine_cluster_version(const struct state_machine *machine);
 bool state_machine_knows(const struct state_machine *machine, const struct command *command);
 /* False: not every member is sure to know the command, which must not be proposed yet. */
 bool state_machine_allows(const struct state_machine *machine, const struct command *command);
+/* How much work the rule of a COMMAND_RULE says its run may be; 0: little. */
+size_t state_machine_rule_work(struct state_machine *machine, const struct command *command);
 /* Applies one command that it knows. Outcome arrays are in the arena. */
 void state_machine_apply(struct state_machine *machine, const struct command *command,
                          const struct apply_context *context, struct arena *arena,

@@ -109,6 +109,9 @@ void grpc_call_append(struct grpc_call *call, struct bytes piece);
 /* False when more than the high-water mark of bytes waits to be sent on this stream or on its
  * connection, and when the call is over, so that `while writable, send` always ends. */
 bool grpc_call_is_writable(struct grpc_call *call);
+/* True when nothing can be sent any more: the client has left or its deadline has passed, even if
+ * on_close is still to come. */
+bool grpc_call_is_over(const struct grpc_call *call);
 /* False when so much waits to be sent, to this peer or to all together, that an answer which may be
  * large should be refused instead of being made. */
 bool grpc_call_has_room(const struct grpc_call *call);

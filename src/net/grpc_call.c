@@ -439,6 +439,10 @@ void grpc_call_release(struct grpc_call *call, size_t size) {
     http_exchange_release(&call->exchange, size);
 }
 
+bool grpc_call_is_over(const struct grpc_call *call) {
+    return http_exchange_is_over(&call->exchange);
+}
+
 void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *text) {
     if (http_exchange_is_over(&call->exchange)) {
         return;

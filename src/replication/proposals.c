@@ -391,6 +391,9 @@ static size_t work_of(const struct service *service, const struct command *comma
         work = KEY_WORK_A_DELETE *
                lease_table_key_count(state_machine_leases(service->machine), command->revoke.id);
         break;
+    case COMMAND_RULE:
+        work = state_machine_rule_work(service->machine, command);
+        break;
     default:
         break;
     }

@@ -39,6 +39,7 @@ struct grpc_call {
     size_t announced_size;
     size_t held_bytes;
     size_t held_bytes_max; /* 0: no limit */
+    bool is_gone;          /* and on_close is still to come */
     bool is_finished;
     enum grpc_code code;
     char text[256];
@@ -47,6 +48,7 @@ struct grpc_call {
 struct service {
     struct state_machine *machine;
     uint64_t now_ms;
+    uint64_t now_step_ms; /* the clock moves so much at each look */
     uint64_t leader_id;
     struct list requests;
     struct buffer encoded[REQUESTS_MAX]; /* the commands of the requests */
@@ -56,6 +58,8 @@ struct service {
     struct list reads;
     bool renewals_wait;
     struct list renewals;
+    size_t n_renewals;
+    bool refuses_work;
     bool scans_wait;
     struct service_scan *scan;
 };
@@ -182,6 +186,10 @@ bool grpc_call_is_writable(struct grpc_call *call) {
     return !call->is_blocked;
 }
 
+bool grpc_call_is_over(const struct grpc_call *call) {
+    return call->is_gone || call->is_finished;
+}
+
 void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *text) {
     assert_false(call->is_finished);
     call->is_finished = true;
@@ -279,6 +287,11 @@ void service_submit(struct service *service, const struct caller *caller,
 static inline void fake_service_run(struct service *service) {
     struct apply_context context = {.term = 1, .now_ms = service->now_ms};
     size_t n = service->n_requests;
+    /* What is told of one may submit the next. */
+    struct buffer commands[REQUESTS_MAX];
+    enum status refusals[REQUESTS_MAX];
+    memcpy(commands, service->encoded, sizeof commands);
+    memcpy(refusals, service->refusals, sizeof refusals);
     service->n_requests = 0;
     for (size_t i = 0; i < n; i++) {
         struct arena arena;
@@ -286,18 +299,18 @@ static inline void fake_service_run(struct service *service) {
         struct command command;
         struct outcome outcome;
         arena_init(&arena);
-        reader_init(&reader, bytes_of(service->encoded[i].data, service->encoded[i].size));
+        reader_init(&reader, bytes_of(commands[i].data, commands[i].size));
         assert_int_equal(command_decode(&reader, &arena, &command), STATUS_OK);
-        if (service->refusals[i] == STATUS_OK) {
+        if (refusals[i] == STATUS_OK) {
             state_machine_apply(service->machine, &command, &context, &arena, &outcome);
         } else {
-            outcome = (struct outcome){.status = service->refusals[i]};
+            outcome = (struct outcome){.status = refusals[i]};
         }
         struct list *link = list_pop_first(&service->requests);
         struct service_request *request = list_entry(link, struct service_request, private.link);
         request->done(request, &outcome);
         arena_clear(&arena);
-        buffer_clear(&service->encoded[i]);
+        buffer_clear(&commands[i]);
     }
     watch_hub_publish(state_machine_watches(service->machine));
 }
@@ -332,6 +345,7 @@ static inline void fake_service_read(struct service *service, enum status status
 enum status service_renew(struct service *service, const struct caller *caller,
                           struct service_renewal *renewal, int64_t *out_ttl_ms) {
     assert_non_null(caller);
+    assert_true(++service->n_renewals < 1000); /* it would go on for ever */
     if (service->renewals_wait) {
         list_append(&service->renewals, &renewal->private.link);
         return STATUS_PENDING;
@@ -420,13 +434,14 @@ bool service_watch_is_current(struct service *service, const struct service_watc
 }
 
 bool service_allow_work(struct service *service, size_t work) {
-    (void)service;
     (void)work;
-    return true;
+    return !service->refuses_work;
 }
 
 uint64_t service_now_ms(struct service *service) {
-    return service->now_ms;
+    uint64_t now_ms = service->now_ms;
+    service->now_ms += service->now_step_ms;
+    return now_ms;
 }
 
 /* --- Long reads: the part is read at once, or when the test says so. --- */
@@ -591,6 +606,7 @@ static const struct etcd_door_options options = {
     .watch_bytes_per_stream_max = 1000,
     .renewals_per_stream_max = 3,
     .fragment_size = 600,
+    .queued_calls_max = 3,
 };
 
 static inline int setup(void **state) {

@@ -1,6 +1,7 @@
 /* The rules of locks and elections, and the plain transactions of the client libraries between
  * them. */
 #include "core/cluster_version.h"
+#include "core/txn.h"
 #include "doors/etcd/etcd_queue_rules.h"
 #include "state_machine_fixture.h"
 
@@ -138,7 +139,7 @@ static void a_key_of_a_library_is_in_the_same_queue(void **state) {
     assert_int_equal(put(&fixture, "n/3", "", 3).status, STATUS_OK);
     assert_false(join(&fixture, "n", 1).is_first);
     del(&fixture, "n/3", "");
-    assert_true(join(&fixture, "n", 1).is_first);
+    assert_true(join(&fixture, "other", 2).is_first);
     fixture_clear(&fixture);
 }
 
@@ -180,8 +181,32 @@ static void joining_again_keeps_the_place(void **state) {
     assert_int_equal(find(&fixture, "n/2")->value_size, strlen("value"));
     assert_int_equal(join(&fixture, "n", 2).version, 3);
     assert_int_equal(find(&fixture, "n/2")->value_size, strlen("value"));
-    revoke(&fixture, 1);
-    assert_true(join(&fixture, "n", 2).is_first);
+    fixture_clear(&fixture);
+}
+
+/* One of many: nothing is validated. */
+static void put_quickly(struct fixture *fixture, const char *key, int64_t lease_id) {
+    const struct txn_target target = {.keys = state_machine_keys(fixture->machine),
+                                      .leases = state_machine_leases(fixture->machine),
+                                      .space = KEY_SPACE_ETCD};
+    const struct put_request request = {.key = bytes_from_text(key), .lease_id = lease_id};
+    struct put_outcome outcome;
+    assert_int_equal(txn_put(&target, &request, &outcome), STATUS_OK);
+}
+
+static void a_key_of_a_full_lease_may_be_joined_again(void **state) {
+    struct fixture fixture;
+    struct etcd_joined joined;
+    char key[16];
+    (void)state;
+    queue_fixture_init(&fixture);
+    join(&fixture, "n", 1);
+    for (unsigned i = 1; i < LEASE_KEYS_MAX; i++) {
+        snprintf(key, sizeof key, "k%06u", i);
+        put_quickly(&fixture, key, 1);
+    }
+    assert_int_equal(try_join(&fixture, "other", 1, NULL, &joined), STATUS_TOO_MANY_KEYS);
+    assert_int_equal(join(&fixture, "n", 1).version, 2);
     fixture_clear(&fixture);
 }
 
@@ -248,6 +273,55 @@ static void a_later_key_of_the_same_lease_stays(void **state) {
     join(&fixture, "n", 1);
     withdraw(&fixture, "n", &stale, false);
     assert_non_null(find(&fixture, "n/1"));
+    fixture_clear(&fixture);
+}
+
+static size_t work_of_withdrawal(struct fixture *fixture, const struct etcd_joined *joined) {
+    struct buffer request;
+    buffer_init(&request);
+    etcd_withdrawal_encode(&request, &(struct etcd_withdrawal){.name = bytes_from_text("n"),
+                                                               .lease_id = joined->lease_id,
+                                                               .version = joined->version});
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = ETCD_RULE_WITHDRAW, .request = bytes_of(request.data, request.size)}};
+    size_t work = state_machine_rule_work(fixture->machine, &command);
+    buffer_clear(&request);
+    return work;
+}
+
+static void a_key_in_a_long_queue_is_not_looked_for(void **state) {
+    enum { KEYS = 40 * 1000, SEEN = RULE_RECORDS_MAX / 2 };
+    struct fixture fixture;
+    char key[16];
+    (void)state;
+    queue_fixture_init(&fixture);
+    for (unsigned i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "n/%05u", i);
+        if (i == 1) {
+            join(&fixture, "n", 1); /* the second of the queue */
+        }
+        put_quickly(&fixture, key, 0);
+    }
+    struct etcd_joined shared = join(&fixture, "n", 1);
+    assert_false(shared.is_first);
+    assert_int_equal(work_of_withdrawal(&fixture, &shared), SEEN);
+    shared.version = 1;
+    assert_int_equal(work_of_withdrawal(&fixture, &shared), 0);
+    /* With the first one gone, whoever would know had to look at them all: it stays. */
+    shared.version = 2;
+    del(&fixture, "n/00000", "");
+    withdraw(&fixture, "n", &shared, false);
+    assert_non_null(find(&fixture, "n/1"));
+    fixture_clear(&fixture);
+}
+
+static void a_shared_key_is_looked_for_by_the_door(void **state) {
+    struct fixture fixture;
+    (void)state;
+    queue_fixture_init(&fixture);
+    assert_true(join(&fixture, "n", 1).is_first);
+    assert_false(join(&fixture, "n", 1).is_first);
     fixture_clear(&fixture);
 }
 
@@ -341,11 +415,14 @@ int main(void) {
         cmocka_unit_test(a_missing_lease_is_refused),
         cmocka_unit_test(without_a_lease_one_is_granted_with_the_key),
         cmocka_unit_test(joining_again_keeps_the_place),
+        cmocka_unit_test(a_key_of_a_full_lease_may_be_joined_again),
         cmocka_unit_test(a_call_that_is_over_takes_its_key),
         cmocka_unit_test(a_lease_of_the_server_ends_with_its_call),
         cmocka_unit_test(the_last_that_shares_a_key_takes_it),
         cmocka_unit_test(a_shared_key_that_is_first_stays),
         cmocka_unit_test(a_later_key_of_the_same_lease_stays),
+        cmocka_unit_test(a_key_in_a_long_queue_is_not_looked_for),
+        cmocka_unit_test(a_shared_key_is_looked_for_by_the_door),
         cmocka_unit_test(unlock_takes_only_keys_of_queues),
         cmocka_unit_test(a_release_with_a_revision_is_of_that_hold_alone),
         cmocka_unit_test(a_leader_proclaims_while_it_leads),

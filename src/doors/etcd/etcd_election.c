@@ -103,6 +103,10 @@ static void leader_ready(struct grpc_call *call, struct bytes message) {
     if (etcd_request_queue(message, &request) != NULL) {
         return; /* it was readable when it came */
     }
+    if (!etcd_queue_may_look(etcd_door_of(call), request.name)) {
+        etcd_error_finish(call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
+        return;
+    }
     const struct record *record = etcd_queue_first(etcd_door_of(call), request.name);
     if (record == NULL) {
         etcd_error_finish(call, &no_leader);

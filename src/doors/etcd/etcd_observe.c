@@ -14,7 +14,9 @@ struct observer {
     struct etcd_door *door;
     struct service_read read;
     struct service_watch watch;
-    struct etcd_ticker ticker; /* of a client that insists on a leader */
+    struct etcd_ticker ticker; /* of one that insists on a leader, or could not look */
+    bool wants_leader;         /* of the cluster */
+    bool owes_look;            /* there was too much to do: at a tick */
     bool is_reading;           /* it is with the service */
     bool is_finished;
     bool is_lagging;
@@ -51,10 +53,15 @@ static void tell(struct observer *observer, const struct record *record, int64_t
 }
 
 static void look(struct observer *observer) {
-    const struct record *record = etcd_queue_first(observer->door, name_of(observer));
-    observer->seen_revision = key_store_revision(etcd_keys(observer->door));
     free(observer->leader);
     observer->leader = NULL;
+    observer->owes_look = !etcd_queue_may_look(observer->door, name_of(observer));
+    if (observer->owes_look) {
+        etcd_ticker_start(observer->door, &observer->ticker);
+        return;
+    }
+    const struct record *record = etcd_queue_first(observer->door, name_of(observer));
+    observer->seen_revision = key_store_revision(etcd_keys(observer->door));
     if (record == NULL) {
         return;
     }
@@ -89,7 +96,7 @@ static bool deliver(struct service_watch *watch, const struct watch_batch *batch
         observer->is_lagging = true;
         return false;
     }
-    for (size_t i = 0; i < batch->n_events && !observer->is_finished; i++) {
+    for (size_t i = 0; i < batch->n_events && !observer->is_finished && !observer->owes_look; i++) {
         if (batch->events[i]->mod_revision > observer->seen_revision) {
             take(observer, batch->events[i]);
         }
@@ -139,8 +146,11 @@ static void ready(struct service_read *read, enum status status) {
 static void on_tick(struct etcd_ticker *ticker, uint64_t now_ms) {
     struct observer *observer = list_entry(ticker, struct observer, ticker);
     (void)now_ms;
-    if (!etcd_has_leader(observer->door)) {
+    if (observer->wants_leader && !etcd_has_leader(observer->door)) {
         finish(observer, etcd_error_of(STATUS_NO_LEADER));
+    }
+    if (observer->owes_look && !observer->is_finished && grpc_call_is_writable(observer->call)) {
+        look(observer);
     }
 }
 
@@ -187,7 +197,8 @@ static void on_message(struct grpc_call *call, struct bytes message) {
     if (observer == NULL) {
         return;
     }
-    if (etcd_wants_leader(call)) {
+    observer->wants_leader = etcd_wants_leader(call);
+    if (observer->wants_leader) {
         etcd_ticker_start(door, &observer->ticker);
     }
     struct key_range range = etcd_queue_range(&door->arena, request.name);

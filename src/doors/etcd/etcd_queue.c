@@ -1,5 +1,6 @@
 #include "doors/etcd/etcd_queue.h"
 
+#include "base/clock.h"
 #include "doors/etcd/etcd_queue_call.h"
 #include "doors/etcd/etcd_queue_rules.h"
 
@@ -15,14 +16,14 @@ enum { WITHDRAWALS_MAX = ETCD_SESSION_TTL_MS / ETCD_TICK_MS };
 /* A cluster that has just started learns within a second that all its members know rules. */
 enum { JOINS_MAX = 5000 / ETCD_TICK_MS };
 /* Finding the key before one's own looks at all keys of the queue: so many in one iteration of the
- * loop, but at least one queue, and not at a queue of more than the second. */
-enum { SEEK_RECORDS_MAX = 64 * 1024, QUEUE_RECORDS_MAX = 128 * 1024, SEEK_PAUSE_MS = 1 };
+ * loop, but at least one queue. */
+enum { SEEK_RECORDS_MAX = 64 * 1024, SEEK_PAUSE_MS = 1 };
 
 enum place_state {
     PLACE_JOINING,
     PLACE_WAITING,    /* for the key before it */
-    PLACE_CONFIRMING, /* it is first here: is it so for the leader? */
-    PLACE_RENEWING,   /* its own lease, before it is answered */
+    PLACE_RENEWING,   /* it is first here: its own lease, before it is answered */
+    PLACE_CONFIRMING, /* is it so for the leader? */
     PLACE_LEAVING,
     PLACE_OVER
 };
@@ -221,6 +222,12 @@ static void answer(struct etcd_place *place, int64_t revision) {
                                            .create_revision = place->joined.create_revision,
                                            .joined_revision = place->joined_revision,
                                            .revision = revision};
+    if (grpc_call_is_over(place->call)) {
+        /* Its client left, or its time is up, and on_close is still to come: nobody is told. */
+        forget_call(place);
+        leave(place);
+        return;
+    }
     place->kind->answer(place->call, &facts);
     forget_call(place);
     end(place);
@@ -237,13 +244,21 @@ static bool is_passing(enum status status) {
            status == STATUS_AUTH_OLD_REVISION;
 }
 
+static void keep_session(struct etcd_place *place) {
+    list_append(&place->queues->sessions, &place->session_link);
+    settle_ticker(place->queues);
+}
+
 static void renewed(struct etcd_place *place, enum status status) {
     place->renewed_ms = service_now_ms(service_of(place));
     if (place->state == PLACE_RENEWING) {
         if (place->call == NULL) {
             leave(place);
         } else if (status == STATUS_OK) {
-            answer_now(place);
+            /* It may have taken long, and somebody may have deleted the key meanwhile. */
+            place->state = PLACE_CONFIRMING;
+            keep_session(place);
+            wake(place);
         } else if (is_passing(status)) {
             wake_later(place);
         } else if (status == STATUS_LEASE_NOT_FOUND) {
@@ -254,8 +269,7 @@ static void renewed(struct etcd_place *place, enum status status) {
         return;
     }
     if (place->state == PLACE_WAITING || place->state == PLACE_CONFIRMING) {
-        list_append(&place->queues->sessions, &place->session_link);
-        settle_ticker(place->queues);
+        keep_session(place);
     }
     destroy_if_over(place);
 }
@@ -300,10 +314,6 @@ static void confirmed(struct etcd_place *place, enum status status) {
         fail(place, status);
     } else if (own_record(place) == NULL) {
         lose(place);
-    } else if (place->owns_lease) {
-        /* Whoever is told has the whole time of the lease before it. */
-        place->state = PLACE_RENEWING;
-        renew(place);
     } else {
         answer_now(place);
     }
@@ -315,7 +325,8 @@ static void on_confirmed(struct service_read *read, enum status status) {
     confirmed(place, status);
 }
 
-/* This member may be behind: the lease may have ended meanwhile. */
+/* This member may be behind: the lease may have ended meanwhile. A key that is still there is still
+ * first: no key comes before one that exists. */
 static void confirm(struct etcd_place *place) {
     place->state = PLACE_CONFIRMING;
     place->read.ready = on_confirmed;
@@ -385,16 +396,20 @@ static void seek(struct etcd_place *place) {
         lose(place);
         return;
     }
-    struct key_range range = etcd_queue_range(&door->arena, name_of(place));
-    size_t work = key_store_count(etcd_keys(door), range.space, range.key, range.range_end);
-    arena_reset(&door->arena);
+    size_t work = etcd_queue_count(door, name_of(place));
     place->queues->n_sought += work;
-    if (work > QUEUE_RECORDS_MAX) {
+    if (work > ETCD_QUEUE_RECORDS_MAX) {
         fail(place, STATUS_TOO_MANY_REQUESTS);
         return;
     }
     const struct record *before =
         etcd_queue_before(door, name_of(place), place->joined.create_revision);
+    if (before == NULL && place->owns_lease) {
+        /* Whoever is told has most of the time of the lease before it. */
+        place->state = PLACE_RENEWING;
+        renew(place);
+        return;
+    }
     if (before == NULL) {
         confirm(place);
         return;
@@ -471,21 +486,30 @@ static void on_woken(uv_timer_t *timer) {
     settle_ticker(queues);
 }
 
-/* Places are only woken here: a tick must not end a ticker. */
+static bool is_renewal_due(const struct etcd_place *place, uint64_t now_ms) {
+    return clock_elapsed_ms(now_ms, place->renewed_ms) >= ETCD_SESSION_TTL_MS / RENEWALS_A_TTL;
+}
+
+/* Places are only woken here: a tick must not end a ticker. Each is renewed once at most: who is
+ * renewed at once joins the list again, with a time that may be later than that of the tick. */
 static void on_tick(struct etcd_ticker *ticker, uint64_t now_ms) {
     struct etcd_queues *queues = list_entry(ticker, struct etcd_queues, ticker);
     struct list *link;
     while ((link = list_pop_first(&queues->later)) != NULL) {
         wake(list_entry(link, struct etcd_place, woken_link));
     }
-    while (!list_is_empty(&queues->sessions)) {
-        struct etcd_place *place =
-            list_entry(queues->sessions.next, struct etcd_place, session_link);
-        if (now_ms - place->renewed_ms < ETCD_SESSION_TTL_MS / RENEWALS_A_TTL) {
+    struct list sessions;
+    list_init(&sessions);
+    list_append_all(&sessions, &queues->sessions);
+    while (!list_is_empty(&sessions)) {
+        struct etcd_place *place = list_entry(sessions.next, struct etcd_place, session_link);
+        if (!is_renewal_due(place, now_ms)) {
             break;
         }
         renew(place);
     }
+    list_append_all(&sessions, &queues->sessions);
+    list_append_all(&queues->sessions, &sessions);
 }
 
 /* --- Entering. --- */
@@ -543,8 +567,7 @@ static void joined(struct service_request *request, const struct outcome *outcom
     } else {
         place->state = PLACE_WAITING;
         if (place->owns_lease) {
-            list_append(&place->queues->sessions, &place->session_link);
-            settle_ticker(place->queues);
+            keep_session(place);
         }
         wake(place);
     }

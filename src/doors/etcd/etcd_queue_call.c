@@ -42,6 +42,18 @@ static bool look_for_first(void *context, const struct record *record) {
     return true;
 }
 
+size_t etcd_queue_count(struct etcd_door *door, struct bytes name) {
+    struct key_range range = etcd_queue_range(&door->arena, name);
+    size_t n = key_store_count(etcd_keys(door), range.space, range.key, range.range_end);
+    arena_reset(&door->arena);
+    return n;
+}
+
+bool etcd_queue_may_look(struct etcd_door *door, struct bytes name) {
+    size_t work = etcd_queue_count(door, name);
+    return work <= ETCD_QUEUE_RECORDS_MAX && service_allow_work(door->service, work);
+}
+
 static const struct record *find(struct etcd_door *door, struct bytes name, struct search *search,
                                  bool (*visit)(void *context, const struct record *record)) {
     struct key_range range = etcd_queue_range(&door->arena, name);

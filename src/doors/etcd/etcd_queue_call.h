@@ -21,6 +21,13 @@ void etcd_queue_release(struct grpc_call *call, const struct etcd_release *relea
 /* Answers with the header of the outcome. */
 void etcd_queue_reply_header(struct etcd_call *waiting, const struct outcome *outcome);
 
+/* Whoever looks for a key in a queue looks at all of them; a queue of more is not looked at. */
+enum { ETCD_QUEUE_RECORDS_MAX = 128 * 1024 };
+size_t etcd_queue_count(struct etcd_door *door, struct bytes name);
+/* False: not in this iteration of the loop, or the queue is too long (STATUS_TOO_MANY_REQUESTS). To
+ * be asked before etcd_queue_first(). */
+bool etcd_queue_may_look(struct etcd_door *door, struct bytes name);
+
 /* The key with the greatest create revision below `create_revision`, or with the lowest of all;
  * NULL: there is none. */
 const struct record *etcd_queue_before(struct etcd_door *door, struct bytes name,

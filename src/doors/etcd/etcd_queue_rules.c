@@ -2,6 +2,8 @@
 #include "doors/etcd/etcd_queue_rules.h"
 
 #include "core/cluster_version.h"
+#include "core/key_store.h"
+#include "core/key_work.h"
 
 #include <string.h>
 
@@ -63,18 +65,23 @@ static bool is_of_queue(const struct record *record) {
 
 /* --- The order. --- */
 
+/* Of a key that was shared, in a queue of more it is not told whether it is first. */
+enum { SEARCH_RECORDS_MAX = RULE_RECORDS_MAX / 2 };
+
 struct search {
     int64_t create_revision;
+    size_t n_seen;
     bool is_behind;
 };
 
 static bool look_for_earlier(void *context, const struct record *record) {
     struct search *search = context;
     search->is_behind = record->create_revision < search->create_revision;
-    return !search->is_behind;
+    return !search->is_behind && ++search->n_seen < SEARCH_RECORDS_MAX;
 }
 
-static bool is_first(struct rule_run *run, struct bytes name, int64_t create_revision) {
+/* Also true when SEARCH_RECORDS_MAX keys were seen, and none is earlier. */
+static bool may_be_first(struct rule_run *run, struct bytes name, int64_t create_revision) {
     struct key_range range = etcd_queue_range(rule_arena(run), name);
     struct search search = {.create_revision = create_revision};
     return rule_visit(run, range.space, range.key, range.range_end, look_for_earlier, &search) &&
@@ -111,7 +118,9 @@ static enum status need_lease(struct rule_run *run, const struct etcd_join *join
     return rule_lease_find(run, join->lease_id, &facts) ? STATUS_OK : STATUS_LEASE_NOT_FOUND;
 }
 
-/* The key is written even when it is there: whoever shares it must be counted, see the header. */
+/* The key is written even when it is there: whoever shares it must be counted, see the header. A
+ * new key is last, so the first other key that is seen tells; for one that was there, all keys
+ * might have to be looked at while every replica waits, so the door looks. */
 static enum status run_join(struct rule_run *run, struct bytes request, struct buffer *answer) {
     struct reader reader;
     reader_init(&reader, request);
@@ -137,7 +146,7 @@ static enum status run_join(struct rule_run *run, struct bytes request, struct b
     buffer_put_zigzag(answer, lease_id);
     buffer_put_zigzag(answer, create_revision);
     buffer_put_zigzag(answer, version);
-    buffer_put_u8(answer, is_first(run, join.name, create_revision));
+    buffer_put_u8(answer, shared == NULL && may_be_first(run, join.name, create_revision));
     return STATUS_OK;
 }
 
@@ -161,20 +170,45 @@ static bool may_withdraw(struct rule_run *run, const struct etcd_withdrawal *wit
                          const struct record *record) {
     return record->create_revision == withdrawal->create_revision &&
            record->version == withdrawal->version &&
-           (record->version == 1 || !is_first(run, withdrawal->name, record->create_revision));
+           (record->version == 1 || !may_be_first(run, withdrawal->name, record->create_revision));
+}
+
+static bool read_withdrawal(struct bytes request, struct etcd_withdrawal *out_withdrawal) {
+    struct reader reader;
+    reader_init(&reader, request);
+    out_withdrawal->name = reader_get_bytes(&reader);
+    out_withdrawal->lease_id = reader_get_zigzag(&reader);
+    out_withdrawal->create_revision = reader_get_zigzag(&reader);
+    out_withdrawal->version = reader_get_zigzag(&reader);
+    out_withdrawal->ends_lease = reader_get_u8(&reader) != 0;
+    return !reader.failed && reader_left(&reader) == 0;
+}
+
+static size_t estimate_withdraw(const struct key_store *keys, const struct lease_table *leases,
+                                struct bytes request) {
+    struct etcd_withdrawal withdrawal;
+    size_t work = 0;
+    if (!read_withdrawal(request, &withdrawal)) {
+        return 0;
+    }
+    if (withdrawal.version > 1) {
+        struct arena arena;
+        arena_init(&arena);
+        struct key_range range = etcd_queue_range(&arena, withdrawal.name);
+        size_t n = key_store_count(keys, range.space, range.key, range.range_end);
+        work += n < SEARCH_RECORDS_MAX ? n : SEARCH_RECORDS_MAX;
+        arena_clear(&arena);
+    }
+    if (withdrawal.ends_lease) {
+        work += KEY_WORK_A_DELETE * lease_table_key_count(leases, withdrawal.lease_id);
+    }
+    return work;
 }
 
 static enum status run_withdraw(struct rule_run *run, struct bytes request, struct buffer *answer) {
     (void)answer;
-    struct reader reader;
-    reader_init(&reader, request);
     struct etcd_withdrawal withdrawal;
-    withdrawal.name = reader_get_bytes(&reader);
-    withdrawal.lease_id = reader_get_zigzag(&reader);
-    withdrawal.create_revision = reader_get_zigzag(&reader);
-    withdrawal.version = reader_get_zigzag(&reader);
-    withdrawal.ends_lease = reader_get_u8(&reader) != 0;
-    if (reader.failed || reader_left(&reader) != 0) {
+    if (!read_withdrawal(request, &withdrawal)) {
         return STATUS_MALFORMED;
     }
     struct bytes key = etcd_queue_key(rule_arena(run), withdrawal.name, withdrawal.lease_id);
@@ -194,7 +228,8 @@ const struct rule etcd_rule_withdraw = {.number = ETCD_RULE_WITHDRAW,
                                         .name = "etcd queue withdraw",
                                         .since_version = CLUSTER_VERSION_RULES,
                                         .spaces = {KEY_SPACE_ETCD},
-                                        .run = run_withdraw};
+                                        .run = run_withdraw,
+                                        .estimate = estimate_withdraw};
 
 /* --- Release. --- */
 

@@ -43,13 +43,14 @@ struct etcd_joined {
     int64_t lease_id;
     int64_t create_revision;
     int64_t version; /* 1: the key is new */
-    bool is_first;   /* it has what it queued for */
+    bool is_first;   /* it is new and has what it queued for; of a shared one, the door looks */
 };
 void etcd_join_encode(struct buffer *out, const struct etcd_join *join);
 bool etcd_joined_decode(struct bytes answer, struct etcd_joined *out_joined);
 
 /* For a call that is over before it was told that it is first: deletes the key, unless a later call
- * shares it, or it was shared and is first: then a call elsewhere may have been told. */
+ * shares it, or it was shared and is first, or the queue is too long to tell: then a call elsewhere
+ * may have been told. */
 struct etcd_withdrawal {
     struct bytes name;
     int64_t lease_id;
