@@ -253,12 +253,7 @@ struct record *lease_table_first_key(const struct lease_table *table, int64_t id
     return handle == LEASE_NONE ? NULL : lease_pages_local(&table->pages, handle)->first_key;
 }
 
-size_t lease_table_key_count(const struct lease_table *table, int64_t id) {
-    uint32_t handle = find(table, id);
-    if (handle == LEASE_NONE) {
-        return 0;
-    }
-    const struct lease_local *lease = lease_pages_local(&table->pages, handle);
+static size_t count_keys(const struct lease_local *lease) {
     if (lease->n_keys != LEASE_KEYS_UNCOUNTED) {
         return lease->n_keys;
     }
@@ -269,6 +264,11 @@ size_t lease_table_key_count(const struct lease_table *table, int64_t id) {
     return count;
 }
 
+size_t lease_table_key_count(const struct lease_table *table, int64_t id) {
+    uint32_t handle = find(table, id);
+    return handle == LEASE_NONE ? 0 : count_keys(lease_pages_local(&table->pages, handle));
+}
+
 enum status lease_table_may_attach(const struct lease_table *table, int64_t id,
                                    struct key_space_id owner) {
     uint32_t handle = find(table, id);
@@ -277,7 +277,9 @@ enum status lease_table_may_attach(const struct lease_table *table, int64_t id,
         return STATUS_LEASE_NOT_FOUND;
     }
     /* Not LEASE_KEYS_UNCOUNTED, which a replica that has restored a snapshot may not have. */
-    return lease_table_key_count(table, id) < LEASE_KEYS_MAX ? STATUS_OK : STATUS_TOO_MANY_KEYS;
+    return count_keys(lease_pages_local(&table->pages, handle)) < LEASE_KEYS_MAX
+               ? STATUS_OK
+               : STATUS_TOO_MANY_KEYS;
 }
 
 struct lease_check *lease_table_check(struct lease_table *table, int64_t id) {
