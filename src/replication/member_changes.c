@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     /* etcd's own clients wait for five seconds. */
@@ -62,7 +61,7 @@ static const struct member_table *table_of(const struct service *service) {
 /* As etcd makes it, of the URLs and the time of day. An id that is or was in use is passed over. */
 static uint64_t new_id(const struct service *service, const struct member_facts *facts) {
     uint64_t id;
-    uint64_t seconds = (uint64_t)time(NULL);
+    uint64_t seconds = (uint64_t)(clock_wall_ms() / 1000);
     do {
         char suffix[24];
         snprintf(suffix, sizeof suffix, "%" PRIu64, seconds++);
