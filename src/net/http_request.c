@@ -16,6 +16,7 @@ void http_request_reset(struct http_request *request) {
     shrink(&request->fields);
     request->method[0] = 0;
     request->has_length = false;
+    request->length = 0;
     request->is_complete = false;
     request->expects_continue = false;
     request->refusal = 0;

@@ -2,6 +2,7 @@
 import http.client
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -66,6 +67,16 @@ def test_checks_are_named_asked_for_alone_and_left_out(server):
     assert server.http_get("/readyz/linearizable_read?verbose") == (200, b"[+]linearizable_read ok\nok\n")
     assert server.http_get("/readyz/nothing")[0] == 404
     assert server.http_get("/livez/linearizable_read")[0] == 404
+
+
+def test_a_page_is_told_behind_another_request_of_http2(server):
+    def curl(path, *arguments):
+        command = ["curl", "-s", "--max-time", "30", "--http2-prior-knowledge", *arguments]
+        url = f"http://{server.host}:{server.client_port}{path}"
+        return subprocess.run([*command, url], check=True, capture_output=True, timeout=60).stdout
+
+    assert b"header" in curl("/v3/kv/range", "-d", '{"key":"YQ=="}')
+    assert json.loads(curl("/health"))["health"] == "true"
 
 
 def test_an_alarm_can_be_left_out_of_health():
