@@ -55,6 +55,7 @@ struct service_read {
         uint64_t request_id;      /* 0: the leader has not been asked yet */
         uint64_t index;           /* what must be applied first; 0: not known yet */
         bool is_of_client;        /* its rights may change meanwhile */
+        bool asks_majority;       /* whatever the leader lease says */
         uint64_t auth_generation; /* at which the caller's rights were checked */
     } private;
 };
@@ -68,6 +69,9 @@ enum status service_read(struct service *service, const struct caller *caller,
 /* The same for a read that may be stale: it is answered at once. */
 enum status service_read_local(struct service *service, const struct caller *caller,
                                const struct key_range *ranges, size_t n_ranges);
+/* For what wants to know whether this node can be served by a majority just now: as a read of the
+ * server's own, but a leader asks the others although it has its leader lease. */
+enum status service_confirm(struct service *service, struct service_read *read);
 
 /* The renewal of a lease. */
 struct service_renewal {

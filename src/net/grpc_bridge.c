@@ -23,12 +23,15 @@ struct grpc_bridge {
     struct grpc_call *call;
     const struct grpc_bridge_events *events;
     struct net_timer timer; /* armed: something has to be settled */
+    struct list in_waiting; /* linked while is_waiting and there is no place */
     size_t counted;         /* what the call holds, as far as the outer session knows of it */
     uint8_t prefix[GRPC_PREFIX_SIZE];
     size_t prefix_size;
     size_t message_left; /* of the message whose prefix was read */
     bool is_ended;       /* on_end was called, or the exchange cut off */
     bool is_closing;
+    bool is_waiting;  /* to be opened */
+    bool is_admitted; /* takes one of the places */
 };
 
 static struct grpc_bridge *bridge_of(struct http_exchange *inner) {
@@ -44,6 +47,34 @@ static void count_for_connection(struct grpc_bridge *bridge) {
     outer->held_bytes = outer->held_bytes - bridge->counted + held;
     bridge->counted = held;
     bridge->session.held_bytes = outer->held_bytes;
+}
+
+/* --- places -------------------------------------------------------------------------------- */
+
+static bool has_place(const struct net_shared *shared) {
+    return shared->limits.bridged_max == 0 || shared->n_bridged < shared->limits.bridged_max;
+}
+
+static void admit(struct grpc_bridge *bridge) {
+    bridge->is_admitted = true;
+    bridge->host.shared->n_bridged++;
+}
+
+/* Gives the place to whoever has waited longest, and who is told when nobody is inside of it. */
+static void leave_place(struct grpc_bridge *bridge) {
+    struct net_shared *shared = bridge->host.shared;
+    list_remove(&bridge->in_waiting);
+    if (!bridge->is_admitted) {
+        return;
+    }
+    bridge->is_admitted = false;
+    shared->n_bridged--;
+    struct list *node = has_place(shared) ? list_pop_first(&shared->waiting_bridges) : NULL;
+    if (node != NULL) {
+        struct grpc_bridge *next = list_entry(node, struct grpc_bridge, in_waiting);
+        admit(next);
+        next->host.wake(&next->host);
+    }
 }
 
 /* --- answers ------------------------------------------------------------------------------- */
@@ -85,6 +116,7 @@ static size_t take(struct grpc_bridge *bridge, struct bytes bytes) {
 static void end(struct grpc_bridge *bridge) {
     const struct grpc_call *call = bridge->call;
     bridge->is_ended = true;
+    leave_place(bridge);
     if (call->exchange.is_cut_off || bridge->prefix_size > 0) {
         http_abort(bridge->exchange);
         return;
@@ -163,8 +195,20 @@ static void settle(struct grpc_bridge *bridge) {
     http_session_settle(&bridge->session);
 }
 
+static void open_call(struct grpc_bridge *bridge) {
+    bridge->is_waiting = false;
+    grpc_call_open(bridge->call);
+    count_for_connection(bridge);
+}
+
 static void on_timer(struct net_timer *timer) {
-    settle(list_entry(timer, struct grpc_bridge, timer));
+    struct grpc_bridge *bridge = list_entry(timer, struct grpc_bridge, timer);
+    if (bridge->is_waiting && bridge->is_admitted &&
+        !http_exchange_is_over(&bridge->call->exchange)) {
+        open_call(bridge);
+        bridge->events->on_admitted(bridge->exchange);
+    }
+    settle(bridge);
 }
 
 /* --- life ---------------------------------------------------------------------------------- */
@@ -216,6 +260,7 @@ struct grpc_bridge *grpc_bridge_create(struct http_exchange *exchange, const cha
     http_session_init(&bridge->session, &bridge_wire, &bridge->host);
     bridge->session.state = SESSION_OPEN;
     net_timer_init(&bridge->timer, on_timer);
+    list_init(&bridge->in_waiting);
     bridge->call = grpc_call_create(&bridge->session, 0);
     bridge->call->method = route->method;
     bridge->call->exchange.context = route->context;
@@ -228,9 +273,19 @@ struct grpc_bridge *grpc_bridge_create(struct http_exchange *exchange, const cha
 void grpc_bridge_open(struct grpc_bridge *bridge) {
     if (grpc_call_authenticate(bridge->call)) {
         set_timeout(bridge);
-        grpc_call_open(bridge->call);
-        count_for_connection(bridge);
+        struct net_shared *shared = bridge->host.shared;
+        if (has_place(shared)) {
+            admit(bridge);
+            open_call(bridge);
+        } else {
+            bridge->is_waiting = true;
+            list_append(&shared->waiting_bridges, &bridge->in_waiting);
+        }
     }
+}
+
+bool grpc_bridge_is_waiting(const struct grpc_bridge *bridge) {
+    return bridge->is_waiting;
 }
 
 void grpc_bridge_destroy(struct grpc_bridge *bridge) {
@@ -238,6 +293,7 @@ void grpc_bridge_destroy(struct grpc_bridge *bridge) {
         return;
     }
     bridge->is_closing = true;
+    leave_place(bridge);
     net_timers_disarm(bridge->host.shared->timers, &bridge->timer);
     http_session_close_exchanges(&bridge->session);
     bridge->exchange->session->held_bytes -= bridge->counted;

@@ -24,6 +24,8 @@ struct grpc_bridge_events {
     void (*on_message)(struct http_exchange *exchange, size_t size);
     /* A piece of it, borrowed for the call. A message without bytes is one empty piece. */
     void (*on_piece)(struct http_exchange *exchange, struct bytes piece, bool is_last);
+    /* The call waited, and is open now. */
+    void (*on_admitted)(struct http_exchange *exchange);
     /* The last word, unless the exchange was cut off. `text` is "" if there is none. */
     void (*on_end)(struct http_exchange *exchange, enum grpc_code code, const char *text);
 };
@@ -33,8 +35,11 @@ struct grpc_bridge_events {
  * has no such method. */
 struct grpc_bridge *grpc_bridge_create(struct http_exchange *exchange, const char *method_path,
                                        const struct grpc_bridge_events *events);
-/* Authenticates the caller and tells the method; once, after create. */
+/* Authenticates the caller and tells the method; once, after create. When as many are open as the
+ * limits allow, it waits for its turn. */
 void grpc_bridge_open(struct grpc_bridge *bridge);
+/* Nothing may be sent yet; on_admitted follows. */
+bool grpc_bridge_is_waiting(const struct grpc_bridge *bridge);
 /* From the exchange's on_close. NULL is accepted. */
 void grpc_bridge_destroy(struct grpc_bridge *bridge);
 

@@ -32,6 +32,7 @@ struct net_limits {
     size_t connections_max;         /* further ones are refused, see refusal.h */
     size_t client_connections_max;  /* the same for those of one address; 0: no bound of its own */
     size_t streams_max;             /* concurrent, per connection */
+    size_t bridged_max;             /* calls of grpc_bridge.h, of all; others wait; 0: no bound */
     size_t message_size_max;        /* a gRPC message from a client */
     size_t header_size_max;         /* all request headers of one request */
     size_t stream_queue_high;       /* bytes queued on a stream: not writable above */

@@ -37,6 +37,7 @@ void net_shared_init(struct net_shared *shared, const struct net_limits *limits,
     shared->timers = net_timers_create(now_ms);
     shared->http2 = http2_library_create();
     list_init(&shared->free_calls);
+    list_init(&shared->waiting_bridges);
     list_init(&shared->partials);
     list_init(&shared->crowded);
     buffer_init(&shared->discarded);

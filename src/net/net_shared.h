@@ -30,6 +30,8 @@ struct net_shared {
     void *authenticator_context;
     struct list free_calls; /* struct grpc_call by exchange.in_session */
     size_t n_free_calls;
+    struct list waiting_bridges;        /* struct grpc_bridge by in_waiting */
+    size_t n_bridged;                   /* bridges that wait for nobody */
     struct http2_request *free_request; /* NULL: none */
     struct buffer discarded;            /* where a message for a call that is over is written */
     size_t partial_bytes;               /* of unfinished messages */

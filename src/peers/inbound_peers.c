@@ -78,6 +78,10 @@ static void note_refusal(struct inbound_peer *inbound, const char *address, cons
         log_warning("rejected connection on peer endpoint", LOG_TEXT("from", inbound->from),
                     LOG_TEXT("address", address), LOG_TEXT("reason", reason),
                     LOG_TEXT("error", "client certificate authentication failed"));
+    } else if (strcmp(reason, tls_failure_text(TLS_FAILURE_OURS_REFUSED)) == 0) {
+        log_warning("rejected connection on peer endpoint", LOG_TEXT("from", inbound->from),
+                    LOG_TEXT("address", address), LOG_TEXT("reason", reason),
+                    LOG_TEXT("error", "remote error: tls: bad certificate"));
     } else {
         log_warning("rejected connection on peer endpoint", LOG_TEXT("from", inbound->from),
                     LOG_TEXT("address", address), LOG_TEXT("reason", reason));

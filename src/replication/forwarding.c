@@ -34,13 +34,25 @@ struct peer_question {
 
 /* --- Reads. --- */
 
-static bool read_is_safe(const struct service *service, uint64_t asked_ms, uint64_t now_ms) {
-    if (!service->options.strict_reads && cluster_is_authority(service, now_ms)) {
+static bool read_is_safe(const struct service *service, uint64_t asked_ms, uint64_t now_ms,
+                         bool asks_majority) {
+    if (!asks_majority && !service->options.strict_reads && cluster_is_authority(service, now_ms)) {
         return true;
     }
     /* A round that began after the question and was answered by a majority. */
     return service->leadership.serving &&
            leader_lease_confirmed_ms(&service->leader_lease) > asked_ms;
+}
+
+static void wait_to_read(struct service *service, struct service_read *read, uint64_t now_ms) {
+    read->private.asked_ms = now_ms;
+    read->private.sent_ms = 0;
+    read->private.request_id = 0;
+    read->private.index = 0;
+    read->private.is_of_client = false;
+    read->private.asks_majority = false;
+    read->private.auth_generation = auth_generation(state_machine_auth(service->machine));
+    list_append(&service->forwarding.waiting_reads, &read->private.link);
 }
 
 enum status service_read(struct service *service, const struct caller *caller,
@@ -51,16 +63,23 @@ enum status service_read(struct service *service, const struct caller *caller,
         return status;
     }
     uint64_t now_ms = clock_boottime_ms();
-    if (service->leadership.serving && read_is_safe(service, now_ms, now_ms)) {
+    if (service->leadership.serving && read_is_safe(service, now_ms, now_ms, false)) {
         return STATUS_OK;
     }
-    read->private.asked_ms = now_ms;
-    read->private.sent_ms = 0;
-    read->private.request_id = 0;
-    read->private.index = 0;
+    wait_to_read(service, read, now_ms);
     read->private.is_of_client = caller->kind == CALLER_CLIENT;
-    read->private.auth_generation = auth_generation(state_machine_auth(service->machine));
-    list_append(&service->forwarding.waiting_reads, &read->private.link);
+    return STATUS_PENDING;
+}
+
+enum status service_confirm(struct service *service, struct service_read *read) {
+    if (service->closing || service->failed) {
+        return STATUS_STOPPED;
+    }
+    if (cluster_is_alone(service) && service->leadership.serving) {
+        return STATUS_OK;
+    }
+    wait_to_read(service, read, clock_boottime_ms());
+    read->private.asks_majority = true;
     return STATUS_PENDING;
 }
 
@@ -121,7 +140,7 @@ static void reads_poll(struct service *service, uint64_t leader_id, uint64_t now
         struct service_read *read = list_entry(node, struct service_read, private.link);
         next = node->next;
         if (service->leadership.serving
-                ? read_is_safe(service, read->private.asked_ms, now_ms)
+                ? read_is_safe(service, read->private.asked_ms, now_ms, read->private.asks_majority)
                 : read->private.index != 0 &&
                       raft_engine_applied_index(service->engine) >= read->private.index) {
             answer_read(service, read, STATUS_OK);
@@ -199,7 +218,7 @@ static void peer_reads_poll(struct service *service, uint64_t now_ms) {
         enum status status = STATUS_PENDING;
         if (!service->leadership.serving && service->leadership.term == 0) {
             status = STATUS_NO_LEADER;
-        } else if (read_is_safe(service, read->asked_ms, now_ms)) {
+        } else if (read_is_safe(service, read->asked_ms, now_ms, false)) {
             status = STATUS_OK;
         } else if (clock_elapsed_ms(now_ms, read->asked_ms) > ASK_TIMEOUT_MS) {
             status = STATUS_TIMED_OUT;

@@ -8,11 +8,12 @@
 #include "base/buffer.h"
 #include "core/service.h"
 #include "net/net_server.h"
+#include "server/health.h"
 #include "server/open_doors.h"
 
 #include <stdint.h>
 
-/* All borrowed, but for the counters. */
+/* All borrowed, but for the counters and the question. */
 struct metrics_sources {
     struct service *service;
     const struct net_server *net;
@@ -20,6 +21,7 @@ struct metrics_sources {
     const struct open_doors *doors;
     uint64_t n_healthy; /* answers of /health */
     uint64_t n_unhealthy;
+    struct health_question question;
 };
 
 void metrics_write(const struct metrics_sources *sources, struct buffer *buffer);

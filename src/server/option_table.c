@@ -151,7 +151,8 @@ const struct option option_table[] = {
           "refused."),
      .min = 1, .max = COMMAND_TXN_OPERATIONS_MAX},
     {USED("max-concurrent-streams", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_concurrent_streams, "0",
-          "Calls that one connection may have open; 0: the built-in bound."),
+          "Calls that one connection may have open, and all clients of the JSON gateway together: "
+          "further ones wait; 0: the built-in bound for a connection."),
      .max = UINT32_MAX},
     {USED("max-connections", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_connections, "0",
           "Connections of clients; further ones are refused with a message. At most what the limit "

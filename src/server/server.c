@@ -325,6 +325,7 @@ static struct net_limits limits_of(const struct options *options) {
     }
     if (options->max_concurrent_streams != 0) {
         limits.streams_max = options->max_concurrent_streams;
+        limits.bridged_max = options->max_concurrent_streams;
     }
     if (options->max_connections != 0) {
         limits.connections_max = options->max_connections;
@@ -448,6 +449,7 @@ static void open_doors(struct server *server) {
                                                .net = server->net,
                                                .authenticator = server->authenticator,
                                                .doors = &server->doors};
+    health_question_init(&server->sources.question);
     routes_register(&server->sources, server->net);
     char error[SERVER_ERROR_SIZE] = "";
     if (open_doors_serve(&server->doors, server->net, error, sizeof error) != STATUS_OK) {

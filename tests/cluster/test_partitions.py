@@ -3,6 +3,7 @@
 Each node has a network namespace of its own; clients reach all nodes throughout, so that whoever is
 cut off from the others is asked too, and must not answer wrongly.
 """
+import concurrent.futures
 import random
 import time
 
@@ -177,6 +178,10 @@ def test_clients_of_a_node_that_is_cut_off_are_told(cluster, is_leader):
     lease = rpc.grant(600).ID
     rpc.range(KEY)
     cluster.network.isolate(node)
+    # Not what is remembered of the leader counts, and not its lease.
+    asking = concurrent.futures.ThreadPoolExecutor()
+    pages = [asking.submit(cluster[node].http_get, path, 30) for path in ("/health", "/readyz")]
+    assert cluster[node].http_get("/health?serializable=true", 30)[0] == 200
     # Until the leader's lease is over, and its followers have given up on it.
     time.sleep(2.0)
     begun = time.monotonic()
@@ -192,6 +197,9 @@ def test_clients_of_a_node_that_is_cut_off_are_told(cluster, is_leader):
         assert error is not None, "answered without a majority"
         assert error.code() is grpc.StatusCode.UNAVAILABLE, error
         assert error.details().startswith("etcdserver: "), error
+    for page in pages:
+        status, body = page.result()
+        assert status == 503 and b"etcdserver: " in body, body
     assert rpc.range(KEY, serializable=True).kvs[0].value == b"value"
     cluster.network.heal()
     cluster.leader()

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import http.client
 import json
+import select
 import socket
 import ssl
 
@@ -158,6 +159,42 @@ def test_time_may_be_limited(server):
         assert watch.line()["result"]["created"] is True
         error = watch.line()["error"]
         assert (error["grpc_code"], error["http_code"], error["http_status"]) == (4, 504, "Gateway Timeout")
+
+
+def is_answered(stream, seconds):
+    return bool(select.select([stream.socket], [], [], seconds)[0])
+
+
+def test_calls_beyond_the_limit_wait_for_their_turn():
+    body = json.dumps({"key": text64("limited")})
+    with Server(KIND_LEASED, extra_flags=["--max-concurrent-streams", "2"]) as server:
+        watches = [Stream(server, "/v3/watch") for _ in range(2)]
+        for watch in watches:
+            watch.send(create("limited"))
+            assert watch.line()["result"]["created"] is True
+        waiting = [Stream(server, "/v3/kv/range") for _ in range(3)]
+        for stream in waiting:
+            stream.send(body[:5])
+            stream.send(body[5:])
+            stream.end()
+        with stream_of(server, "/v3/kv/range", ["Grpc-Timeout: 50m"]) as limited:
+            limited.send(body)
+            limited.end()
+            assert limited.line()["code"] == 4
+        with stream_of(server, "/v3/kv/range") as endless:
+            with contextlib.suppress(OSError):
+                for _ in range(100):
+                    endless.send("[" * 65536)
+            assert endless.line()["code"] == 8
+        # Who leaves does not take a turn, and others are not in the way.
+        waiting.pop(0).close()
+        assert not any(is_answered(stream, 0.1) for stream in waiting)
+        assert server.http_get("/version")[0] == 200
+        watches.pop().close()
+        for stream in waiting:
+            assert "header" in stream.line()
+        for stream in (*waiting, *watches):
+            stream.close()
 
 
 def test_a_stopping_server_ends_streams():

@@ -1,5 +1,7 @@
 """Who may listen where for peers, and what a file with a secret must be."""
+import contextlib
 import socket
+import ssl
 
 import pytest
 
@@ -108,17 +110,44 @@ def is_listening(port):
         return False
 
 
-def test_members_are_heard_on_every_listed_url(tmp_path):
-    """One of two members, which waits for the other."""
-    client, first, second, other = free_ports(4)
-    urls = [f"http://127.0.0.1:{port}" for port in (first, second)]
-    command = [binary_of(KIND_LEASED), "--name", "a", "--data-dir", str(tmp_path / "data"),
+@contextlib.contextmanager
+def one_of_two(folder, urls, *flags):
+    """A member that waits for the other."""
+    client, other = free_ports(2)
+    scheme = urls[0].partition(":")[0]
+    command = [binary_of(KIND_LEASED), "--name", "a", "--data-dir", str(folder / "data"),
                "--listen-client-urls", f"http://127.0.0.1:{client}", "--listen-peer-urls", ",".join(urls),
                "--initial-advertise-peer-urls", urls[0],
-               "--initial-cluster", f"a={urls[0]},b=http://127.0.0.1:{other}"]  # fmt: skip
-    process = Process(command, tmp_path / "log", env=clean_environment())
+               "--initial-cluster", f"a={urls[0]},b={scheme}://127.0.0.1:{other}", *flags]  # fmt: skip
+    process = Process(command, folder / "log", env=clean_environment())
     try:
-        for port in (first, second):
-            wait_for(lambda port=port: is_listening(port), 60, f"port {port} is listened on")
+        yield process
     finally:
         process.kill()
+
+
+def test_members_are_heard_on_every_listed_url(tmp_path):
+    ports = free_ports(2)
+    with one_of_two(tmp_path, [f"http://127.0.0.1:{port}" for port in ports]):
+        for port in ports:
+            wait_for(lambda port=port: is_listening(port), 60, f"port {port} is listened on")
+
+
+def test_a_caller_that_refuses_our_certificate_is_told_of_in_etcds_words(tmp_path):
+    words = ("rejected connection on peer endpoint", "remote error: tls: bad certificate")
+
+    def is_told():
+        lines = (tmp_path / "log").read_text().splitlines()
+        return any(all(word in line for word in words) for line in lines)
+
+    (port,) = free_ports(1)
+    with Authority() as authority:
+        certificate, key = authority.sign("member")
+        context = ssl.create_default_context(cafile=authority.certificate)
+        flags = ["--peer-cert-file", certificate, "--peer-key-file", key, "--peer-cert-allowed-cn", "member"]
+        with one_of_two(tmp_path, [f"https://127.0.0.1:{port}"], *flags):
+            wait_for(lambda: is_listening(port), 60, "the port is listened on")
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as raw:
+                with pytest.raises(ssl.SSLError):
+                    context.wrap_socket(raw, server_hostname="another")
+            wait_for(is_told, 60, "the line")

@@ -24,6 +24,7 @@ struct etcd_gateway_call {
     struct etcd_json_scanner scanner;
     struct buffer value;   /* what came of the value that is not whole yet */
     struct buffer message; /* made of the value */
+    struct buffer held;    /* what came before there was a place for the call */
     struct etcd_json_writer writer;
     struct buffer out;
     bool is_stream;
@@ -31,6 +32,7 @@ struct etcd_gateway_call {
     bool is_bad_request;   /* the first value could not be read: not the stream's error */
     bool has_sent;         /* a message */
     bool is_input_ignored; /* what follows does not matter */
+    bool is_held_last;     /* the body ends behind what is held */
 };
 
 /* --- the answer ---------------------------------------------------------------------------- */
@@ -114,9 +116,6 @@ static void on_end(struct http_exchange *exchange, enum grpc_code code, const ch
     }
 }
 
-static const struct grpc_bridge_events events = {
-    .on_message = on_message, .on_piece = on_piece, .on_end = on_end};
-
 /* --- the request --------------------------------------------------------------------------- */
 
 static void end_input(struct etcd_gateway_call *call) {
@@ -169,12 +168,15 @@ static void take_value(struct etcd_gateway_call *call, struct bytes rest) {
     buffer_clear(&value);
 }
 
+static size_t json_size_max(const struct etcd_gateway_call *call) {
+    return JSON_FACTOR * grpc_bridge_message_max(call->bridge) + JSON_EXTRA;
+}
+
 static void keep(struct etcd_gateway_call *call, struct bytes bytes) {
-    size_t size_max = JSON_FACTOR * grpc_bridge_message_max(call->bridge) + JSON_EXTRA;
     if (!call->scanner.has_begun) {
         return; /* white space */
     }
-    if (call->value.size + bytes.size > size_max) {
+    if (call->value.size + bytes.size > json_size_max(call)) {
         refuse(call, GRPC_RESOURCE_EXHAUSTED, "the JSON of the request is too large");
         return;
     }
@@ -193,8 +195,7 @@ static void take_end(struct etcd_gateway_call *call) {
     }
 }
 
-void etcd_gateway_call_on_body(struct http_exchange *exchange, struct bytes bytes, bool is_last) {
-    struct etcd_gateway_call *call = http_data(exchange);
+static void take_body(struct etcd_gateway_call *call, struct bytes bytes, bool is_last) {
     while (bytes.size > 0 && !call->is_input_ignored && grpc_bridge_is_open(call->bridge)) {
         struct bytes rest = bytes;
         bool is_whole = etcd_json_scanner_next(&call->scanner, &rest);
@@ -211,7 +212,41 @@ void etcd_gateway_call_on_body(struct http_exchange *exchange, struct bytes byte
     }
 }
 
+static void hold(struct etcd_gateway_call *call, struct bytes bytes, bool is_last) {
+    if (call->is_input_ignored) {
+        return;
+    }
+    if (call->held.size + bytes.size > json_size_max(call)) {
+        refuse(call, GRPC_RESOURCE_EXHAUSTED, "too much was sent before there was a place for it");
+        return;
+    }
+    buffer_append(&call->held, bytes.data, bytes.size);
+    call->is_held_last = is_last;
+    grpc_bridge_count_partial(call->bridge, call->held.size);
+}
+
+void etcd_gateway_call_on_body(struct http_exchange *exchange, struct bytes bytes, bool is_last) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    if (grpc_bridge_is_waiting(call->bridge)) {
+        hold(call, bytes, is_last);
+    } else {
+        take_body(call, bytes, is_last);
+    }
+}
+
+static void on_admitted(struct http_exchange *exchange) {
+    struct etcd_gateway_call *call = http_data(exchange);
+    struct buffer held = call->held;
+    buffer_init(&call->held);
+    grpc_bridge_count_partial(call->bridge, 0);
+    take_body(call, bytes_of(held.data, held.size), call->is_held_last);
+    buffer_clear(&held);
+}
+
 /* --- life ---------------------------------------------------------------------------------- */
+
+static const struct grpc_bridge_events events = {
+    .on_message = on_message, .on_piece = on_piece, .on_admitted = on_admitted, .on_end = on_end};
 
 void etcd_gateway_call_open(struct http_exchange *exchange,
                             const struct etcd_gateway_method *method) {
@@ -256,6 +291,7 @@ void etcd_gateway_call_on_close(struct http_exchange *exchange) {
     grpc_bridge_destroy(call->bridge);
     buffer_clear(&call->value);
     buffer_clear(&call->message);
+    buffer_clear(&call->held);
     buffer_clear(&call->out);
     free(call);
 }
