@@ -30,7 +30,7 @@ enum status descriptors_plan(uint64_t limit, size_t wanted, bool has_metrics_lis
 }
 
 size_t descriptors_client_share(size_t connections_max, size_t wanted) {
-    size_t half = connections_max / 2;
-    size_t share = wanted != 0 ? wanted : half > CLIENT_SHARE_MIN ? half : CLIENT_SHARE_MIN;
+    size_t most = connections_max - connections_max / 4;
+    size_t share = wanted != 0 ? wanted : most > CLIENT_SHARE_MIN ? most : CLIENT_SHARE_MIN;
     return share < connections_max ? share : connections_max;
 }

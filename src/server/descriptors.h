@@ -43,8 +43,8 @@ uint64_t descriptors_raise_limit(void);
 enum status descriptors_plan(uint64_t limit, size_t wanted, bool has_metrics_listener,
                              size_t *out_connections_max, char *out_error, size_t error_size);
 
-/* How many of them may be of one address: `wanted`, or, when that is 0, half of them and not fewer
- * than CLIENT_SHARE_MIN. */
+/* How many of them may be of one address: `wanted`, or, when that is 0, three quarters and not
+ * fewer than CLIENT_SHARE_MIN. */
 size_t descriptors_client_share(size_t connections_max, size_t wanted);
 
 #endif

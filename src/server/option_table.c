@@ -162,7 +162,8 @@ const struct option option_table[] = {
     {USED("max-connections-per-address", OPTION_GROUP_LIMITS, OPTION_NUMBER,
           max_connections_per_address, "0",
           "Connections of clients with one address (an IPv6 network of 64 bits, a user of a Unix "
-          "socket); further ones are refused with a message. 0: half of --max-connections, and at "
+          "socket); further ones are refused with a message. 0: three quarters of "
+          "--max-connections, and at "
           "least 1024. Not in etcd."),
      .max = 1000000},
     {USED("grpc-keepalive-interval", OPTION_GROUP_LIMITS, OPTION_DURATION,

@@ -23,16 +23,20 @@ TIME_TO_LIVE = b"/etcdserverpb.Lease/LeaseTimeToLive"
 WIDE_OPEN = PREFACE + settings(initial_window_size=2**31 - 1) + window_update(0, 2**31 - 2**16)
 
 KEYS = either(40_000, 400_000)
+# Nearly as many as one lease may have, and as one request may delete.
+KEYS_OF_LEASE = either(40_000, 130_000)
+KEYS_DELETED = either(40_000, 260_000)
 LEASES_COUNT = either(100_000, 1_000_000)
 
 
 @pytest.fixture(scope="module")
 def full():
-    """A server with many keys, and a lease that all of them hang on."""
+    """A server with many keys, and a lease with as many of them as it may have."""
     with Server(KIND_LEASED) as running:
         with Rpc(running) as rpc:
             running.lease = rpc.grant(3600).ID
-        fill_keys(running, KEYS, b"v" * 300, lease=running.lease)
+        fill_keys(running, KEYS_OF_LEASE, b"v" * 300, lease=running.lease)
+        fill_keys(running, KEYS - KEYS_OF_LEASE, b"v" * 300, b"/more/")
         yield running
 
 
@@ -106,8 +110,9 @@ def test_many_keys_that_go_at_once(how):
     """One request, one revision, and every other client waits for it."""
     with Server(KIND_LEASED) as server, Rpc(server) as rpc:
         lease = rpc.grant(3600).ID if how != "deleted" else 0
-        fill_keys(server, KEYS, lease=lease)
-        with attacked(server, f"{KEYS} keys {how}"):
+        count = KEYS_OF_LEASE if lease else KEYS_DELETED
+        fill_keys(server, count, lease=lease)
+        with attacked(server, f"{count} keys {how}"):
             time.sleep(0.1)
             if lease:
                 rpc.revoke(lease)

@@ -50,8 +50,8 @@ static void a_limit_that_leaves_too_few_clients_is_refused_with_a_sentence(void 
 
 static void one_address_gets_half_and_never_too_few(void **state) {
     (void)state;
-    assert_int_equal(descriptors_client_share(65536, 0), 32768);
-    assert_int_equal(descriptors_client_share(1500, 0), CLIENT_SHARE_MIN);
+    assert_int_equal(descriptors_client_share(65536, 0), 49152);
+    assert_int_equal(descriptors_client_share(1200, 0), CLIENT_SHARE_MIN);
     assert_int_equal(descriptors_client_share(16, 0), 16);
     assert_int_equal(descriptors_client_share(65536, 7), 7);
     assert_int_equal(descriptors_client_share(100, 200), 100);
