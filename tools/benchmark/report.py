@@ -17,6 +17,7 @@ P50 = "latency_ms.p50"
 FLAGS = {one.name: one.flags for one in measures(FULL)}
 README_BEGIN = "<!-- written by tools/bench: begin -->"
 README_END = "<!-- written by tools/bench: end -->"
+KEPT_TITLE = "## Ten thousand connections, plain and over TLS"
 README_BEFORE = "## Where things are"
 
 
@@ -377,6 +378,16 @@ def readme(text, shown):
     return text.replace(README_BEFORE, f"{section}\n{README_BEFORE}", 1)
 
 
+def kept(target):
+    """The section that is entered by hand from another run; it stays as it is."""
+    path = pathlib.Path(target) / "benchmarks.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if KEPT_TITLE not in text:
+        return ""
+    section = text.split(KEPT_TITLE, 1)[1].split("\n## ", 1)[0]
+    return f"{KEPT_TITLE}{section}\n"
+
+
 def write(runner, target):
     """Writes benchmarks.md and its pictures; gives the table of what must be shown."""
     figures = Figures(runner.results)
@@ -424,7 +435,7 @@ server used: above 100 % the tool itself may be what holds the server back.
 From `kill -9` of the leader of three to the next acknowledged put, asked of every node each 5 ms.
 
 {failovers(figures)}
-## Beside Redis and ZooKeeper
+{kept(target)}## Beside Redis and ZooKeeper
 
 They do something else; this is what they share with a lease server: something is taken that ends by
 itself. Redis syncs each write (`appendfsync always`) and is driven by redis-benchmark; ZooKeeper is driven
