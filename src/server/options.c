@@ -357,7 +357,7 @@ static enum status take_config_file(const struct option_set *set, struct raw_val
 }
 
 /* Installed under the name of etcd it has etcd's defaults where ours are stricter or other: whoever
- * starts it so cannot know of our flags. See docs/decisions/0039. */
+ * starts it so cannot know of our flags. See docs/decisions/0040. */
 static void take_name(const struct option_set *set, struct raw_value *values, const char *program) {
     static const struct {
         const char *flag;
