@@ -32,7 +32,7 @@
 /* Of one run; beyond them STATUS_REQUEST_TOO_LARGE. */
 enum {
     RULE_SPACES_MAX = 4,
-    RULE_REQUEST_SIZE_MAX = 3 * 512 * 1024, /* COMMAND_SIZE_DEFAULT */
+    RULE_REQUEST_SIZE_MAX = 3 * 512 * 1024, /* as large as any command */
     RULE_RECORDS_MAX = 65536,               /* looked at */
     RULE_CHANGES_MAX = 4096,                /* puts, deletes, and changes of leases */
     RULE_BYTES_MAX = 4 * 1024 * 1024,       /* of keys and values written */

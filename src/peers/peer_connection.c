@@ -226,8 +226,7 @@ static void deliver(struct peer_connection *connection, struct bytes bytes) {
     if (received->size > 0) {
         buffer_append(received, bytes.data, bytes.size);
         size_t used = offer(connection, bytes_of(received->data, received->size));
-        /* Nothing is moved while a large frame is not whole. */
-        if (!connection->is_closed && used > 0) {
+        if (!connection->is_closed) {
             memmove(received->data, received->data + used, received->size - used);
             received->size -= used;
         }

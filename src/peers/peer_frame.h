@@ -12,7 +12,7 @@
 enum {
     PEER_FRAME_PREFIX_SIZE = 5,
     /* The whole of a frame's body is at most this. */
-    PEER_FRAME_SIZE_MAX = 18 * 1024 * 1024 + 64 * 1024,
+    PEER_FRAME_SIZE_MAX = 4 * 1024 * 1024 + 64 * 1024,
     /* Sent when a link has nothing else to say. Never handed on; others begin at 1. */
     PEER_FRAME_KEEPALIVE = 0
 };

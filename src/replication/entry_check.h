@@ -14,13 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A request and what its encoding as a command may add to it: any, and one that members of every
- * release take. */
-enum {
-    ENTRY_COMMAND_OVERHEAD = 64 * 1024,
-    ENTRY_COMMAND_SIZE_MAX = COMMAND_SIZE_MAX + ENTRY_COMMAND_OVERHEAD,
-    ENTRY_COMMAND_SIZE_FIRST = COMMAND_SIZE_DEFAULT + ENTRY_COMMAND_OVERHEAD
-};
+/* A request and what its encoding as a command may add to it. */
+enum { ENTRY_COMMAND_SIZE_MAX = COMMAND_SIZE_MAX + 64 * 1024 };
 
 /* Exactly `n` commands, each readable, within the bounds of a request, allowed by command_check()
  * and by `is_allowed` (NULL: all are). The arena is reset. */

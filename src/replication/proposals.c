@@ -2,9 +2,7 @@
  * entries are on their way becomes the next. */
 #include "base/clock.h"
 #include "core/auth_command.h"
-#include "core/cluster_version.h"
 #include "core/txn_estimate.h"
-#include "raft/raft_codec.h"
 #include "replication/entry_check.h"
 #include "replication/log_entry.h"
 #include "replication/service_internal.h"
@@ -22,16 +20,10 @@ enum { FREE_COMMANDS_CAPACITY_MAX = 2 * LOG_ENTRY_COMMANDS_SIZE_MAX };
  * proposal is closed when it is full, by a command of any size. */
 enum {
     UNCOMMITTED_MAX = 4 * MEMBERS_MAX * PROPOSALS_IN_FLIGHT_MAX,
-    PEER_COMMANDS_SIZE_MAX = 17 * 1024 * 1024,
-    /* At most, what log_entry.h, raft_codec.h and peer_frames.h put around the commands. */
-    ENVELOPE_SIZE_MAX = 4096
+    PEER_COMMANDS_SIZE_MAX = 2 * 1024 * 1024
 };
 static_assert(PEER_COMMANDS_SIZE_MAX > LOG_ENTRY_COMMANDS_SIZE_MAX + ENTRY_COMMAND_SIZE_MAX,
               "a proposal that a member gathered is not refused");
-static_assert(PEER_COMMANDS_SIZE_MAX + ENVELOPE_SIZE_MAX <= RAFT_CODEC_SIZE_MAX,
-              "every entry fits into a message");
-static_assert((int)RAFT_CODEC_SIZE_MAX <= (int)PEER_FRAME_SIZE_MAX,
-              "every message fits into a frame");
 
 /* Beyond this, what is submitted next waits for several entries to be written. */
 enum { PROPOSALS_CONGESTED_BYTES = 1024 * 1024 };
@@ -408,13 +400,6 @@ static size_t work_of(const struct service *service, const struct command *comma
     return work < PROPOSALS_WORK_MUCH ? 0 : work;
 }
 
-/* A member of an earlier release, which may still be there, ends the link over a larger one. */
-static size_t command_size_max(const struct service *service) {
-    return state_machine_cluster_version(service->machine) >= CLUSTER_VERSION_RULES
-               ? ENTRY_COMMAND_SIZE_MAX
-               : ENTRY_COMMAND_SIZE_FIRST;
-}
-
 void proposals_submit(struct service *service, struct service_request *request,
                       const struct command *command) {
     if (service->proposals.open == NULL) {
@@ -426,7 +411,7 @@ void proposals_submit(struct service *service, struct service_request *request,
     struct proposal *proposal = service->proposals.open;
     size_t before = proposal->commands.size;
     command_encode(&proposal->commands, command);
-    if (proposal->commands.size - before > command_size_max(service)) {
+    if (proposal->commands.size - before > ENTRY_COMMAND_SIZE_MAX) {
         proposal->commands.size = before;
         if (proposal->n_commands == 0) {
             service->proposals.open = NULL;

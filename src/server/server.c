@@ -318,8 +318,11 @@ static void open_replication(struct server *server) {
 
 static struct net_limits limits_of(const struct options *options) {
     struct net_limits limits = net_limits_default;
-    /* What is a little too large is let in, so that the door's own words refuse it. */
-    limits.message_size_max = options->max_request_bytes + MESSAGE_OVERHEAD_BYTES;
+    limits.message_size_max = options->max_request_bytes;
+    if (options->max_request_bytes == COMMAND_SIZE_MAX) {
+        /* Let what is a little too large in, so that etcd's own words refuse it. */
+        limits.message_size_max += MESSAGE_OVERHEAD_BYTES;
+    }
     if (options->max_concurrent_streams != 0) {
         limits.streams_max = options->max_concurrent_streams;
         limits.bridged_max = options->max_concurrent_streams;
@@ -439,8 +442,7 @@ static void open_doors(struct server *server) {
                                                  .service = server->service,
                                                  .authenticator = server->authenticator,
                                                  .net = server->net,
-                                                 .quota_bytes = server->housekeeping.quota_bytes,
-                                                 .request_size_max = options->max_request_bytes};
+                                                 .quota_bytes = server->housekeeping.quota_bytes};
     open_client_tls(server);
     open_doors_open(&server->doors, options, &environment);
     server->sources = (struct metrics_sources){.service = server->service,

@@ -85,46 +85,6 @@ static void a_read_waits_until_it_is_safe_unless_told_not_to(void **state) {
     fake_service_read(&fixture->service, STATUS_OK);
 }
 
-static void a_request_above_the_limit_is_refused_unread(void **state) {
-    struct fixture *fixture = *state;
-    static const char *const paths[] = {"/etcdserverpb.KV/Put", "/etcdserverpb.KV/DeleteRange",
-                                        "/etcdserverpb.KV/Txn"};
-    uint8_t *large = calloc(1, options.request_size_max + 1);
-    assert_non_null(large);
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        for (size_t extra = 0; extra < 2; extra++) {
-            struct grpc_call *call = fake_call_open(fixture->door, paths[i]);
-            fake_call_message(call, bytes_of(large, options.request_size_max + extra));
-            assert_true(call->is_finished);
-            bool is_too_large = strcmp(call->text, "etcdserver: request is too large") == 0;
-            assert_int_equal(is_too_large, extra == 1);
-            fake_call_close(call);
-        }
-    }
-    free(large);
-}
-
-/* One client may let many large reads wait. */
-static void a_large_request_that_waits_counts_as_held(void **state) {
-    struct fixture *fixture = *state;
-    enum { SIZE = 100 * 1000 };
-    char *key = malloc(SIZE + 1);
-    assert_non_null(key);
-    memset(key, 'k', SIZE);
-    key[SIZE] = '\0';
-    fixture->service.reads_wait = true;
-    struct grpc_call *call = begin_range(fixture, key, false);
-    assert_false(call->is_finished);
-    assert_in_range(call->held_bytes, SIZE, 2 * SIZE);
-    fake_call_close(call);
-    fake_service_read(&fixture->service, STATUS_OK);
-    call = begin_range(fixture, "k", false);
-    assert_int_equal(call->held_bytes, 0);
-    fake_call_close(call);
-    fake_service_read(&fixture->service, STATUS_OK);
-    free(key);
-}
-
 static void large_reads_are_refused_while_too_much_waits_to_be_read(void **state) {
     struct fixture *fixture = *state;
     enum { SIZE = 100 * 1000 };
@@ -463,8 +423,6 @@ int main(void) {
         TEST(an_error_while_carrying_out_is_told),
         TEST(a_client_that_left_is_not_answered_and_its_write_stands),
         TEST(a_read_waits_until_it_is_safe_unless_told_not_to),
-        TEST(a_request_above_the_limit_is_refused_unread),
-        TEST(a_large_request_that_waits_counts_as_held),
         TEST(large_reads_are_refused_while_too_much_waits_to_be_read),
         TEST(a_large_answer_is_made_as_it_is_taken_from_the_state_it_began_with),
         TEST(a_large_answer_ends_when_its_client_leaves_or_its_view_is_needed),

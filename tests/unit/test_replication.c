@@ -257,33 +257,6 @@ static void a_command_that_fails_its_check_never_reaches_the_log(void **state) {
     node_remove_dir(&node);
 }
 
-/* A member of release 0.2 ends its links over them. */
-static void large_commands_wait_for_the_version_of_the_cluster(void **state) {
-    (void)state;
-    static uint8_t large[COMMAND_SIZE_MAX];
-    struct node node;
-    node_make_dir(&node);
-    node_open(&node, 0);
-    node.service->options.cluster_version_known = CLUSTER_VERSION_FIRST;
-    begin_term(&node);
-    assert_int_equal(service_cluster_version(node.service), CLUSTER_VERSION_FIRST);
-    struct command put = put_command("k", "v", 0);
-    put.put.value = bytes_of(large, COMMAND_SIZE_DEFAULT);
-    assert_int_equal(run(&node, &put).status, STATUS_OK);
-    put.put.value = bytes_of(large, 2 * COMMAND_SIZE_DEFAULT);
-    assert_int_equal(run(&node, &put).status, STATUS_REQUEST_TOO_LARGE);
-    node.service->options.cluster_version_known = 0;
-    struct command version = {.type = COMMAND_CLUSTER_VERSION,
-                              .cluster_version = {.version = CLUSTER_VERSION_RULES,
-                                                  .n = 1,
-                                                  .member_ids = &node.service->options.member_id}};
-    assert_int_equal(run(&node, &version).status, STATUS_OK);
-    put.put.value = bytes_of(large, sizeof large);
-    assert_int_equal(run(&node, &put).status, STATUS_OK);
-    node_close(&node);
-    node_remove_dir(&node);
-}
-
 struct watch_waiter {
     struct service_watch watch;
     bool is_full;
@@ -992,7 +965,6 @@ int main(void) {
         cmocka_unit_test(what_was_acknowledged_is_there_after_a_restart),
         cmocka_unit_test(one_turn_of_the_loop_makes_one_entry),
         cmocka_unit_test(a_command_that_fails_its_check_never_reaches_the_log),
-        cmocka_unit_test(large_commands_wait_for_the_version_of_the_cluster),
         cmocka_unit_test(a_watch_gets_its_events_and_ends_when_it_is_told_to),
         cmocka_unit_test(rights_are_checked_for_everything_that_is_asked),
         cmocka_unit_test(a_watch_ends_with_the_right_to_it),
