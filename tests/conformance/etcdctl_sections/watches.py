@@ -23,6 +23,8 @@ def watching_live(s):
         ("wl/a", "wl/b"),
         ("wl/", "--prefix", "--prev-kv"),
     ):
+        # A marker of its own: --prev-kv shows that of the watch before.
+        end = "end of " + " ".join(words)
         watch = s.background("watch", *words)
         _when_watching(s, watch, "wl/a")
         s.align()
@@ -33,8 +35,8 @@ def watching_live(s):
         s.run("put", "wl/a", "created again")
         s.run("del", "wl/", "--prefix")
         s.run("txn", stdin="\nput wl/a in-txn\nput wl/ab in-txn\nput wl/b in-txn\n\n\n")
-        s.run("put", "wl/a", "end")
-        watch.wait_for_output("end")
+        s.run("put", "wl/a", end)
+        watch.wait_for_output(end)
         watch.stop(edit=_without_readiness)
     s.run("watch")
     s.run("watch", "a", "--rev=x")
