@@ -87,6 +87,9 @@ const struct caller *grpc_call_caller(const struct grpc_call *call);
 enum { GRPC_ADDRESS_SIZE = 64 };
 void grpc_call_address(const struct grpc_call *call, char out_text[GRPC_ADDRESS_SIZE]);
 
+/* Whether the listener of this call serves methods of a service ("etcdserverpb.KV"). */
+bool grpc_call_has_service(const struct grpc_call *call, const char *service);
+
 /* A request header by lower-case name ("hasleader", "token"); false: not there. Only ASCII
  * metadata up to GRPC_METADATA_SIZE_MAX in all is kept. Valid until the call is over. */
 bool grpc_call_metadata(const struct grpc_call *call, const char *name, struct bytes *out_value);

@@ -4,6 +4,7 @@
 #include "net/grpc_message.h"
 #include "net/http_fields.h"
 #include "net/net_shared.h"
+#include "net/route_table.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -354,6 +355,10 @@ const struct caller *grpc_call_caller(const struct grpc_call *call) {
 
 void grpc_call_address(const struct grpc_call *call, char out_text[GRPC_ADDRESS_SIZE]) {
     http_address(&call->exchange, out_text);
+}
+
+bool grpc_call_has_service(const struct grpc_call *call, const char *service) {
+    return route_table_has_service(call->exchange.session->routes, bytes_from_text(service));
 }
 
 bool grpc_call_metadata(const struct grpc_call *call, const char *name, struct bytes *out_value) {

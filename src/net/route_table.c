@@ -86,6 +86,22 @@ const struct method_route *route_table_find_method(const struct route_table *tab
     return slot->method != NULL ? slot : NULL;
 }
 
+/* "/service/" begins a path. */
+static bool begins_with_service(struct bytes path, struct bytes service) {
+    return path.size > service.size + 2 && memcmp(path.data + 1, service.data, service.size) == 0 &&
+           path.data[service.size + 1] == '/';
+}
+
+bool route_table_has_service(const struct route_table *table, struct bytes service) {
+    for (size_t i = 0; i < table->n_slots; i++) {
+        const struct method_route *slot = &table->slots[i];
+        if (slot->method != NULL && begins_with_service(slot->path, service)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void route_table_explain(const struct route_table *table, struct bytes path, char *out_text,
                          size_t text_size) {
     const uint8_t *slash = path.size > 1 ? memrchr(path.data + 1, '/', path.size - 1) : NULL;
@@ -94,18 +110,13 @@ void route_table_explain(const struct route_table *table, struct bytes path, cha
                  (const char *)path.data);
         return;
     }
-    size_t prefix_size = (size_t)(slash - path.data) + 1; /* "/service/" */
-    int service_size = (int)prefix_size - 2;
-    const char *service = (const char *)path.data + 1;
-    for (size_t i = 0; i < table->n_slots; i++) {
-        const struct method_route *slot = &table->slots[i];
-        if (slot->method != NULL && slot->path.size > prefix_size &&
-            memcmp(slot->path.data, path.data, prefix_size) == 0) {
-            snprintf(out_text, text_size, "unknown method %.*s for service %.*s",
-                     (int)(path.size - prefix_size), (const char *)slash + 1, service_size,
-                     service);
-            return;
-        }
+    struct bytes service = bytes_of(path.data + 1, (size_t)(slash - path.data) - 1);
+    if (route_table_has_service(table, service)) {
+        snprintf(out_text, text_size, "unknown method %.*s for service %.*s",
+                 (int)(path.size - service.size - 2), (const char *)slash + 1, (int)service.size,
+                 (const char *)service.data);
+        return;
     }
-    snprintf(out_text, text_size, "unknown service %.*s", service_size, service);
+    snprintf(out_text, text_size, "unknown service %.*s", (int)service.size,
+             (const char *)service.data);
 }

@@ -40,6 +40,9 @@ bool route_table_add_method(struct route_table *table, const struct grpc_method 
 const struct method_route *route_table_find_method(const struct route_table *table,
                                                    struct bytes path);
 
+/* Whether any method of the service is there; the name as in "/service/method". */
+bool route_table_has_service(const struct route_table *table, struct bytes service);
+
 /* Why a path leads to no method, as the text of an UNIMPLEMENTED status. */
 void route_table_explain(const struct route_table *table, struct bytes path, char *out_text,
                          size_t text_size);

@@ -534,6 +534,12 @@ const struct caller *grpc_call_caller(const struct grpc_call *call) {
     return &caller_anonymous;
 }
 
+bool grpc_call_has_service(const struct grpc_call *call, const char *service) {
+    (void)call;
+    (void)service;
+    return true;
+}
+
 void grpc_call_address(const struct grpc_call *call, char out_text[GRPC_ADDRESS_SIZE]) {
     assert_non_null(call);
     snprintf(out_text, GRPC_ADDRESS_SIZE, "127.0.0.1:1");

@@ -121,12 +121,16 @@ static void answer_services(struct grpc_call *call, struct bytes message,
     struct pb_writer writer;
     size_t size = 0;
     for (const char *const *name = descriptor_services; *name != NULL; name++) {
-        size += pb_message_size(1, service_size(*name));
+        if (grpc_call_has_service(call, *name)) {
+            size += pb_message_size(1, service_size(*name));
+        }
     }
     if (begin_answer(call, message, request, SERVICES, size, &writer)) {
         for (const char *const *name = descriptor_services; *name != NULL; name++) {
-            pb_write_message(&writer, 1, service_size(*name));
-            pb_write_bytes(&writer, 1, bytes_from_text(*name));
+            if (grpc_call_has_service(call, *name)) {
+                pb_write_message(&writer, 1, service_size(*name));
+                pb_write_bytes(&writer, 1, bytes_from_text(*name));
+            }
         }
         etcd_answer_end(call, &writer);
     }
