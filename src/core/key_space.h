@@ -31,6 +31,8 @@ struct key_space_id {
 #define KEY_SPACE_EUREKA ((struct key_space_id){.value = 22})
 #define KEY_SPACE_AZURE ((struct key_space_id){.value = 23})
 #define KEY_SPACE_VAULT ((struct key_space_id){.value = 24})
+/* Sessions, acquisitions and ends of the native API: see key_space_is_of_records(). */
+#define KEY_SPACE_NATIVE_RECORDS ((struct key_space_id){.value = 25})
 /* Of the sample door in the tests. */
 #define KEY_SPACE_SAMPLE ((struct key_space_id){.value = 250})
 
@@ -43,6 +45,13 @@ static inline bool key_space_is_valid(struct key_space_id space) {
 
 static inline bool key_space_equal(struct key_space_id a, struct key_space_id b) {
     return a.value == b.value;
+}
+
+/* Records that a door keeps beside the keys that carry the names of things. No permission names
+ * them: every user may, and the door shows and changes of them what the caller's rights to those
+ * names allow. */
+static inline bool key_space_is_of_records(struct key_space_id space) {
+    return key_space_equal(space, KEY_SPACE_NATIVE_RECORDS);
 }
 
 #endif

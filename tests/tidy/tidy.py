@@ -193,11 +193,11 @@ def safety_rules(root):
     return problems
 
 
-RULES = re.compile(r"(src/doors/\w+|tests/doors)/\w+_rules\.[ch]")
+RULES = re.compile(r"(src/doors/\w+|tests/doors)/\w+_(rules|model|keys)\.[ch]")
 
 
 def pure_rules(root):
-    """The rules of doors run in apply, on every replica: they are as pure as core."""
+    """The rules of doors, and the model and keys they work on, run in apply, on every replica: as pure as core."""
     problems = []
     for name in list_files(root):
         if not RULES.fullmatch(name):
@@ -207,7 +207,7 @@ def pure_rules(root):
             if match is None:
                 continue
             header = match[2]
-            own = header.split("/")[-1].endswith("_rules.h")
+            own = header.split("/")[-1].endswith(("_rules.h", "_model.h", "_keys.h"))
             if match[1] == "<":
                 pure = header in CORE_SYSTEM_HEADERS
             else:
