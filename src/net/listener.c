@@ -92,7 +92,7 @@ enum status listener_create(struct connection_pool *pool, const struct connectio
 }
 
 void listener_set_file(struct listener *listener, const char *path,
-                       const struct listener_file *file) {
+                       const struct unix_socket_file *file) {
     listener->path = strdup(path);
     if (listener->path == NULL) {
         abort();
@@ -123,7 +123,7 @@ void listener_close(struct listener *listener, void (*on_closed)(void *data), vo
     close(listener->socket);
     listener->socket = -1;
     if (listener->path != NULL) {
-        listener_file_remove(listener->path, &listener->file);
+        unix_socket_remove(listener->path, &listener->file);
         free(listener->path);
         listener->path = NULL;
     }

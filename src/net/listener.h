@@ -22,7 +22,7 @@ struct listener {
     struct connection_terms terms;
     int socket;
     char *path; /* of a Unix socket, NULL otherwise */
-    struct listener_file file;
+    struct unix_socket_file file;
     uv_poll_t readable;
     uv_timer_t rest;
     unsigned n_open_handles;
@@ -37,7 +37,7 @@ enum status listener_create(struct connection_pool *pool, const struct connectio
                             int socket, struct listener **out_listener, int *out_error_number);
 /* The file is removed when the listener closes. */
 void listener_set_file(struct listener *listener, const char *path,
-                       const struct listener_file *file);
+                       const struct unix_socket_file *file);
 
 /* Stops listening; the listener is freed and `on_closed` called when its handles are closed. */
 void listener_close(struct listener *listener, void (*on_closed)(void *data), void *data);

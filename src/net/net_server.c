@@ -157,7 +157,7 @@ void net_server_set_authenticator(struct net_server *server,
 static enum status listen_unix(struct net_server *server, const char *path,
                                const struct connection_terms *terms, char *out_error,
                                size_t error_size) {
-    struct listener_file file;
+    struct unix_socket_file file;
     struct listener *listener = NULL;
     int error_number = 0;
     int socket = listener_socket_unix(path, &file);
@@ -167,7 +167,7 @@ static enum status listen_unix(struct net_server *server, const char *path,
         return STATUS_IO;
     }
     if (listener_create(&server->pool, terms, socket, &listener, &error_number) != STATUS_OK) {
-        listener_file_remove(path, &file);
+        unix_socket_remove(path, &file);
         snprintf(out_error, error_size, "%s: %s", path, strerror(error_number));
         return STATUS_IO;
     }

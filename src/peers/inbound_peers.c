@@ -264,6 +264,9 @@ static bool is_same_host(const struct inbound_peer *a, const struct inbound_peer
 }
 
 static bool is_loopback(const struct sockaddr_storage *address) {
+    if (address->ss_family == AF_UNIX) {
+        return true;
+    }
     if (address->ss_family == AF_INET) {
         uint32_t host = ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr);
         return host >> 24 == IN_LOOPBACKNET;
@@ -331,13 +334,17 @@ static void name_origin(struct inbound_peer *inbound) {
     strcpy(inbound->from, "unknown");
     if (peer_connection_remote(inbound->connection, &inbound->remote)) {
         unmap(&inbound->remote);
-        (void)uv_ip_name((const struct sockaddr *)&inbound->remote, inbound->from,
-                         sizeof inbound->from);
+        if (inbound->remote.ss_family == AF_UNIX) {
+            strcpy(inbound->from, "unix");
+        } else {
+            (void)uv_ip_name((const struct sockaddr *)&inbound->remote, inbound->from,
+                             sizeof inbound->from);
+        }
         inbound->is_of_member_host = peer_links_have_address(inbound->peers, &inbound->remote);
     }
 }
 
-static void accept_one(struct peers *peers, uv_tcp_t *listener) {
+static void accept_one(struct peers *peers, union peer_socket *listener) {
     uint8_t nonce[PEER_NONCE_SIZE];
     struct tls_stream *tls = peers->tls != NULL ? tls_stream_accept(peers->tls) : NULL;
     struct inbound_peer *inbound = calloc(1, sizeof *inbound);
@@ -346,8 +353,8 @@ static void accept_one(struct peers *peers, uv_tcp_t *listener) {
     }
     peers->n_accepted++;
     inbound->peers = peers;
-    inbound->connection = peer_connection_accept(&peers->pool, (uv_stream_t *)listener, tls,
-                                                 &inbound_events, inbound);
+    inbound->connection =
+        peer_connection_accept(&peers->pool, &listener->stream, tls, &inbound_events, inbound);
     if (inbound->connection == NULL) {
         free(inbound);
         return;
@@ -367,12 +374,13 @@ static void on_connection(uv_stream_t *listener, int status) {
     if (status != 0 || peers->is_closing) {
         return;
     }
+    union peer_socket *socket = (union peer_socket *)listener;
     if (peers->n_accepted >= INBOUND_ACCEPTS_MAX) {
         /* libuv holds this one and looks for no others until it is accepted. */
-        peers->is_accept_waiting[(uv_tcp_t *)listener - peers->listeners] = true;
+        peers->is_accept_waiting[socket - peers->listeners] = true;
         return;
     }
-    accept_one(peers, (uv_tcp_t *)listener);
+    accept_one(peers, socket);
 }
 
 static void next_iteration(uv_prepare_t *prepare) {
@@ -388,10 +396,11 @@ static void next_iteration(uv_prepare_t *prepare) {
 }
 
 int inbound_peers_listen(struct peers *peers, size_t i, int socket) {
-    uv_tcp_t *listener = &peers->listeners[i];
-    int rv = uv_tcp_open(listener, socket);
+    union peer_socket *listener = &peers->listeners[i];
+    int rv = listener->handle.type == UV_NAMED_PIPE ? uv_pipe_open(&listener->pipe, socket)
+                                                    : uv_tcp_open(&listener->tcp, socket);
     if (rv == 0) {
-        rv = uv_listen((uv_stream_t *)listener, PEERS_BACKLOG, on_connection);
+        rv = uv_listen(&listener->stream, PEERS_BACKLOG, on_connection);
     }
     if (rv == 0) {
         rv = uv_prepare_start(&peers->next_iteration, next_iteration);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 enum {
     /* libuv reads this up to 32 times before others have their turn. */
@@ -19,7 +20,7 @@ enum {
 };
 
 struct peer_connection {
-    uv_tcp_t tcp;
+    union peer_socket socket;
     struct peer_pool *pool;
     const struct peer_connection_events *events;
     void *owner;
@@ -55,7 +56,7 @@ void peer_pool_clear(struct peer_pool *pool) {
 
 /* --- The end. --- */
 
-static void tcp_closed(uv_handle_t *handle) {
+static void socket_closed(uv_handle_t *handle) {
     struct peer_connection *connection = handle->data;
     struct peer_pool *pool = connection->pool;
     tls_stream_destroy(connection->tls);
@@ -74,7 +75,7 @@ static void send_last_words(struct peer_connection *connection) {
     struct buffer *output = tls_stream_output(connection->tls);
     uv_buf_t buffer = uv_buf_init((char *)output->data, (unsigned)output->size);
     if (output->size > 0) {
-        (void)uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1);
+        (void)uv_try_write(&connection->socket.stream, &buffer, 1);
     }
 }
 
@@ -88,7 +89,7 @@ void peer_connection_close(struct peer_connection *connection) {
         tls_stream_end(connection->tls);
     }
     send_last_words(connection);
-    uv_close((uv_handle_t *)&connection->tcp, tcp_closed);
+    uv_close(&connection->socket.handle, socket_closed);
 }
 
 static void end(struct peer_connection *connection, const char *reason) {
@@ -157,7 +158,7 @@ static void send_end(struct peer_connection *connection) {
         tls_stream_end(connection->tls);
         send_last_words(connection);
     }
-    if (uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0) {
+    if (uv_fileno(&connection->socket.handle, &fd) == 0) {
         (void)shutdown(fd, SHUT_WR);
     }
 }
@@ -180,7 +181,7 @@ static void send_next(struct peer_connection *connection) {
     connection->write.data = connection;
     /* Fails at once only when the handle is no longer a connection; reading tells that too. */
     connection->is_writing =
-        uv_write(&connection->write, (uv_stream_t *)&connection->tcp, &buffer, 1, written) == 0;
+        uv_write(&connection->write, &connection->socket.stream, &buffer, 1, written) == 0;
     if (!connection->is_writing) {
         connection->flying.size = 0;
     }
@@ -306,8 +307,11 @@ static void set_option(int fd, int level, int name, int value) {
  * way is open only long after it is; so it gives up soon, and the link is dialled again. */
 static void set_options(struct peer_connection *connection) {
     uv_os_fd_t fd;
-    uv_tcp_nodelay(&connection->tcp, 1);
-    if (uv_fileno((uv_handle_t *)&connection->tcp, &fd) == 0) {
+    if (connection->socket.handle.type != UV_TCP) {
+        return; /* the other process and this one share a kernel, which tells its end */
+    }
+    uv_tcp_nodelay(&connection->socket.tcp, 1);
+    if (uv_fileno(&connection->socket.handle, &fd) == 0) {
         set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, PEER_SILENCE_MS_MAX);
         set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
         set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, PEER_PROBE_AFTER_S);
@@ -316,7 +320,7 @@ static void set_options(struct peer_connection *connection) {
     }
 }
 
-static struct peer_connection *create(struct peer_pool *pool, struct tls_stream *tls,
+static struct peer_connection *create(struct peer_pool *pool, bool is_unix, struct tls_stream *tls,
                                       const struct peer_connection_events *events, void *owner) {
     struct peer_connection *connection = calloc(1, sizeof *connection);
     if (connection == NULL) {
@@ -327,8 +331,12 @@ static struct peer_connection *create(struct peer_pool *pool, struct tls_stream 
     buffer_init(&connection->received);
     buffer_init(&connection->gathered);
     buffer_init(&connection->flying);
-    uv_tcp_init(pool->loop, &connection->tcp);
-    connection->tcp.data = connection;
+    if (is_unix) {
+        uv_pipe_init(pool->loop, &connection->socket.pipe, 0);
+    } else {
+        uv_tcp_init(pool->loop, &connection->socket.tcp);
+    }
+    connection->socket.handle.data = connection;
     peer_handles_add(&pool->handles);
     return connection;
 }
@@ -336,7 +344,7 @@ static struct peer_connection *create(struct peer_pool *pool, struct tls_stream 
 static bool begin(struct peer_connection *connection) {
     connection->is_begun = true;
     set_options(connection);
-    if (uv_read_start((uv_stream_t *)&connection->tcp, give_room, has_read) != 0) {
+    if (uv_read_start(&connection->socket.stream, give_room, has_read) != 0) {
         return false;
     }
     if (connection->tls != NULL) {
@@ -364,10 +372,18 @@ struct peer_connection *peer_connection_connect(struct peer_pool *pool,
                                                 struct tls_stream *tls,
                                                 const struct peer_connection_events *events,
                                                 void *owner, const char **out_reason) {
-    struct peer_connection *connection = create(pool, tls, events, owner);
+    bool is_unix = address->ss_family == AF_UNIX;
+    struct peer_connection *connection = create(pool, is_unix, tls, events, owner);
     connection->connect.data = connection;
-    int rv = uv_tcp_connect(&connection->connect, &connection->tcp,
+    int rv = 0;
+    if (is_unix) {
+        /* What goes wrong is told by the callback. */
+        uv_pipe_connect(&connection->connect, &connection->socket.pipe,
+                        ((const struct sockaddr_un *)address)->sun_path, connected);
+    } else {
+        rv = uv_tcp_connect(&connection->connect, &connection->socket.tcp,
                             (const struct sockaddr *)address, connected);
+    }
     if (rv != 0) {
         *out_reason = uv_strerror(rv);
         peer_connection_close(connection);
@@ -380,8 +396,9 @@ struct peer_connection *peer_connection_accept(struct peer_pool *pool, uv_stream
                                                struct tls_stream *tls,
                                                const struct peer_connection_events *events,
                                                void *owner) {
-    struct peer_connection *connection = create(pool, tls, events, owner);
-    if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0 || !begin(connection)) {
+    bool is_unix = listener->type == UV_NAMED_PIPE;
+    struct peer_connection *connection = create(pool, is_unix, tls, events, owner);
+    if (uv_accept(listener, &connection->socket.stream) != 0 || !begin(connection)) {
         peer_connection_close(connection);
         return NULL;
     }
@@ -401,7 +418,7 @@ void peer_connection_set_limit(struct peer_connection *connection, size_t unused
 
 bool peer_connection_is_hung_up(const struct peer_connection *connection) {
     uv_os_fd_t fd;
-    if (uv_fileno((const uv_handle_t *)&connection->tcp, &fd) != 0) {
+    if (uv_fileno(&connection->socket.handle, &fd) != 0) {
         return true;
     }
     struct pollfd state = {.fd = fd, .events = POLLRDHUP};
@@ -416,5 +433,9 @@ bool peer_connection_binding(const struct peer_connection *connection,
 bool peer_connection_remote(const struct peer_connection *connection,
                             struct sockaddr_storage *out_address) {
     int size = sizeof *out_address;
-    return uv_tcp_getpeername(&connection->tcp, (struct sockaddr *)out_address, &size) == 0;
+    if (connection->socket.handle.type != UV_TCP) {
+        *out_address = (struct sockaddr_storage){.ss_family = AF_UNIX};
+        return true;
+    }
+    return uv_tcp_getpeername(&connection->socket.tcp, (struct sockaddr *)out_address, &size) == 0;
 }

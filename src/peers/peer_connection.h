@@ -1,7 +1,7 @@
 /*
- * One TCP connection between members, with TLS or without: bytes in, bytes out, its end. One write
- * is under way at a time while the next one gathers. What has arrived and is not yet used is kept;
- * nothing is allocated for what is only announced.
+ * One connection between members, over TCP or a Unix socket, with TLS or without: bytes in, bytes
+ * out, its end. One write is under way at a time while the next one gathers. What has arrived and
+ * is not yet used is kept; nothing is allocated for what is only announced.
  *
  * Nothing is called after peer_connection_close(), nor after `ended`. Nothing is called from inside
  * the functions here.
@@ -46,6 +46,14 @@ struct peer_connection_events {
 };
 
 struct peer_connection;
+
+/* A socket of either kind, that listens or is connected. */
+union peer_socket {
+    uv_handle_t handle;
+    uv_stream_t stream;
+    uv_tcp_t tcp;
+    uv_pipe_t pipe;
+};
 
 /* The stream is taken over, also on failure; NULL: plain text. NULL is returned, with a constant
  * text, when it failed at once. */

@@ -197,6 +197,17 @@ static void looked_up(void *data, const struct peer_addresses *addresses) {
     begin(dial);
 }
 
+/* Whoever listens there is a process of this machine: its certificate is for localhost. */
+static void dial_path(struct peer_dial *dial, const char *path) {
+    strcpy(dial->address.host, "localhost");
+    if (peer_address_of_path(path, &dial->addresses.at[0]) != 0) {
+        fail_soon(dial, "the path of a Unix socket has 1 to 107 bytes");
+        return;
+    }
+    dial->addresses.n = 1;
+    begin(dial);
+}
+
 struct peer_dial *peer_dial_start(const struct peer_dial_options *options,
                                   void (*done)(void *data, const struct peer_dial_result *result),
                                   void *data) {
@@ -216,8 +227,11 @@ struct peer_dial *peer_dial_start(const struct peer_dial_options *options,
     dial->timer.data = dial;
     peer_handles_add(&dial->pool->handles);
     const char *reason = NULL;
-    if (host_port_parse(bytes_from_text(options->address), 0, &dial->address, &reason) !=
-        STATUS_OK) {
+    const char *path = peer_address_path(options->address);
+    if (path != NULL) {
+        dial_path(dial, path);
+    } else if (host_port_parse(bytes_from_text(options->address), 0, &dial->address, &reason) !=
+               STATUS_OK) {
         fail_soon(dial, "the address is not host:port");
     } else if (peer_address_in_figures(&dial->address, &dial->addresses.at[0]) == 0) {
         dial->addresses.n = 1;

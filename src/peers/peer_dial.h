@@ -18,7 +18,7 @@ struct peer_dial_options {
     struct peer_pool *pool;
     struct tls_context *tls;          /* NULL: plain text */
     struct bytes secret;              /* empty: none */
-    const char *address;              /* host:port */
+    const char *address;              /* host:port, or unix://PATH */
     const struct peer_hello *hello;   /* its nonce is filled in here */
     struct peer_addresses *addresses; /* what the name stands for, once known; may be NULL */
     /* Attempts so far: each begins with another address, so that one that swallows everything does

@@ -244,6 +244,9 @@ static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr
     if (a->ss_family != b->ss_family) {
         return false;
     }
+    if (a->ss_family == AF_UNIX) {
+        return true;
+    }
     if (a->ss_family == AF_INET6) {
         return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
                       &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;

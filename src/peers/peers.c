@@ -55,42 +55,69 @@ static int open_listener(const struct sockaddr_storage *address) {
     return fd;
 }
 
-static enum status open_place(const char *host, uint16_t port, int *out_socket, char *out_error,
-                              size_t error_size) {
+/* What was opened, before the loop has any of it. */
+struct places {
+    size_t n;
+    int sockets[PEERS_LISTENERS_MAX];
+    struct peers_file files[PEERS_LISTENERS_MAX];
+};
+
+/* A uv error, or 0. */
+static int open_place(const char *host, uint16_t port, struct places *places) {
+    struct peers_file *file = &places->files[places->n];
+    const char *path = peer_address_path(host);
     struct sockaddr_storage address;
-    int rv = peer_address_resolve(host, port, &address);
-    if (rv == 0) {
-        *out_socket = open_listener(&address);
-        rv = *out_socket < 0 ? uv_translate_sys_error(errno) : 0;
-    }
+    int rv = path != NULL ? peer_address_of_path(path, &address)
+                          : peer_address_resolve(host, port, &address);
     if (rv != 0) {
-        char text[HOST_PORT_TEXT_SIZE_MAX];
-        snprintf(out_error, error_size, "cannot listen for peers on %s: %s",
-                 host_port_format(host, port, text), uv_strerror(rv));
-        return STATUS_IO;
+        return rv;
     }
-    return STATUS_OK;
+    int fd = path != NULL ? unix_socket_listen(path, PEERS_BACKLOG, &file->file)
+                          : open_listener(&address);
+    if (fd < 0) {
+        return uv_translate_sys_error(errno);
+    }
+    if (path != NULL) {
+        strcpy(file->path, path);
+    }
+    places->sockets[places->n++] = fd;
+    return 0;
+}
+
+static void remove_files(const struct peers_file *files) {
+    for (size_t i = 0; i < PEERS_LISTENERS_MAX; i++) {
+        if (files[i].path[0] != '\0') {
+            unix_socket_remove(files[i].path, &files[i].file);
+        }
+    }
+}
+
+static void close_places(struct places *places) {
+    while (places->n > 0) {
+        close(places->sockets[--places->n]);
+    }
+    remove_files(places->files);
 }
 
 /* All of them or none. */
-static enum status open_places(const struct peers_options *options,
-                               int out_sockets[PEERS_LISTENERS_MAX], size_t *out_n, char *out_error,
-                               size_t error_size) {
+static enum status open_places(const struct peers_options *options, struct places *places,
+                               char *out_error, size_t error_size) {
     size_t n = options->listen_host != NULL ? 1 + options->n_more_places : 0;
     assert(n <= PEERS_LISTENERS_MAX);
     for (size_t i = 0; i < n; i++) {
         const struct host_port *more = i > 0 ? &options->more_places[i - 1] : NULL;
-        enum status status = open_place(more != NULL ? more->host : options->listen_host,
-                                        more != NULL ? more->port : options->listen_port,
-                                        &out_sockets[i], out_error, error_size);
-        if (status != STATUS_OK) {
-            while (i-- > 0) {
-                close(out_sockets[i]);
-            }
-            return status;
+        const char *host = more != NULL ? more->host : options->listen_host;
+        uint16_t port = more != NULL ? more->port : options->listen_port;
+        int rv = open_place(host, port, places);
+        if (rv != 0) {
+            char text[HOST_PORT_TEXT_SIZE_MAX];
+            snprintf(out_error, error_size, "cannot listen for peers on %s: %s",
+                     peer_address_path(host) != NULL ? host : host_port_format(host, port, text),
+                     uv_strerror(rv));
+            close_places(places);
+            return STATUS_IO;
         }
     }
-    *out_n = n;
     return STATUS_OK;
 }
 
@@ -113,7 +140,8 @@ static void handle_closed(uv_handle_t *handle) {
 }
 
 static struct peers *create(uv_loop_t *loop, const struct peers_options *options,
-                            const struct peers_callbacks *callbacks, void *data) {
+                            const struct places *places, const struct peers_callbacks *callbacks,
+                            void *data) {
     struct peers *peers = calloc(1, sizeof *peers);
     if (peers == NULL) {
         abort();
@@ -129,9 +157,14 @@ static struct peers *create(uv_loop_t *loop, const struct peers_options *options
     list_init(&peers->ended);
     peer_pool_init(&peers->pool, loop, gone, peers);
     uv_timer_init(loop, &peers->tick);
+    memcpy(peers->files, places->files, sizeof peers->files);
     for (size_t i = 0; i < PEERS_LISTENERS_MAX; i++) {
-        uv_tcp_init(loop, &peers->listeners[i]);
-        peers->listeners[i].data = peers;
+        if (peers->files[i].path[0] != '\0') {
+            uv_pipe_init(loop, &peers->listeners[i].pipe, 0);
+        } else {
+            uv_tcp_init(loop, &peers->listeners[i].tcp);
+        }
+        peers->listeners[i].handle.data = peers;
         peer_handles_add(&peers->pool.handles);
     }
     uv_prepare_init(loop, &peers->next_iteration);
@@ -148,24 +181,23 @@ enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
                        const struct peers_callbacks *callbacks, void *data,
                        struct peers **out_peers, char *out_error, size_t error_size) {
     struct tls_context *tls = NULL;
-    int sockets[PEERS_LISTENERS_MAX];
-    size_t n_sockets = 0;
+    struct places places = {0};
     if (options->tls != NULL) {
         enum status status = tls_context_create(options->tls, &tls, out_error, error_size);
         if (status != STATUS_OK) {
             return status;
         }
     }
-    enum status status = open_places(options, sockets, &n_sockets, out_error, error_size);
+    enum status status = open_places(options, &places, out_error, error_size);
     if (status != STATUS_OK) {
         tls_context_destroy(tls);
         return status;
     }
-    struct peers *peers = create(loop, options, callbacks, data);
+    struct peers *peers = create(loop, options, &places, callbacks, data);
     peers->tls = tls;
     int rv = 0;
-    for (size_t i = 0; i < n_sockets; i++) {
-        int one = inbound_peers_listen(peers, i, sockets[i]);
+    for (size_t i = 0; i < places.n; i++) {
+        int one = inbound_peers_listen(peers, i, places.sockets[i]);
         rv = rv != 0 ? rv : one;
     }
     if (rv != 0) {
@@ -187,8 +219,9 @@ void peers_close(struct peers *peers, void (*closed)(void *data), void *data) {
     peer_links_close(peers);
     inbound_peers_close(peers);
     for (size_t i = 0; i < PEERS_LISTENERS_MAX; i++) {
-        uv_close((uv_handle_t *)&peers->listeners[i], handle_closed);
+        uv_close(&peers->listeners[i].handle, handle_closed);
     }
+    remove_files(peers->files);
     uv_close((uv_handle_t *)&peers->tick, handle_closed);
     uv_close((uv_handle_t *)&peers->next_iteration, handle_closed);
 }

@@ -38,7 +38,7 @@ struct peers_options {
     uint64_t data_dir_id; /* random number of the data directory */
     uint32_t heartbeat_ms;
     uint32_t election_ms;
-    const char *listen_host; /* NULL: does not listen */
+    const char *listen_host; /* NULL: does not listen. "unix://PATH" has no port */
     uint16_t listen_port;
     /* Further places to listen on, at most PEERS_LISTENERS_MAX with the first. */
     const struct host_port *more_places;
@@ -79,7 +79,8 @@ enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
  * called any more but closed, within a second. */
 void peers_close(struct peers *peers, void (*closed)(void *data), void *data);
 
-/* Keeps a link to this member, at this address (host:port); a new address replaces the old one. */
+/* Keeps a link to this member, at this address (host:port, or unix://PATH); a new address replaces
+ * the old one. */
 void peers_set_member(struct peers *peers, uint64_t id, const char *address);
 void peers_remove_member(struct peers *peers, uint64_t id);
 bool peers_is_linked(const struct peers *peers, uint64_t id);

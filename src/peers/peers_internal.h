@@ -4,6 +4,7 @@
 #define LEASED_PEERS_PEERS_INTERNAL_H
 
 #include "base/list.h"
+#include "base/unix_socket.h"
 #include "peers/peer_connection.h"
 #include "peers/peer_refusals.h"
 #include "peers/peers.h"
@@ -22,6 +23,12 @@ enum {
     PEER_ALIVE_MS = 1000
 };
 
+/* The file of a Unix socket that listens. */
+struct peers_file {
+    char path[UNIX_SOCKET_PATH_SIZE_MAX + 1]; /* empty: there is none */
+    struct unix_socket_file file;
+};
+
 struct peers {
     struct peers_options options;
     char address[PEER_ADDRESS_SIZE_MAX + 1];
@@ -37,7 +44,8 @@ struct peers {
     struct list links; /* of peer_links.c */
 
     /* Of inbound_peers.c. */
-    uv_tcp_t listeners[PEERS_LISTENERS_MAX];
+    union peer_socket listeners[PEERS_LISTENERS_MAX];
+    struct peers_file files[PEERS_LISTENERS_MAX]; /* of those that are Unix sockets */
     bool is_accept_waiting[PEERS_LISTENERS_MAX];
     uv_prepare_t next_iteration;
     struct list inbound;  /* members */
@@ -63,7 +71,8 @@ bool peer_links_have_address(const struct peers *peers, const struct sockaddr_st
 void peer_links_received(struct peers *peers, uint64_t id, size_t size);
 
 /* --- inbound_peers.c --- */
-/* Takes the listening socket over, for the listener of this number. 0 or a uv error. */
+/* Takes the listening socket over, for the listener of this number, which is of its kind. 0 or a uv
+ * error. */
 int inbound_peers_listen(struct peers *peers, size_t i, int socket);
 void inbound_peers_tick(struct peers *peers, uint64_t now_ms);
 void inbound_peers_close(struct peers *peers);

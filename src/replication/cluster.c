@@ -2,6 +2,7 @@
  * who gets which frame of a peer. What is asked of the leader is in forwarding.c and proposals.c.
  */
 #include "base/clock.h"
+#include "base/log.h"
 #include "replication/monitor.h"
 #include "replication/service_internal.h"
 
@@ -312,7 +313,8 @@ bool cluster_has_company(const struct service *service) {
     return service->options.n_members > 1 || service->options.is_joining;
 }
 
-enum status cluster_open_peers(struct service *service, char *out_error, size_t error_size) {
+static enum status open_peers(struct service *service, struct peers **out_peers, char *out_error,
+                              size_t error_size) {
     struct peers_options options = {.cluster_id = service->options.cluster_id,
                                     .self_id = service->options.member_id,
                                     .data_dir_id = service->options.data_dir_id,
@@ -325,12 +327,35 @@ enum status cluster_open_peers(struct service *service, char *out_error, size_t 
                                     .address = service->options.peer_address,
                                     .tls = service->options.peer_tls,
                                     .secret = service->options.peer_secret};
-    enum status status = peers_open(service->loop, &options, &peers_callbacks, service,
-                                    &service->peers, out_error, error_size);
+    enum status status = peers_open(service->loop, &options, &peers_callbacks, service, out_peers,
+                                    out_error, error_size);
     if (status != STATUS_OK) {
-        service->peers = NULL;
+        *out_peers = NULL;
         /* STATUS_IO is kept for the disk, which no restart cures. */
         return status == STATUS_IO ? STATUS_CANNOT_LISTEN : status;
+    }
+    return STATUS_OK;
+}
+
+void cluster_listen_alone(struct service *service) {
+    char error[256] = "";
+    if (service->options.listens_alone &&
+        open_peers(service, &service->cluster.lone_peers, error, sizeof error) != STATUS_OK) {
+        log_warning("no member can be added while the peer port cannot be opened",
+                    LOG_TEXT("reason", error));
+    }
+}
+
+enum status cluster_open_peers(struct service *service, char *out_error, size_t error_size) {
+    enum status status = STATUS_OK;
+    if (service->cluster.lone_peers != NULL) {
+        service->peers = service->cluster.lone_peers;
+        service->cluster.lone_peers = NULL;
+    } else {
+        status = open_peers(service, &service->peers, out_error, error_size);
+    }
+    if (status != STATUS_OK) {
+        return status;
     }
     expiry_has_company(service);
     /* A leader that was alone until now goes on being sure of itself. */

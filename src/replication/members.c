@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/auth.h"
+#include "peers/peer_address.h"
 #include "replication/service_internal.h"
 
 #include <assert.h>
@@ -38,19 +39,6 @@ static const struct replication_member *first_member(const struct service *servi
 
 /* --- Addresses. --- */
 
-/* The host:port of a URL; false when it has none. */
-static bool address_of_url(const char *url, char out_address[PEER_ADDRESS_SIZE_MAX + 1]) {
-    const char *start = strstr(url, "://");
-    start = start == NULL ? url : start + 3;
-    size_t size = strcspn(start, "/");
-    if (size == 0 || size > PEER_ADDRESS_SIZE_MAX) {
-        return false;
-    }
-    memcpy(out_address, start, size);
-    out_address[size] = '\0';
-    return true;
-}
-
 static const struct seen_member *find_seen(const struct service *service, uint64_t id) {
     for (size_t i = 0; i < service->members.n_seen; i++) {
         if (service->members.seen[i].id == id) {
@@ -64,7 +52,7 @@ bool members_address(const struct service *service, uint64_t id,
                      char out_address[PEER_ADDRESS_SIZE_MAX + 1]) {
     const struct member *member = member_table_find(table_of(service), id);
     if (member != NULL && member->peer_urls[0] != NULL) {
-        return address_of_url(member->peer_urls[0], out_address);
+        return peer_address_of_url(member->peer_urls[0], out_address);
     }
     const struct replication_member *first = first_member(service, id);
     const struct raft_config_server *server = members_server(service, id);
@@ -73,7 +61,7 @@ bool members_address(const struct service *service, uint64_t id,
                           : server != NULL ? server->address
                           : seen != NULL   ? seen->address
                                            : NULL;
-    return address != NULL && address_of_url(address, out_address);
+    return address != NULL && peer_address_of_url(address, out_address);
 }
 
 /* --- Links. --- */
@@ -179,6 +167,10 @@ enum peer_answer members_admit(void *data, const struct peer_hello *hello) {
     const struct member_table *table = table_of(service);
     uint64_t id = hello->from_id;
     bool is_known = member_table_find(table, id) != NULL || members_server(service, id) != NULL;
+    if (cluster_is_alone(service)) {
+        /* Not yet one of several: a member that is known may come again. */
+        return is_known ? PEER_BUSY : PEER_NOT_A_MEMBER;
+    }
     if (!is_known) {
         if (member_table_is_removed(table, id)) {
             return PEER_REMOVED;
@@ -286,9 +278,10 @@ bool members_begin(struct service *service, struct arena *arena, struct command 
             facts->peer_urls[facts->n_peer_urls++] = bytes_from_text(*urls);
         }
         if (facts->n_peer_urls == 0) {
+            const char *scheme = peer_address_path(server->address) == NULL ? "http://" : "";
             size_t size = strlen(server->address) + sizeof "http://";
             char *url = arena_alloc(arena, size);
-            snprintf(url, size, "http://%s", server->address);
+            snprintf(url, size, "%s%s", scheme, server->address);
             facts->peer_urls[facts->n_peer_urls++] = bytes_from_text(url);
         }
     }

@@ -34,10 +34,10 @@ struct replication_options {
     uint64_t member_id;
     const char *const *client_urls; /* end with NULL; outlive the replication */
     const char *const *peer_urls;
-    const char *peer_address; /* host:port under which peers reach this node */
+    const char *peer_address; /* under which peers reach this node: peers/peer_address.h */
     /* All members that the cluster starts with, this one included; of a node that joins, those it
      * was told of. They count until the log tells more. With one member no port is opened before
-     * there is another. */
+     * there is another, unless `listens_alone`. */
     const struct replication_member *members;
     size_t n_members;
     /* This node joins a cluster, or once did: it waits for what the others tell it. */
@@ -52,6 +52,9 @@ struct replication_options {
      * data_dir_ids.h. NULL: nothing is kept. */
     uint64_t data_dir_id;
     const char *data_dir_ids_path;
+    /* Listen for peers also while there are none: whoever calls is told that it is no member. A port
+     * that cannot be opened then is worth a warning. */
+    bool listens_alone;
     const char *peer_listen_host;
     uint16_t peer_listen_port;
     const struct host_port *peer_more_places; /* see peers.h */

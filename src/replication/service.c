@@ -187,6 +187,8 @@ enum status replication_open(uv_loop_t *loop, const struct replication_options *
     }
     if (status == STATUS_OK && cluster_has_company(service)) {
         status = cluster_open_peers(service, out_error, error_size);
+    } else if (status == STATUS_OK) {
+        cluster_listen_alone(service);
     }
     if (status != STATUS_OK || service->failed) {
         return service->failed ? STATUS_CORRUPT : status;
@@ -231,6 +233,7 @@ static void node_closed(void *data) {
 static void peers_closed(void *data) {
     struct service *service = data;
     service->peers = NULL;
+    service->cluster.lone_peers = NULL;
     raft_node_close(service->node, node_closed, service);
 }
 
@@ -242,10 +245,11 @@ void service_close_node(struct service *service) {
     }
     service->is_node_closing = true;
     version_inquiry_cancel(service);
-    if (service->peers == NULL) {
+    struct peers *peers = service->peers != NULL ? service->peers : service->cluster.lone_peers;
+    if (peers == NULL) {
         peers_closed(service);
     } else {
-        peers_close(service->peers, peers_closed, service);
+        peers_close(peers, peers_closed, service);
     }
 }
 

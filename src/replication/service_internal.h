@@ -118,6 +118,8 @@ struct cluster {
     uint64_t raft_timer_ms; /* what it is armed for; UINT64_MAX: it is not */
     size_t n_timers;
     struct service_timers timers[LINKS_MAX]; /* as the members said in their hello */
+    /* Listening while there are no members but this one; service->peers once there are. */
+    struct peers *lone_peers;
 };
 
 /* transfer.c */
@@ -396,6 +398,8 @@ void cluster_lead(struct service *service, uint64_t term);
 bool cluster_may_vote(void *data, uint64_t candidate_id);
 /* This node follows nobody, or somebody whom it has not heard for an election timeout. */
 bool cluster_is_leaderless(void *data);
+/* Opens the port for peers before there are some, where that is asked for. */
+void cluster_listen_alone(struct service *service);
 /* Opens the port for peers, when there are some. STATUS_CANNOT_LISTEN with a reason. */
 enum status cluster_open_peers(struct service *service, char *out_error, size_t error_size);
 /* False: the link is down or full. */

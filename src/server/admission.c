@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "peers/peer_address.h"
 #include "replication/join.h"
 
 #include <inttypes.h>
@@ -66,12 +67,13 @@ static void keep_members(const struct join_answer *answer, struct arena *arena,
         for (size_t u = 0; u < facts->n_peer_urls; u++) {
             urls[u] = text_of(facts->peer_urls[u], arena);
         }
-        const char *address = facts->n_peer_urls > 0 ? strstr(urls[0], "://") : NULL;
-        out_admission->members[i] =
-            (struct replication_member){.id = facts->id,
-                                        .name = text_of(facts->name, arena),
-                                        .address = address != NULL ? address + 3 : "",
-                                        .peer_urls = urls};
+        char address[PEER_ADDRESS_SIZE_MAX + 1] = "";
+        bool is_known = facts->n_peer_urls > 0 && peer_address_of_url(urls[0], address);
+        out_admission->members[i] = (struct replication_member){
+            .id = facts->id,
+            .name = text_of(facts->name, arena),
+            .address = is_known ? text_of(bytes_from_text(address), arena) : "",
+            .peer_urls = urls};
     }
 }
 
@@ -212,8 +214,8 @@ enum status admission_join(uv_loop_t *loop, const struct join_options *proof,
                 out_error, error_size,
                 "no member in --initial-cluster answered for its cluster within %d s (%s). "
                 "Check that they run, that the peer URLs are right, and that this member was added "
-                "(etcdctl member add %s --peer-urls=%s): a cluster of one node opens its peer "
-                "port only then",
+                "(etcdctl member add %s --peer-urls=%s): a cluster of one node whose "
+                "--listen-peer-urls is the default opens its peer port only then",
                 SILENCE_MS_MAX / 1000, why_not(answers, n), options->name,
                 options->initial_advertise_peer_urls.texts[0]);
             return STATUS_TIMED_OUT;

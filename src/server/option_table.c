@@ -103,8 +103,9 @@ const struct option option_table[] = {
      .shown = "the newest there is", .choices = "TLS1.2|TLS1.3|"},
 
     {USED("listen-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS, listen_peer_urls,
-          "http://127.0.0.1:2380",
-          "Where other members reach this one; up to four with commas between them.")},
+          OPTIONS_PEER_URL_DEFAULT,
+          "Where other members reach this one; up to four with commas between them. A node that is "
+          "alone does not open the default.")},
     {USED("initial-advertise-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS,
           initial_advertise_peer_urls, "", "The peer URL that other members connect to."),
      .shown = "as listened on"},
@@ -115,7 +116,7 @@ const struct option option_table[] = {
           "Whether a first start makes a new cluster or joins an existing one."),
      .choices = "new|existing"},
     {USED("initial-cluster-token", OPTION_GROUP_MEMBER, OPTION_TEXT, initial_cluster_token,
-          "etcd-cluster", "Keeps clusters apart: their ids are made from it.")},
+          OPTIONS_CLUSTER_TOKEN_DEFAULT, "Keeps clusters apart: their ids are made from it.")},
     {USED("force-new-cluster", OPTION_GROUP_MEMBER, OPTION_SWITCH, force_new_cluster, "false",
           "Make a cluster of this member alone out of its data, when a majority of the members is "
           "lost for good. For one start; see docs/operations.md first.")},

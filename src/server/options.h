@@ -33,6 +33,10 @@ struct options_notice {
 /* More than this many voters only make every write wait for more disks. */
 enum { OPTIONS_MEMBERS_MAX = 9 };
 
+/* Whoever leaves the flag out claims nothing with it. */
+#define OPTIONS_CLUSTER_TOKEN_DEFAULT "etcd-cluster"
+/* A node that is alone does not open this one: several of them share a machine. */
+#define OPTIONS_PEER_URL_DEFAULT "http://127.0.0.1:2380"
 /* By time. Kept by revisions, history has no bound unless one is given. */
 #define OPTIONS_RETENTION_DEFAULT "1h"
 
@@ -118,7 +122,8 @@ struct options {
     /* Worked out by options_check(). */
     enum log_level log_level;
     enum log_format log_format;
-    const char *peer_address; /* host:port under which peers reach this member */
+    bool is_peer_port_asked_for; /* --listen-peer-urls is not the default */
+    const char *peer_address;    /* under which peers reach this member: peers/peer_address.h */
     bool has_peer_tls;
     bool has_client_tls; /* a certificate for listeners that speak TLS */
     /* From --initial-cluster, in its order; none: this member alone. */

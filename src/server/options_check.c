@@ -88,17 +88,11 @@ static enum status check_peer_tls(struct options *options, char *out_error) {
 static enum status check_peer_schemes(const struct options *options, const struct url_list *list,
                                       const char *flag, char *out_error) {
     for (size_t i = 0; i < list->n; i++) {
-        if (url_is_unix(&list->urls[i])) {
-            return fail(out_error,
-                        "--%s %s: members reach each other over TCP; say http:// or "
-                        "https://",
-                        flag, list->texts[i]);
-        }
-        if (list->urls[i].port == 0) {
+        if (!url_is_unix(&list->urls[i]) && list->urls[i].port == 0) {
             return fail(out_error, "--%s %s: members must know the port; it cannot be 0", flag,
                         list->texts[i]);
         }
-        bool is_tls = list->urls[i].scheme == URL_HTTPS;
+        bool is_tls = url_is_tls(&list->urls[i]);
         if (is_tls && !options->has_peer_tls) {
             return fail(out_error,
                         "--%s %s: TLS between members needs --peer-cert-file, --peer-key-file and "
@@ -106,9 +100,10 @@ static enum status check_peer_schemes(const struct options *options, const struc
                         flag, list->texts[i]);
         }
         if (!is_tls && options->has_peer_tls) {
-            return fail(
-                out_error, "--%s %s: members speak TLS here (--%s), all of them; say https://",
-                flag, list->texts[i], options->peer_auto_tls ? "peer-auto-tls" : "peer-cert-file");
+            return fail(out_error, "--%s %s: members speak TLS here (--%s), all of them; say %s",
+                        flag, list->texts[i],
+                        options->peer_auto_tls ? "peer-auto-tls" : "peer-cert-file",
+                        url_is_unix(&list->urls[i]) ? "unixs://" : "https://");
         }
     }
     return STATUS_OK;
@@ -309,6 +304,9 @@ static enum status check_urls(struct options *options, char *out_error) {
                                       "initial-advertise-peer-urls",
                                       &options->initial_advertise_peer_urls);
     }
+    options->is_peer_port_asked_for =
+        options->listen_peer_urls.n > 1 ||
+        strcmp(options->listen_peer_urls.texts[0], OPTIONS_PEER_URL_DEFAULT) != 0;
     options->peer_address =
         url_address(&options->initial_advertise_peer_urls.urls[0], &options->arena);
     return STATUS_OK;

@@ -81,7 +81,8 @@ static enum status add_member_flag(struct parsing *parsing, const char *flag) {
     if (parsing->n_member_arguments + 2 > MEMBER_ARGUMENTS_MAX) {
         return fail(parsing, "%s: too many flags", argument);
     }
-    parsing->has_tls_url = parsing->has_tls_url || strstr(value, "https://") != NULL;
+    parsing->has_tls_url = parsing->has_tls_url || strstr(value, "https://") != NULL ||
+                           strstr(value, "unixs://") != NULL;
     parsing->member_arguments[parsing->n_member_arguments++] = argument;
     if (strchr(argument, '=') == NULL) {
         parsing->member_arguments[parsing->n_member_arguments++] = value;

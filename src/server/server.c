@@ -266,12 +266,14 @@ static void open_replication(struct server *server) {
     for (size_t i = 1; i < options->listen_peer_urls.n; i++) {
         const struct url *url = &options->listen_peer_urls.urls[i];
         struct host_port *place = &server->more_peer_places[i - 1];
-        memcpy(place->host, url->host, sizeof place->host);
+        const char *host = url_is_unix(url) ? url_address(url, &server->arena) : url->host;
+        snprintf(place->host, sizeof place->host, "%s", host);
         place->port = url->port;
     }
     char error[SERVER_ERROR_SIZE] = "";
     const struct replication_options replication = {
         .data_dir = data_dir_raft_path(server->data_dir),
+    const struct url *first_place = &options->listen_peer_urls.urls[0];
         .rules = open_doors_rules(options->doors, &server->arena),
         .name = server->identity.name,
         .cluster_id = server->identity.cluster_id,
@@ -288,8 +290,10 @@ static void open_replication(struct server *server) {
         .token_hash = join_token_hash(options->initial_cluster_token),
         .data_dir_id = server->identity.data_dir_id,
         .data_dir_ids_path = data_dir_ids_path(server->data_dir),
-        .peer_listen_host = options->listen_peer_urls.urls[0].host,
-        .peer_listen_port = options->listen_peer_urls.urls[0].port,
+        .listens_alone = options->is_peer_port_asked_for && !is_alone,
+        .peer_listen_host =
+            url_is_unix(first_place) ? url_address(first_place, &server->arena) : first_place->host,
+        .peer_listen_port = first_place->port,
         .peer_more_places = server->more_peer_places,
         .peer_n_more_places = options->listen_peer_urls.n - 1,
         .peer_tls = options->has_peer_tls ? &server->peer_tls.options : NULL,

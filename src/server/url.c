@@ -89,8 +89,12 @@ enum status url_parse(const char *text, struct url *out_url, char *out_error, si
 }
 
 const char *url_address(const struct url *url, struct arena *arena) {
-    char text[HOST_PORT_TEXT_SIZE_MAX];
-    host_port_format(url->host, url->port, text);
+    char text[URL_TEXT_SIZE_MAX];
+    if (url_is_unix(url)) {
+        snprintf(text, sizeof text, "unix://%s", url->path);
+    } else {
+        host_port_format(url->host, url->port, text);
+    }
     return arena_copy(arena, text, strlen(text) + 1);
 }
 

@@ -50,7 +50,8 @@ enum status url_list_parse(const char *text, struct arena *arena, struct url_lis
 
 /* The normal form, in the arena. */
 const char *url_text(const struct url *url, struct arena *arena);
-/* "host:port", with brackets around an IPv6 address, in the arena. */
+/* "host:port", with brackets around an IPv6 address, or "unix://PATH" (peers/peer_address.h), in
+ * the arena. */
 const char *url_address(const struct url *url, struct arena *arena);
 
 /* True for https:// and unixs://. */

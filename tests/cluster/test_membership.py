@@ -328,7 +328,9 @@ def test_python_etcd3_changes_the_members():
 
 
 def test_one_node_that_cannot_listen_for_peers_adds_nobody():
-    with Cluster(size=1) as cluster, socket.create_server(("127.0.0.1", cluster[0].peer_port)):
+    cluster = Cluster(size=1)
+    with socket.create_server(("127.0.0.1", cluster[0].peer_port)), cluster:
+        assert "no member can be added while the peer port cannot be opened" in log_of(cluster[0])
         said = refusal(cluster[0], "member", "add", "second", "--peer-urls=http://127.0.0.1:1")
         assert "input or output failed" in said
         assert "cannot listen for peers" in log_of(cluster[0])

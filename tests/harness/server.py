@@ -47,6 +47,7 @@ class Server:
         self.token = "conformance"
         self.peer_scheme = "http"
         self.peer_host = None  # a name for self.host
+        self.peer_path = None  # of a Unix socket; peer_scheme says unix or unixs
         self.cluster_state = "new"
         _servers.append(self)
 
@@ -62,6 +63,8 @@ class Server:
 
     @property
     def peer_url(self):
+        if self.peer_path is not None:
+            return f"{self.peer_scheme}://{self.peer_path}"
         return f"{self.peer_scheme}://{self.peer_host or self.host}:{self.peer_port}"
 
     def grpc_credentials(self):

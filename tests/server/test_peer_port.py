@@ -6,6 +6,7 @@ import ssl
 import pytest
 
 from harness import KIND_LEASED, Server, ServerFailed
+from harness import peer_protocol as protocol
 from harness.certificates import Authority
 from harness.exit_codes import EXIT_CODES
 from harness.kinds import binary_of, clean_environment
@@ -151,3 +152,31 @@ def test_a_caller_that_refuses_our_certificate_is_told_of_in_etcds_words(tmp_pat
                 with pytest.raises(ssl.SSLError):
                     context.wrap_socket(raw, server_hostname="another")
             wait_for(is_told, 60, "the line")
+
+
+def test_a_node_that_is_alone_listens_and_believes_nobody_to_be_a_member():
+    with Server(KIND_LEASED) as server:
+        found = protocol.ask(server)
+        (own,) = [member.id for member in found.members]
+        for claimed in (own, own + 1):
+            with pytest.raises(protocol.Refused):
+                protocol.greet(server, found, claimed, own).close()
+        wait_for(lambda: "rejected connection on peer endpoint" in server.log_tail(), 60, "the line")
+        assert server.is_healthy()
+
+
+def test_a_node_that_is_alone_tells_whom_it_rejects(tmp_path):
+    (client,), (port,) = free_ports(1), free_ports(1)
+    with Authority() as authority:
+        url = f"https://127.0.0.1:{port}"
+        command = [binary_of(KIND_LEASED), "--data-dir", str(tmp_path / "data"), "--listen-client-urls",
+                   f"http://127.0.0.1:{client}", "--listen-peer-urls", url, *authority.flags("default")]  # fmt: skip
+        process = Process(command, tmp_path / "log", env=clean_environment())
+        try:
+            wait_for(lambda: is_listening(port), 60, "the port is listened on")
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as stranger:
+                stranger.sendall(b"GET /members HTTP/1.1\r\n\r\n")
+                words = "rejected connection on peer endpoint"
+                wait_for(lambda: words in (tmp_path / "log").read_text(), 60, "the line")
+        finally:
+            process.kill()

@@ -277,22 +277,31 @@ static void a_new_member_arrives_with_its_urls_and_its_role(void **state) {
     assert_bytes(facts.peer_urls[1], urls[1]);
     assert_int_equal(facts.role, MEMBER_VOTER);
     assert_null(add_request("http://node:1", &facts));
+    assert_null(add_request("unix:///run/leased/n1.sock", &facts));
+    assert_null(add_request("unixs://localhost:2380", &facts));
     assert_int_equal(facts.role, MEMBER_LEARNER);
 }
 
 static void peer_urls_that_nobody_could_dial_are_refused(void **state) {
     struct member_facts facts;
-    char *urls[] = {"",
-                    "node:2380",
-                    "http://node",
-                    "http://node:",
-                    "http://:1",
-                    "http://node:x1",
-                    "http://node:1/a",
-                    "ftp://node:1",
-                    "http://a b:1",
-                    "http://node:123456",
-                    "http://u@node:1"};
+    char *urls[] = {
+        "",
+        "node:2380",
+        "http://node",
+        "http://node:",
+        "http://:1",
+        "http://node:x1",
+        "http://node:1/a",
+        "ftp://node:1",
+        "http://a b:1",
+        "http://node:123456",
+        "http://u@node:1",
+        "unix://",
+        "unixx:///run/x",
+        "unix:///a,b",
+        "unix:///a b",
+        "unix:///run/a/path/that/is/longer/than/any/socket/can/have/because/the/field/for/"
+        "it/in/the/address/ends/after/107/bytes"};
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
         assert_ptr_equal(add_request(urls[i], &facts), &etcd_error_member_urls);
     }

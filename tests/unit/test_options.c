@@ -268,8 +268,20 @@ static void demands_on_client_certificates_need_an_authority(void **state) {
 
 static void flags_between_members_that_cannot_be_kept_are_refused(void **state) {
     assert_int_equal(PARSE("--listen-peer-urls", "https://127.0.0.1:2380"), OPTIONS_INVALID);
-    assert_int_equal(PARSE("--listen-peer-urls", "unix:///run/x"), OPTIONS_INVALID);
-    assert_error_says("over TCP");
+    /* A Unix socket has no port; with TLS it needs a certificate, as every peer URL. */
+    assert_int_equal(PARSE("--listen-peer-urls", "unix:///run/x"), OPTIONS_RUN);
+    assert_string_equal(options.peer_address, "unix:///run/x");
+    assert_int_equal(PARSE("--listen-peer-urls", "unixs:///run/x"), OPTIONS_INVALID);
+    assert_error_says("TLS between members needs");
+    assert_int_equal(PARSE("--listen-peer-urls", "unix:///run/x", "--peer-auto-tls"),
+                     OPTIONS_INVALID);
+    assert_error_says("say unixs://");
+    assert_int_equal(PARSE("--listen-peer-urls", "unixs://n1:2380", "--peer-auto-tls"),
+                     OPTIONS_RUN);
+    assert_string_equal(options.peer_address, "unix://n1:2380");
+    assert_true(options.is_peer_port_asked_for);
+    assert_int_equal(PARSE("--listen-peer-urls", "http://127.0.0.1:2380"), OPTIONS_RUN);
+    assert_false(options.is_peer_port_asked_for);
     assert_int_equal(PARSE("--listen-peer-urls", "http://127.0.0.1:0"), OPTIONS_INVALID);
     assert_error_says("members must know the port");
     assert_int_equal(PARSE("--peer-client-cert-file", "a.crt"), OPTIONS_INVALID);

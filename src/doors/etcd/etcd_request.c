@@ -205,14 +205,35 @@ const struct etcd_error *etcd_request_number(struct bytes message, uint64_t *out
 
 /* --- Members --- */
 
+static bool has_prefix(struct bytes text, const char *prefix) {
+    return text.size > strlen(prefix) && memcmp(text.data, prefix, strlen(prefix)) == 0;
+}
+
+/* "unix://PATH" with a path that a socket can have (unix(7)), or the same with TLS. A comma could
+ * not be said in --initial-cluster. */
+static bool is_socket_url(struct bytes url) {
+    enum { PATH_SIZE_MAX = 107 };
+    size_t at = has_prefix(url, "unix://")    ? strlen("unix://")
+                : has_prefix(url, "unixs://") ? strlen("unixs://")
+                                              : url.size;
+    for (size_t i = at; i < url.size; i++) {
+        if (url.data[i] <= ' ' || url.data[i] >= 0x7f || memchr(",\"\\", url.data[i], 3)) {
+            return false;
+        }
+    }
+    return at < url.size && url.size - at <= PATH_SIZE_MAX && url.size <= MEMBER_URL_SIZE_MAX;
+}
+
 /* "http://host:port", and nothing behind it: what etcd takes for a peer URL. */
 static bool is_peer_url(struct bytes url) {
+    if (is_socket_url(url)) {
+        return true;
+    }
     static const char *const schemes[] = {"http://", "https://"};
     size_t at = 0;
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        size_t size = strlen(schemes[i]);
-        if (url.size > size && memcmp(url.data, schemes[i], size) == 0) {
-            at = size;
+        if (has_prefix(url, schemes[i])) {
+            at = strlen(schemes[i]);
         }
     }
     if (at == 0 || url.size > MEMBER_URL_SIZE_MAX) {
