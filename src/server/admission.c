@@ -130,8 +130,11 @@ static enum status take_answer(const struct options *options, const struct join_
     if (!answer->is_there || answer->n == 0) {
         return STATUS_PENDING;
     }
+    /* A member that was added is known by its URLs, as in etcd; a token that somebody wrote down is
+     * one more proof that it is this cluster that is meant. */
+    bool has_token = strcmp(options->initial_cluster_token, OPTIONS_CLUSTER_TOKEN_DEFAULT) != 0;
     uint64_t token_hash = join_token_hash(options->initial_cluster_token);
-    if (answer->token_hash != 0 && answer->token_hash != token_hash) {
+    if (has_token && answer->token_hash != 0 && answer->token_hash != token_hash) {
         snprintf(out_error, error_size,
                  "the cluster that answers was made with another --initial-cluster-token than "
                  "\"%s\": check the token and the URLs in --initial-cluster",

@@ -139,14 +139,6 @@ static enum status lock_directory(struct data_dir *dir, char *out_error, size_t 
 }
 
 static enum status prepare_contents(struct data_dir *dir, char *out_error, size_t error_size) {
-    struct stat status;
-    if (fstatat(dir->fd, "member/wal", &status, 0) == 0) {
-        snprintf(out_error, error_size,
-                 "%s holds data of etcd; give leased a --data-dir of its own. To take the data over: "
-                 "leased restore %s/member/snap/db --skip-hash-check --data-dir NEW",
-                 dir->path, dir->path);
-        return STATUS_INVALID;
-    }
     if (mkdirat(dir->fd, raft_name, 0700) != 0 && errno != EEXIST) {
         return fail_from_errno("make the directory", dir->raft_path, errno, out_error, error_size);
     }
@@ -212,6 +204,11 @@ bool data_dir_is_open_to_others(const struct data_dir *dir) {
     return dir->is_open_to_others;
 }
 
+bool data_dir_has_etcd_data(const struct data_dir *dir) {
+    struct stat status;
+    return fstatat(dir->fd, "member/wal", &status, 0) == 0;
+}
+
 bool data_dir_has_log(const struct data_dir *dir) {
     /* Terms and votes are written before anything else; the last two are those of releases before
      * 0.2. */
@@ -231,7 +228,7 @@ enum status data_dir_load_identity(const struct data_dir *dir, struct identity *
                                    char *out_error, size_t error_size) {
     int fd = openat(dir->fd, identity_name, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
-        if (data_dir_has_log(dir)) {
+        if (data_dir_has_log(dir) && !data_dir_has_etcd_data(dir)) {
             snprintf(out_error, error_size,
                      "%s/%s is missing although there is data: restore the file from a backup of "
                      "this directory",

@@ -7,6 +7,7 @@
 #include "server/data_dir.h"
 #include "server/exit_code.h"
 #include "server/identity.h"
+#include "server/mapped_file.h"
 #include "server/restore_options.h"
 
 #include <assert.h>
@@ -17,7 +18,6 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,33 +57,6 @@ fail(struct restoring *restoring, enum status status, const char *format, ...) {
 }
 
 /* --- The file. --- */
-
-static enum status map_file(struct restoring *restoring) {
-    const char *path = restoring->options.file;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        int number = errno;
-        if (fd >= 0) {
-            close(fd);
-        }
-        return fail(restoring, STATUS_INVALID, "cannot read %s: %s", path, strerror(number));
-    }
-    void *data = MAP_FAILED;
-    errno = EINVAL;
-    if (S_ISREG(status.st_mode) && status.st_size > 0) {
-        data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    }
-    int number = errno;
-    close(fd);
-    if (data == MAP_FAILED) {
-        return fail(restoring, STATUS_INVALID, "%s is not a file that can be restored: %s", path,
-                    S_ISREG(status.st_mode) && status.st_size == 0 ? "it is empty"
-                                                                   : strerror(number));
-    }
-    restoring->mapped = bytes_of(data, (size_t)status.st_size);
-    return STATUS_OK;
-}
 
 static void hash_database(struct restoring *restoring) {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
@@ -327,7 +300,8 @@ static enum status write_directory(struct restoring *restoring) {
 static enum status run(struct restoring *restoring) {
     enum status status = check_directory(restoring);
     if (status == STATUS_OK) {
-        status = map_file(restoring);
+        status = mapped_file_open(restoring->options.file, &restoring->mapped, restoring->error,
+                                  sizeof restoring->error);
     }
     if (status == STATUS_OK) {
         status = check_hash(restoring);
@@ -365,9 +339,7 @@ static void clear(struct restoring *restoring) {
     member_table_destroy(restoring->state.members);
     lease_table_destroy(restoring->state.leases);
     key_store_destroy(restoring->state.keys);
-    if (restoring->mapped.data != NULL) {
-        munmap((void *)restoring->mapped.data, restoring->mapped.size);
-    }
+    mapped_file_close(restoring->mapped);
     OPENSSL_cleanse(restoring->token_key, sizeof restoring->token_key);
     restore_options_clear(&restoring->options);
     free(restoring);

@@ -10,6 +10,7 @@
 #include "server/client_tls.h"
 #include "server/data_dir.h"
 #include "server/descriptors.h"
+#include "server/etcd_data_dir.h"
 #include "server/exit_code.h"
 #include "server/housekeeping.h"
 #include "server/jwt.h"
@@ -188,8 +189,16 @@ static void open_data_dir(struct server *server) {
     bool is_renamed = status == STATUS_OK && strcmp(identity->name, options->name) != 0;
     if (options->force_new_cluster) {
         status = check_force_new_cluster(server, proof, status, error, sizeof error);
+    } else if (is_new && data_dir_has_etcd_data(server->data_dir)) {
+        status = etcd_data_dir_take_over(server->data_dir, options, identity, error, sizeof error);
     } else if (is_new) {
         status = bootstrap_identity(server, proof, error, sizeof error);
+    } else if (status == STATUS_OK && !data_dir_has_log(server->data_dir) &&
+               data_dir_has_etcd_data(server->data_dir)) {
+        /* Taken over, and begun: an empty cluster must not begin in its place. */
+        snprintf(error, sizeof error, "%s/raft is missing: restore it from a backup",
+                 data_dir_path(server->data_dir));
+        status = STATUS_CORRUPT;
     } else if (status == STATUS_OK && !data_dir_has_log(server->data_dir)) {
         status = admission_check(&server->loop, proof, options, identity, error, sizeof error);
     }
@@ -263,6 +272,7 @@ static void open_replication(struct server *server) {
     if (!is_joined) {
         name_members(server);
     }
+    const struct url *first_place = &options->listen_peer_urls.urls[0];
     for (size_t i = 1; i < options->listen_peer_urls.n; i++) {
         const struct url *url = &options->listen_peer_urls.urls[i];
         struct host_port *place = &server->more_peer_places[i - 1];
@@ -273,7 +283,6 @@ static void open_replication(struct server *server) {
     char error[SERVER_ERROR_SIZE] = "";
     const struct replication_options replication = {
         .data_dir = data_dir_raft_path(server->data_dir),
-    const struct url *first_place = &options->listen_peer_urls.urls[0];
         .rules = open_doors_rules(options->doors, &server->arena),
         .name = server->identity.name,
         .cluster_id = server->identity.cluster_id,

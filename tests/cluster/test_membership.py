@@ -281,6 +281,21 @@ def test_a_node_that_was_not_added_is_told_so():
             stranger.close()
 
 
+def test_a_node_that_joins_need_not_know_the_token():
+    """As in etcd, it is known by the URL under which it was added."""
+    with Cluster(size=1) as cluster:
+        joiner = new_server(cluster, "joiner")
+        joiner.token = "etcd-cluster"  # the flag's default
+        add_member(cluster, cluster[0], joiner)
+        cluster.restart(cluster.add(joiner))
+        cluster.rpc(0).put(b"/key", b"value")
+        assert cluster.rpc(1).range(b"/key").kvs[0].value == b"value"
+        # Its own restart does not depend on it either.
+        cluster.kill(1)
+        cluster.restart(1)
+        cluster.wait_equal()
+
+
 def test_a_node_started_as_new_beside_a_running_cluster_is_told_how_to_join():
     """With --initial-cluster-state=new, the default, it would wait for a majority for ever."""
     with Cluster() as cluster:

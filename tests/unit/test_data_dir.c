@@ -169,13 +169,14 @@ static void a_place_that_cannot_hold_files_is_refused(void **state) {
     assert_int_equal(data_dir_open("", &dir, error, sizeof error), STATUS_INVALID);
 }
 
-static void data_of_etcd_is_left_alone(void **state) {
-    struct data_dir *dir = NULL;
+static void data_of_etcd_is_told(void **state) {
     assert_int_equal(mkdir(inside("d"), 0700), 0);
     assert_int_equal(mkdir(inside("d/member"), 0700), 0);
+    struct data_dir *dir = open_dir(inside("d"));
+    assert_false(data_dir_has_etcd_data(dir));
     assert_int_equal(mkdir(inside("d/member/wal"), 0700), 0);
-    assert_int_equal(data_dir_open(inside("d"), &dir, error, sizeof error), STATUS_INVALID);
-    assert_error_says("data of etcd");
+    assert_true(data_dir_has_etcd_data(dir));
+    data_dir_close(dir);
 }
 
 static void an_identity_is_found_again_as_it_was_stored(void **state) {
@@ -278,7 +279,7 @@ int main(void) {
         IN_A_HOME(a_file_is_not_taken_for_a_directory),
         IN_A_HOME(a_directory_without_the_right_to_write_is_refused),
         IN_A_HOME(a_place_that_cannot_hold_files_is_refused),
-        IN_A_HOME(data_of_etcd_is_left_alone),
+        IN_A_HOME(data_of_etcd_is_told),
         IN_A_HOME(an_identity_is_found_again_as_it_was_stored),
         IN_A_HOME(data_without_an_identity_is_not_given_a_new_one),
         IN_A_HOME(every_changed_byte_of_an_identity_is_found),
