@@ -44,7 +44,7 @@ LIBRARY_USERS = [
     (re.compile(r"nghttp2/"), {"net", "client"}),
     (re.compile(r"openssl/"), {"tls", "net", "doors", "server"}),
     (re.compile(r"crypt\.h$"), {"server"}),
-    (re.compile(r"protobuf-c/"), {"doors", "client", "bench", "cli"}),
+    (re.compile(r"protobuf-c/"), {"net", "doors", "client", "bench", "cli"}),
     (re.compile(r"yaml\.h"), {"server"}),
     (re.compile(r"jansson\.h"), {"doors", "server", "client", "bench", "cli"}),
 ]

@@ -1,14 +1,13 @@
 #include "doors/etcd/etcd_gateway.h"
 
-#include "doors/etcd/etcd_gateway_call.h"
 #include "doors/etcd/etcd_gateway_methods.h"
+#include "net/grpc_gateway_call.h"
 #include "proto/etcd.pb-c.h"
 #include "proto/etcd_election.pb-c.h"
 #include "proto/etcd_lock.pb-c.h"
 
 #include <assert.h>
 #include <stdint.h>
-#include <string.h>
 
 /* Where the messages of a method are looked for. */
 static const ProtobufCServiceDescriptor *const services[] = {
@@ -35,11 +34,11 @@ static void on_request(struct http_exchange *exchange);
         .is_streaming_body = true,                                                                 \
         .is_public = true,                                                                         \
         .on_request = on_request,                                                                  \
-        .on_body = etcd_gateway_call_on_body,                                                      \
-        .on_writable = etcd_gateway_call_on_writable,                                              \
-        .on_close = etcd_gateway_call_on_close,                                                    \
-        .on_input_end = etcd_gateway_call_on_input_end,                                            \
-        .on_drain = etcd_gateway_call_on_drain,                                                    \
+        .on_body = grpc_gateway_call_on_body,                                                      \
+        .on_writable = grpc_gateway_call_on_writable,                                              \
+        .on_close = grpc_gateway_call_on_close,                                                    \
+        .on_input_end = grpc_gateway_call_on_input_end,                                            \
+        .on_drain = grpc_gateway_call_on_drain,                                                    \
     },
 #define ROUTES(path_behind, method_path, right)                                                    \
     ROUTE("/v3", path_behind) ROUTE("/v3beta", path_behind)
@@ -47,7 +46,7 @@ static void on_request(struct http_exchange *exchange);
 
 static const struct http_route routes[] = {ETCD_GATEWAY_METHODS(ROUTES)};
 /* Two routes for each. The messages are filled in at the first registration. */
-static struct etcd_gateway_method methods[] = {ETCD_GATEWAY_METHODS(METHOD)};
+static struct grpc_gateway_method methods[] = {ETCD_GATEWAY_METHODS(METHOD)};
 enum {
     N_ROUTES = sizeof routes / sizeof routes[0],
     N_METHODS = sizeof methods / sizeof methods[0]
@@ -57,30 +56,12 @@ _Static_assert(N_ROUTES == 2 * N_METHODS, "a path has two prefixes");
 static void on_request(struct http_exchange *exchange) {
     size_t index = (size_t)(http_route_of(exchange) - routes) / 2;
     assert(index < N_METHODS);
-    etcd_gateway_call_open(exchange, &methods[index]);
-}
-
-/* "/package.Service/Method" */
-static void find_messages(struct etcd_gateway_method *method) {
-    const char *name = strrchr(method->path, '/');
-    size_t service_size = (size_t)(name - method->path) - 1;
-    for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
-        const ProtobufCServiceDescriptor *service = services[i];
-        if (strlen(service->name) == service_size &&
-            memcmp(service->name, method->path + 1, service_size) == 0) {
-            const ProtobufCMethodDescriptor *found =
-                protobuf_c_service_descriptor_get_method_by_name(service, name + 1);
-            assert(found != NULL);
-            method->input = found->input;
-            method->output = found->output;
-        }
-    }
-    assert(method->input != NULL);
+    grpc_gateway_call_open(exchange, &methods[index]);
 }
 
 void etcd_gateway_register(struct net_scope *scope) {
     for (size_t i = 0; i < N_METHODS; i++) {
-        find_messages(&methods[i]);
+        grpc_gateway_method_find(&methods[i], services, sizeof services / sizeof services[0]);
     }
     net_scope_add_routes(scope, routes, N_ROUTES, NULL);
 }

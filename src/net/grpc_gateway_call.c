@@ -1,9 +1,9 @@
-#include "doors/etcd/etcd_gateway_call.h"
+#include "net/grpc_gateway_call.h"
 
-#include "doors/etcd/etcd_gateway_error.h"
-#include "doors/etcd/etcd_json_reader.h"
-#include "doors/etcd/etcd_json_writer.h"
 #include "net/grpc_bridge.h"
+#include "net/grpc_gateway_error.h"
+#include "net/grpc_json_reader.h"
+#include "net/grpc_json_writer.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -17,15 +17,15 @@ enum {
     JSON_EXTRA = 64 * 1024
 };
 
-struct etcd_gateway_call {
+struct grpc_gateway_call {
     struct http_exchange *exchange;
     struct grpc_bridge *bridge;
-    const struct etcd_gateway_method *method;
-    struct etcd_json_scanner scanner;
+    const struct grpc_gateway_method *method;
+    struct grpc_json_scanner scanner;
     struct buffer value;   /* what came of the value that is not whole yet */
     struct buffer message; /* made of the value */
     struct buffer held;    /* what came before there was a place for the call */
-    struct etcd_json_writer writer;
+    struct grpc_json_writer writer;
     struct buffer out;
     bool is_stream;
     bool is_started;       /* status and headers are sent */
@@ -47,32 +47,32 @@ static void append(struct buffer *out, const char *text) {
     buffer_append(out, text, strlen(text));
 }
 
-static void start(struct etcd_gateway_call *call, unsigned status, size_t n_fields) {
+static void start(struct grpc_gateway_call *call, unsigned status, size_t n_fields) {
     if (!call->is_started) {
         call->is_started = true;
         http_start(call->exchange, status, answer_fields, n_fields);
     }
 }
 
-static void flush(struct etcd_gateway_call *call) {
+static void flush(struct grpc_gateway_call *call) {
     http_send(call->exchange, bytes_of(call->out.data, call->out.size));
     call->out.size = 0;
 }
 
 static void on_message(struct http_exchange *exchange, size_t size) {
-    struct etcd_gateway_call *call = http_data(exchange);
+    struct grpc_gateway_call *call = http_data(exchange);
     if (call->is_stream) {
         start(call, 200, N_ANSWER_FIELDS);
         append(&call->out, "{\"result\":");
     }
-    etcd_json_writer_init(&call->writer, call->method->output, size, &call->out);
+    grpc_json_writer_init(&call->writer, call->method->output, size, &call->out);
 }
 
 static void on_piece(struct http_exchange *exchange, struct bytes piece, bool is_last) {
-    struct etcd_gateway_call *call = http_data(exchange);
-    bool is_good = etcd_json_writer_feed(&call->writer, piece, &call->out);
+    struct grpc_gateway_call *call = http_data(exchange);
+    bool is_good = grpc_json_writer_feed(&call->writer, piece, &call->out);
     assert(is_good);
-    assert(!is_last || etcd_json_writer_is_done(&call->writer));
+    assert(!is_last || grpc_json_writer_is_done(&call->writer));
     if (is_last && call->is_stream) {
         append(&call->out, "}\n");
     }
@@ -82,8 +82,8 @@ static void on_piece(struct http_exchange *exchange, struct bytes piece, bool is
     }
 }
 
-static void fail(struct etcd_gateway_call *call, enum grpc_code code, const char *text) {
-    unsigned status = etcd_gateway_status(code);
+static void fail(struct grpc_gateway_call *call, enum grpc_code code, const char *text) {
+    unsigned status = grpc_gateway_status(code);
     bool is_in_stream = call->is_stream && !call->is_bad_request;
     if (call->is_started && !is_in_stream) {
         http_abort(call->exchange); /* behind a part of an answer it would be taken for one */
@@ -91,19 +91,19 @@ static void fail(struct etcd_gateway_call *call, enum grpc_code code, const char
     }
     if (is_in_stream) {
         start(call, status, 1);
-        etcd_gateway_write_stream_error(&call->out, code, text);
+        grpc_gateway_write_stream_error(&call->out, code, text);
         flush(call);
         http_finish(call->exchange);
         return;
     }
     call->out.size = 0;
-    etcd_gateway_write_error(&call->out, code, text);
+    grpc_gateway_write_error(&call->out, code, text);
     http_reply_fields(call->exchange, status, answer_fields, 1,
                       bytes_of(call->out.data, call->out.size));
 }
 
 static void on_end(struct http_exchange *exchange, enum grpc_code code, const char *text) {
-    struct etcd_gateway_call *call = http_data(exchange);
+    struct grpc_gateway_call *call = http_data(exchange);
     if (code != GRPC_OK) {
         fail(call, code, text);
     } else if (call->is_stream || call->is_started) {
@@ -118,7 +118,7 @@ static void on_end(struct http_exchange *exchange, enum grpc_code code, const ch
 
 /* --- the request --------------------------------------------------------------------------- */
 
-static void end_input(struct etcd_gateway_call *call) {
+static void end_input(struct grpc_gateway_call *call) {
     call->is_input_ignored = true;
     buffer_clear(&call->value);
     buffer_clear(&call->message);
@@ -128,7 +128,7 @@ static void end_input(struct etcd_gateway_call *call) {
 
 /* As etcd's gateway does: an error in the first value is the answer, one in a later value of a
  * stream is the end of the requests. */
-static void refuse(struct etcd_gateway_call *call, enum grpc_code code, const char *text) {
+static void refuse(struct grpc_gateway_call *call, enum grpc_code code, const char *text) {
     bool is_later = call->has_sent;
     if (!is_later) {
         call->is_bad_request = true;
@@ -139,10 +139,10 @@ static void refuse(struct etcd_gateway_call *call, enum grpc_code code, const ch
     end_input(call);
 }
 
-static void send(struct etcd_gateway_call *call, struct bytes json) {
-    char error[ETCD_JSON_ERROR_SIZE];
+static void send(struct grpc_gateway_call *call, struct bytes json) {
+    char error[GRPC_JSON_ERROR_SIZE];
     grpc_bridge_begin(&call->message);
-    if (json.size > 0 && !etcd_json_read(json, call->method->input, &call->message, error)) {
+    if (json.size > 0 && !grpc_json_read(json, call->method->input, &call->message, error)) {
         refuse(call, GRPC_INVALID_ARGUMENT, error);
         return;
     }
@@ -154,8 +154,8 @@ static void send(struct etcd_gateway_call *call, struct bytes json) {
 }
 
 /* A whole value: kept bytes and those behind them. */
-static void take_value(struct etcd_gateway_call *call, struct bytes rest) {
-    call->scanner = (struct etcd_json_scanner){0};
+static void take_value(struct grpc_gateway_call *call, struct bytes rest) {
+    call->scanner = (struct grpc_json_scanner){0};
     if (call->value.size == 0) {
         send(call, rest);
         return;
@@ -168,11 +168,11 @@ static void take_value(struct etcd_gateway_call *call, struct bytes rest) {
     buffer_clear(&value);
 }
 
-static size_t json_size_max(const struct etcd_gateway_call *call) {
+static size_t json_size_max(const struct grpc_gateway_call *call) {
     return JSON_FACTOR * grpc_bridge_message_max(call->bridge) + JSON_EXTRA;
 }
 
-static void keep(struct etcd_gateway_call *call, struct bytes bytes) {
+static void keep(struct grpc_gateway_call *call, struct bytes bytes) {
     if (!call->scanner.has_begun) {
         return; /* white space */
     }
@@ -184,7 +184,7 @@ static void keep(struct etcd_gateway_call *call, struct bytes bytes) {
     grpc_bridge_count_partial(call->bridge, call->value.size);
 }
 
-static void take_end(struct etcd_gateway_call *call) {
+static void take_end(struct grpc_gateway_call *call) {
     if (call->value.size > 0) {
         take_value(call, bytes_of("", 0));
     } else if (!call->has_sent && grpc_bridge_kind(call->bridge) != GRPC_BIDIRECTIONAL) {
@@ -195,10 +195,10 @@ static void take_end(struct etcd_gateway_call *call) {
     }
 }
 
-static void take_body(struct etcd_gateway_call *call, struct bytes bytes, bool is_last) {
+static void take_body(struct grpc_gateway_call *call, struct bytes bytes, bool is_last) {
     while (bytes.size > 0 && !call->is_input_ignored && grpc_bridge_is_open(call->bridge)) {
         struct bytes rest = bytes;
-        bool is_whole = etcd_json_scanner_next(&call->scanner, &rest);
+        bool is_whole = grpc_json_scanner_next(&call->scanner, &rest);
         struct bytes taken = bytes_of(bytes.data, bytes.size - rest.size);
         bytes = rest;
         if (is_whole) {
@@ -212,7 +212,7 @@ static void take_body(struct etcd_gateway_call *call, struct bytes bytes, bool i
     }
 }
 
-static void hold(struct etcd_gateway_call *call, struct bytes bytes, bool is_last) {
+static void hold(struct grpc_gateway_call *call, struct bytes bytes, bool is_last) {
     if (call->is_input_ignored) {
         return;
     }
@@ -225,8 +225,8 @@ static void hold(struct etcd_gateway_call *call, struct bytes bytes, bool is_las
     grpc_bridge_count_partial(call->bridge, call->held.size);
 }
 
-void etcd_gateway_call_on_body(struct http_exchange *exchange, struct bytes bytes, bool is_last) {
-    struct etcd_gateway_call *call = http_data(exchange);
+void grpc_gateway_call_on_body(struct http_exchange *exchange, struct bytes bytes, bool is_last) {
+    struct grpc_gateway_call *call = http_data(exchange);
     if (grpc_bridge_is_waiting(call->bridge)) {
         hold(call, bytes, is_last);
     } else {
@@ -235,7 +235,7 @@ void etcd_gateway_call_on_body(struct http_exchange *exchange, struct bytes byte
 }
 
 static void on_admitted(struct http_exchange *exchange) {
-    struct etcd_gateway_call *call = http_data(exchange);
+    struct grpc_gateway_call *call = http_data(exchange);
     struct buffer held = call->held;
     buffer_init(&call->held);
     grpc_bridge_count_partial(call->bridge, 0);
@@ -243,14 +243,38 @@ static void on_admitted(struct http_exchange *exchange) {
     buffer_clear(&held);
 }
 
+/* --- methods ------------------------------------------------------------------------------- */
+
+static bool is_named(const ProtobufCServiceDescriptor *service, struct bytes name) {
+    return bytes_equal(bytes_from_text(service->name), name);
+}
+
+void grpc_gateway_method_find(struct grpc_gateway_method *method,
+                              const ProtobufCServiceDescriptor *const *services,
+                              size_t n_services) {
+    const char *name = strrchr(method->path, '/');
+    struct bytes service = bytes_of(method->path + 1, (size_t)(name - method->path) - 1);
+    method->input = NULL;
+    for (size_t i = 0; i < n_services; i++) {
+        if (is_named(services[i], service)) {
+            const ProtobufCMethodDescriptor *found =
+                protobuf_c_service_descriptor_get_method_by_name(services[i], name + 1);
+            assert(found != NULL);
+            method->input = found->input;
+            method->output = found->output;
+        }
+    }
+    assert(method->input != NULL);
+}
+
 /* --- life ---------------------------------------------------------------------------------- */
 
 static const struct grpc_bridge_events events = {
     .on_message = on_message, .on_piece = on_piece, .on_admitted = on_admitted, .on_end = on_end};
 
-void etcd_gateway_call_open(struct http_exchange *exchange,
-                            const struct etcd_gateway_method *method) {
-    struct etcd_gateway_call *call = calloc(1, sizeof *call);
+void grpc_gateway_call_open(struct http_exchange *exchange,
+                            const struct grpc_gateway_method *method) {
+    struct grpc_gateway_call *call = calloc(1, sizeof *call);
     if (call == NULL) {
         http_abort(exchange);
         return;
@@ -268,23 +292,23 @@ void etcd_gateway_call_open(struct http_exchange *exchange,
     grpc_bridge_open(call->bridge);
 }
 
-void etcd_gateway_call_on_writable(struct http_exchange *exchange) {
-    struct etcd_gateway_call *call = http_data(exchange);
+void grpc_gateway_call_on_writable(struct http_exchange *exchange) {
+    struct grpc_gateway_call *call = http_data(exchange);
     grpc_bridge_writable(call->bridge);
 }
 
-void etcd_gateway_call_on_input_end(struct http_exchange *exchange) {
-    struct etcd_gateway_call *call = http_data(exchange);
+void grpc_gateway_call_on_input_end(struct http_exchange *exchange) {
+    struct grpc_gateway_call *call = http_data(exchange);
     grpc_bridge_input_end(call->bridge);
 }
 
-void etcd_gateway_call_on_drain(struct http_exchange *exchange) {
-    struct etcd_gateway_call *call = http_data(exchange);
+void grpc_gateway_call_on_drain(struct http_exchange *exchange) {
+    struct grpc_gateway_call *call = http_data(exchange);
     grpc_bridge_drain(call->bridge);
 }
 
-void etcd_gateway_call_on_close(struct http_exchange *exchange) {
-    struct etcd_gateway_call *call = http_data(exchange);
+void grpc_gateway_call_on_close(struct http_exchange *exchange) {
+    struct grpc_gateway_call *call = http_data(exchange);
     if (call == NULL) {
         return;
     }

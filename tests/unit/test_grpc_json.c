@@ -1,7 +1,7 @@
 /* JSON into messages and messages into JSON, as the gateway does it. The generated code is the
  * second opinion about the messages. */
-#include "doors/etcd/etcd_json_reader.h"
-#include "doors/etcd/etcd_json_writer.h"
+#include "net/grpc_json_reader.h"
+#include "net/grpc_json_writer.h"
 #include "proto/etcd.pb-c.h"
 
 #include <setjmp.h>
@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-static char error[ETCD_JSON_ERROR_SIZE];
+static char error[GRPC_JSON_ERROR_SIZE];
 
 static bool read_into(const char *json, const ProtobufCMessageDescriptor *message,
                       struct buffer *out) {
     buffer_init(out);
-    return etcd_json_read(bytes_from_text(json), message, out, error);
+    return grpc_json_read(bytes_from_text(json), message, out, error);
 }
 
 /* Read, unpacked by the generated code. */
@@ -230,7 +230,7 @@ static void values_are_cut_out_of_a_stream(void **state) {
     static const char *const wanted[] = {" {\"a\":\"}\\\"\"}", " {\"b\":[{}]}", "12", " null",
                                          "\"x\""};
     for (size_t step = 1; step < sizeof stream; step++) {
-        struct etcd_json_scanner scanner = {0};
+        struct grpc_json_scanner scanner = {0};
         char value[64] = "";
         size_t n = 0;
         for (size_t at = 0; at < sizeof stream - 1; at += step) {
@@ -238,14 +238,14 @@ static void values_are_cut_out_of_a_stream(void **state) {
             struct bytes input = bytes_of(stream + at, size);
             while (input.size > 0) {
                 struct bytes rest = input;
-                bool is_whole = etcd_json_scanner_next(&scanner, &rest);
+                bool is_whole = grpc_json_scanner_next(&scanner, &rest);
                 strncat(value, (const char *)input.data, input.size - rest.size);
                 input = rest;
                 if (is_whole) {
                     assert_true(n < 5);
                     assert_string_equal(value, wanted[n++]);
                     value[0] = 0;
-                    scanner = (struct etcd_json_scanner){0};
+                    scanner = (struct grpc_json_scanner){0};
                 }
             }
         }
@@ -261,15 +261,15 @@ static void assert_written(const ProtobufCMessage *message, const char *json) {
     uint8_t wire[1024];
     size_t size = protobuf_c_message_pack(message, wire);
     for (size_t step = 1; step <= size + 1; step++) {
-        struct etcd_json_writer writer;
+        struct grpc_json_writer writer;
         struct buffer out;
         buffer_init(&out);
-        etcd_json_writer_init(&writer, message->descriptor, size, &out);
+        grpc_json_writer_init(&writer, message->descriptor, size, &out);
         for (size_t at = 0; at < size; at += step) {
             size_t piece = size - at < step ? size - at : step;
-            assert_true(etcd_json_writer_feed(&writer, bytes_of(wire + at, piece), &out));
+            assert_true(grpc_json_writer_feed(&writer, bytes_of(wire + at, piece), &out));
         }
-        assert_true(etcd_json_writer_is_done(&writer));
+        assert_true(grpc_json_writer_is_done(&writer));
         buffer_put_u8(&out, 0);
         assert_string_equal(out.data, json);
         buffer_clear(&out);
@@ -354,13 +354,13 @@ static void a_malformed_message_is_noticed(void **state) {
     static const char *const bad[] = {
         "\x0a\x05", "\x0b", "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0a\x7f"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct etcd_json_writer writer;
+        struct grpc_json_writer writer;
         struct buffer out;
         buffer_init(&out);
         size_t size = strlen(bad[i]);
-        etcd_json_writer_init(&writer, &etcdserverpb__range_response__descriptor, size, &out);
-        bool is_good = etcd_json_writer_feed(&writer, bytes_of(bad[i], size), &out);
-        assert_false(is_good && etcd_json_writer_is_done(&writer));
+        grpc_json_writer_init(&writer, &etcdserverpb__range_response__descriptor, size, &out);
+        bool is_good = grpc_json_writer_feed(&writer, bytes_of(bad[i], size), &out);
+        assert_false(is_good && grpc_json_writer_is_done(&writer));
         buffer_clear(&out);
     }
 }

@@ -1,4 +1,4 @@
-#include "doors/etcd/etcd_json_text.h"
+#include "net/grpc_json_text.h"
 
 #include <assert.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void put_sequence(struct buffer *out, const uint8_t *data, size_t size) {
     }
 }
 
-void etcd_json_put_text(struct etcd_json_carry *carry, struct bytes piece, struct buffer *out) {
+void grpc_json_put_text(struct grpc_json_carry *carry, struct bytes piece, struct buffer *out) {
     for (size_t i = 0; i < piece.size; i++) {
         carry->bytes[carry->size++] = piece.data[i];
         enum utf8_state state = utf8_state_of(carry->bytes, carry->size);
@@ -97,18 +97,18 @@ void etcd_json_put_text(struct etcd_json_carry *carry, struct bytes piece, struc
     }
 }
 
-void etcd_json_end_text(struct etcd_json_carry *carry, struct buffer *out) {
+void grpc_json_end_text(struct grpc_json_carry *carry, struct buffer *out) {
     if (carry->size > 0) {
         append(out, "\\ufffd");
         carry->size = 0;
     }
 }
 
-void etcd_json_write_text(struct buffer *out, struct bytes text) {
-    struct etcd_json_carry carry = {0};
+void grpc_json_write_text(struct buffer *out, struct bytes text) {
+    struct grpc_json_carry carry = {0};
     buffer_put_u8(out, '"');
-    etcd_json_put_text(&carry, text, out);
-    etcd_json_end_text(&carry, out);
+    grpc_json_put_text(&carry, text, out);
+    grpc_json_end_text(&carry, out);
     buffer_put_u8(out, '"');
 }
 
@@ -124,7 +124,7 @@ static void put_group(uint8_t *to, const uint8_t *from) {
     to[3] = (uint8_t)alphabet[group & 63];
 }
 
-void etcd_json_put_base64(struct etcd_json_carry *carry, struct bytes piece, struct buffer *out) {
+void grpc_json_put_base64(struct grpc_json_carry *carry, struct bytes piece, struct buffer *out) {
     uint8_t *to = buffer_reserve(out, piece.size / 3 * 4 + 8);
     const uint8_t *first = to;
     size_t at = 0;
@@ -150,7 +150,7 @@ void etcd_json_put_base64(struct etcd_json_carry *carry, struct bytes piece, str
     out->size += (size_t)(to - first);
 }
 
-void etcd_json_end_base64(struct etcd_json_carry *carry, struct buffer *out) {
+void grpc_json_end_base64(struct grpc_json_carry *carry, struct buffer *out) {
     if (carry->size == 0) {
         return;
     }

@@ -1,4 +1,4 @@
-#include "doors/etcd/etcd_json_writer.h"
+#include "net/grpc_json_writer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,13 +10,13 @@ static void append(struct buffer *out, const char *text) {
     buffer_append(out, text, strlen(text));
 }
 
-static struct etcd_json_level *top(struct etcd_json_writer *writer) {
+static struct grpc_json_level *top(struct grpc_json_writer *writer) {
     return &writer->levels[writer->n_levels - 1];
 }
 
 /* --- fields -------------------------------------------------------------------------------- */
 
-static void close_array(struct etcd_json_level *level, struct buffer *out) {
+static void close_array(struct grpc_json_level *level, struct buffer *out) {
     if (level->array != NULL) {
         buffer_put_u8(out, ']');
         level->array = NULL;
@@ -24,8 +24,8 @@ static void close_array(struct etcd_json_level *level, struct buffer *out) {
 }
 
 /* Everything in front of the value. */
-static void begin_field(struct etcd_json_writer *writer, struct buffer *out) {
-    struct etcd_json_level *level = top(writer);
+static void begin_field(struct grpc_json_writer *writer, struct buffer *out) {
+    struct grpc_json_level *level = top(writer);
     const ProtobufCFieldDescriptor *field = writer->field;
     if (level->array == field) {
         buffer_put_u8(out, ',');
@@ -51,18 +51,18 @@ static bool is_shown_empty(const ProtobufCFieldDescriptor *field) {
            (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-static void push(struct etcd_json_writer *writer, const ProtobufCMessageDescriptor *message,
+static void push(struct grpc_json_writer *writer, const ProtobufCMessageDescriptor *message,
                  size_t size, struct buffer *out) {
-    if (writer->n_levels == ETCD_JSON_LEVELS_MAX) {
+    if (writer->n_levels == GRPC_JSON_LEVELS_MAX) {
         writer->is_failed = true;
         return;
     }
-    writer->levels[writer->n_levels++] = (struct etcd_json_level){.message = message, .left = size};
+    writer->levels[writer->n_levels++] = (struct grpc_json_level){.message = message, .left = size};
     buffer_put_u8(out, '{');
 }
 
 /* Closes every message that has all its bytes. */
-static void close_levels(struct etcd_json_writer *writer, struct buffer *out) {
+static void close_levels(struct grpc_json_writer *writer, struct buffer *out) {
     while (writer->n_levels > 0 && top(writer)->left == 0) {
         close_array(top(writer), out);
         buffer_put_u8(out, '}');
@@ -86,7 +86,7 @@ static void write_enum(const ProtobufCFieldDescriptor *field, int32_t value, str
     buffer_put_u8(out, '"');
 }
 
-static void write_number(struct etcd_json_writer *writer, uint64_t value, struct buffer *out) {
+static void write_number(struct grpc_json_writer *writer, uint64_t value, struct buffer *out) {
     const ProtobufCFieldDescriptor *field = writer->field;
     char text[32] = "";
     if (value == 0 && !is_shown_empty(field)) {
@@ -120,7 +120,7 @@ static void write_number(struct etcd_json_writer *writer, uint64_t value, struct
 }
 
 /* One byte of a varint; true: it is whole in `number`. */
-static bool take_varint(struct etcd_json_writer *writer, uint8_t byte) {
+static bool take_varint(struct grpc_json_writer *writer, uint8_t byte) {
     if (writer->shift > 63) {
         writer->is_failed = true;
         return false;
@@ -130,7 +130,7 @@ static bool take_varint(struct etcd_json_writer *writer, uint8_t byte) {
     return (byte & 0x80) == 0;
 }
 
-static uint64_t end_varint(struct etcd_json_writer *writer) {
+static uint64_t end_varint(struct grpc_json_writer *writer) {
     uint64_t number = writer->number;
     writer->number = 0;
     writer->shift = 0;
@@ -139,22 +139,22 @@ static uint64_t end_varint(struct etcd_json_writer *writer) {
 
 /* --- tags and lengths ---------------------------------------------------------------------- */
 
-static void skip(struct etcd_json_writer *writer, size_t size) {
-    writer->state = ETCD_JSON_SKIP;
+static void skip(struct grpc_json_writer *writer, size_t size) {
+    writer->state = GRPC_JSON_SKIP;
     writer->left = size;
 }
 
-static void on_tag(struct etcd_json_writer *writer, uint64_t tag) {
+static void on_tag(struct grpc_json_writer *writer, uint64_t tag) {
     const ProtobufCMessageDescriptor *message = top(writer)->message;
     writer->field = tag >> 3 <= UINT32_MAX
                         ? protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3))
                         : NULL;
     switch (tag & 7) {
     case WIRE_VARINT:
-        writer->state = ETCD_JSON_NUMBER;
+        writer->state = GRPC_JSON_NUMBER;
         return;
     case WIRE_LENGTH:
-        writer->state = ETCD_JSON_LENGTH;
+        writer->state = GRPC_JSON_LENGTH;
         return;
     case WIRE_FIXED64:
         skip(writer, sizeof(uint64_t));
@@ -167,7 +167,7 @@ static void on_tag(struct etcd_json_writer *writer, uint64_t tag) {
     }
 }
 
-static void on_length(struct etcd_json_writer *writer, uint64_t length, struct buffer *out) {
+static void on_length(struct grpc_json_writer *writer, uint64_t length, struct buffer *out) {
     const ProtobufCFieldDescriptor *field = writer->field;
     if (length > top(writer)->left) {
         writer->is_failed = true;
@@ -175,7 +175,7 @@ static void on_length(struct etcd_json_writer *writer, uint64_t length, struct b
     }
     size_t size = (size_t)length;
     top(writer)->left -= size;
-    writer->state = ETCD_JSON_TAG;
+    writer->state = GRPC_JSON_TAG;
     if (field == NULL) {
         skip(writer, size);
     } else if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
@@ -185,11 +185,11 @@ static void on_length(struct etcd_json_writer *writer, uint64_t length, struct b
         if (size > 0 || is_shown_empty(field)) {
             begin_field(writer, out);
             buffer_put_u8(out, '"');
-            writer->state = field->type == PROTOBUF_C_TYPE_BYTES ? ETCD_JSON_BYTES : ETCD_JSON_TEXT;
+            writer->state = field->type == PROTOBUF_C_TYPE_BYTES ? GRPC_JSON_BYTES : GRPC_JSON_TEXT;
             writer->left = size;
         }
     } else {
-        writer->state = ETCD_JSON_PACKED;
+        writer->state = GRPC_JSON_PACKED;
         writer->left = size;
         writer->is_failed = field->label != PROTOBUF_C_LABEL_REPEATED;
     }
@@ -198,7 +198,7 @@ static void on_length(struct etcd_json_writer *writer, uint64_t length, struct b
 /* --- states -------------------------------------------------------------------------------- */
 
 /* A byte of a tag, a number or a length. */
-static void take_byte(struct etcd_json_writer *writer, uint8_t byte, struct buffer *out) {
+static void take_byte(struct grpc_json_writer *writer, uint8_t byte, struct buffer *out) {
     if (top(writer)->left == 0) {
         writer->is_failed = true;
         return;
@@ -208,16 +208,16 @@ static void take_byte(struct etcd_json_writer *writer, uint8_t byte, struct buff
         return;
     }
     uint64_t number = end_varint(writer);
-    if (writer->state == ETCD_JSON_TAG) {
+    if (writer->state == GRPC_JSON_TAG) {
         on_tag(writer, number);
-        if (writer->state == ETCD_JSON_SKIP) {
+        if (writer->state == GRPC_JSON_SKIP) {
             writer->is_failed |= writer->left > top(writer)->left;
             top(writer)->left -= writer->is_failed ? 0 : writer->left;
         }
-    } else if (writer->state == ETCD_JSON_LENGTH) {
+    } else if (writer->state == GRPC_JSON_LENGTH) {
         on_length(writer, number, out);
     } else {
-        writer->state = ETCD_JSON_TAG;
+        writer->state = GRPC_JSON_TAG;
         if (writer->field != NULL) {
             write_number(writer, number, out);
         }
@@ -225,13 +225,13 @@ static void take_byte(struct etcd_json_writer *writer, uint8_t byte, struct buff
 }
 
 /* Bytes of which the number is known. */
-static void take_run(struct etcd_json_writer *writer, struct bytes run, struct buffer *out) {
+static void take_run(struct grpc_json_writer *writer, struct bytes run, struct buffer *out) {
     writer->left -= run.size;
-    if (writer->state == ETCD_JSON_BYTES) {
-        etcd_json_put_base64(&writer->carry, run, out);
-    } else if (writer->state == ETCD_JSON_TEXT) {
-        etcd_json_put_text(&writer->carry, run, out);
-    } else if (writer->state == ETCD_JSON_PACKED) {
+    if (writer->state == GRPC_JSON_BYTES) {
+        grpc_json_put_base64(&writer->carry, run, out);
+    } else if (writer->state == GRPC_JSON_TEXT) {
+        grpc_json_put_text(&writer->carry, run, out);
+    } else if (writer->state == GRPC_JSON_PACKED) {
         for (size_t i = 0; i < run.size; i++) {
             if (take_varint(writer, run.data[i])) {
                 write_number(writer, end_varint(writer), out);
@@ -240,38 +240,38 @@ static void take_run(struct etcd_json_writer *writer, struct bytes run, struct b
     }
 }
 
-static void end_run(struct etcd_json_writer *writer, struct buffer *out) {
-    if (writer->state == ETCD_JSON_BYTES) {
-        etcd_json_end_base64(&writer->carry, out);
+static void end_run(struct grpc_json_writer *writer, struct buffer *out) {
+    if (writer->state == GRPC_JSON_BYTES) {
+        grpc_json_end_base64(&writer->carry, out);
         buffer_put_u8(out, '"');
-    } else if (writer->state == ETCD_JSON_TEXT) {
-        etcd_json_end_text(&writer->carry, out);
+    } else if (writer->state == GRPC_JSON_TEXT) {
+        grpc_json_end_text(&writer->carry, out);
         buffer_put_u8(out, '"');
     } else if (writer->shift != 0) {
         writer->is_failed = true; /* a packed number that does not end */
     }
-    writer->state = ETCD_JSON_TAG;
+    writer->state = GRPC_JSON_TAG;
 }
 
-static bool is_run(const struct etcd_json_writer *writer) {
-    return writer->state >= ETCD_JSON_PACKED;
+static bool is_run(const struct grpc_json_writer *writer) {
+    return writer->state >= GRPC_JSON_PACKED;
 }
 
 /* Ends what needs no more bytes. */
-static void settle(struct etcd_json_writer *writer, struct buffer *out) {
+static void settle(struct grpc_json_writer *writer, struct buffer *out) {
     if (is_run(writer) && writer->left == 0) {
         end_run(writer, out);
     }
-    if (writer->state == ETCD_JSON_TAG && writer->shift == 0 && !writer->is_failed) {
+    if (writer->state == GRPC_JSON_TAG && writer->shift == 0 && !writer->is_failed) {
         close_levels(writer, out);
     }
 }
 
-void etcd_json_writer_init(struct etcd_json_writer *writer,
+void grpc_json_writer_init(struct grpc_json_writer *writer,
                            const ProtobufCMessageDescriptor *message, size_t size,
                            struct buffer *out) {
     writer->n_levels = 0;
-    writer->state = ETCD_JSON_TAG;
+    writer->state = GRPC_JSON_TAG;
     writer->field = NULL;
     writer->number = 0;
     writer->shift = 0;
@@ -282,7 +282,7 @@ void etcd_json_writer_init(struct etcd_json_writer *writer,
     settle(writer, out);
 }
 
-bool etcd_json_writer_feed(struct etcd_json_writer *writer, struct bytes piece,
+bool grpc_json_writer_feed(struct grpc_json_writer *writer, struct bytes piece,
                            struct buffer *out) {
     size_t at = 0;
     while (at < piece.size && !writer->is_failed) {
@@ -300,6 +300,6 @@ bool etcd_json_writer_feed(struct etcd_json_writer *writer, struct bytes piece,
     return !writer->is_failed;
 }
 
-bool etcd_json_writer_is_done(const struct etcd_json_writer *writer) {
+bool grpc_json_writer_is_done(const struct grpc_json_writer *writer) {
     return writer->n_levels == 0 && !writer->is_failed;
 }

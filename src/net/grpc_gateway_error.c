@@ -1,6 +1,6 @@
-#include "doors/etcd/etcd_gateway_error.h"
+#include "net/grpc_gateway_error.h"
 
-#include "doors/etcd/etcd_json_text.h"
+#include "net/grpc_json_text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static size_t index_of(enum grpc_code code) {
     return (size_t)code < N_STATUSES ? (size_t)code : GRPC_UNKNOWN;
 }
 
-unsigned etcd_gateway_status(enum grpc_code code) {
+unsigned grpc_gateway_status(enum grpc_code code) {
     return statuses[index_of(code)].status;
 }
 
@@ -42,25 +42,25 @@ static void append(struct buffer *out, const char *text) {
     buffer_append(out, text, strlen(text));
 }
 
-void etcd_gateway_write_error(struct buffer *out, enum grpc_code code, const char *text) {
+void grpc_gateway_write_error(struct buffer *out, enum grpc_code code, const char *text) {
     char number[32];
     snprintf(number, sizeof number, ",\"code\":%u,\"message\":", (unsigned)code);
     append(out, "{\"error\":");
-    etcd_json_write_text(out, bytes_from_text(text));
+    grpc_json_write_text(out, bytes_from_text(text));
     append(out, number);
-    etcd_json_write_text(out, bytes_from_text(text));
+    grpc_json_write_text(out, bytes_from_text(text));
     append(out, "}");
 }
 
-void etcd_gateway_write_stream_error(struct buffer *out, enum grpc_code code, const char *text) {
+void grpc_gateway_write_stream_error(struct buffer *out, enum grpc_code code, const char *text) {
     char numbers[96];
     size_t i = index_of(code);
     snprintf(numbers, sizeof numbers,
              "{\"error\":{\"grpc_code\":%u,\"http_code\":%u,\"message\":", (unsigned)code,
              statuses[i].status);
     append(out, numbers);
-    etcd_json_write_text(out, bytes_from_text(text));
+    grpc_json_write_text(out, bytes_from_text(text));
     append(out, ",\"http_status\":");
-    etcd_json_write_text(out, bytes_from_text(statuses[i].reason));
+    grpc_json_write_text(out, bytes_from_text(statuses[i].reason));
     append(out, "}}\n");
 }

@@ -1,6 +1,6 @@
-#include "doors/etcd/etcd_json_reader.h"
+#include "net/grpc_json_reader.h"
 
-#include "doors/etcd/etcd_json_token.h"
+#include "net/grpc_json_token.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(struct reader_state *st
     if (state->error[0] == 0) {
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(state->error, ETCD_JSON_ERROR_SIZE, format, arguments);
+        vsnprintf(state->error, GRPC_JSON_ERROR_SIZE, format, arguments);
         va_end(arguments);
     }
     return false;
@@ -274,8 +274,8 @@ static bool read_message(struct reader_state *state, const ProtobufCMessageDescr
     return false;
 }
 
-bool etcd_json_read(struct bytes json, const ProtobufCMessageDescriptor *message,
-                    struct buffer *out, char out_error[ETCD_JSON_ERROR_SIZE]) {
+bool grpc_json_read(struct bytes json, const ProtobufCMessageDescriptor *message,
+                    struct buffer *out, char out_error[GRPC_JSON_ERROR_SIZE]) {
     struct reader_state state = {.out = out, .error = out_error};
     out_error[0] = 0;
     json_tokens_init(&state.tokens, json);

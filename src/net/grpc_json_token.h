@@ -3,12 +3,12 @@
  * arrays, in the order in which they stand there. Whether commas and colons are where they belong
  * is checked here, so that a reader sees values only. Pure.
  */
-#ifndef LEASED_DOORS_ETCD_ETCD_JSON_TOKEN_H
-#define LEASED_DOORS_ETCD_ETCD_JSON_TOKEN_H
+#ifndef LEASED_NET_GRPC_JSON_TOKEN_H
+#define LEASED_NET_GRPC_JSON_TOKEN_H
 
 #include "base/buffer.h"
 #include "base/bytes.h"
-#include "doors/etcd/etcd_json_reader.h"
+#include "net/grpc_json_reader.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,8 +41,8 @@ struct json_tokens {
     const char *error;       /* constant */
     struct buffer unescaped; /* of the token */
     size_t depth;
-    bool is_object[ETCD_JSON_DEPTH_MAX];
-    bool is_empty[ETCD_JSON_DEPTH_MAX]; /* nothing was in it yet */
+    bool is_object[GRPC_JSON_DEPTH_MAX];
+    bool is_empty[GRPC_JSON_DEPTH_MAX]; /* nothing was in it yet */
     bool wants_value;                   /* behind a name */
     bool is_done;                       /* the outermost value was read */
 };

@@ -1,4 +1,4 @@
-#include "doors/etcd/etcd_json_token.h"
+#include "net/grpc_json_token.h"
 
 #include <string.h>
 
@@ -225,7 +225,7 @@ static bool read_word(struct json_tokens *tokens, const char *word, enum json_ki
 }
 
 static bool open_level(struct json_tokens *tokens, bool is_object) {
-    if (tokens->depth == ETCD_JSON_DEPTH_MAX) {
+    if (tokens->depth == GRPC_JSON_DEPTH_MAX) {
         return fail(tokens, "too deep");
     }
     tokens->is_object[tokens->depth] = is_object;

@@ -1,8 +1,8 @@
 /* JSON of a client into a message, and back into JSON: what is accepted must be what the generated
  * code reads too, and its JSON must be read as the same message again, however its bytes are cut.
  * The first byte chooses the message and how it is cut. */
-#include "doors/etcd/etcd_json_reader.h"
-#include "doors/etcd/etcd_json_writer.h"
+#include "net/grpc_json_reader.h"
+#include "net/grpc_json_writer.h"
 #include "proto/etcd.pb-c.h"
 
 #include <assert.h>
@@ -26,9 +26,9 @@ enum { N_MESSAGES = sizeof messages / sizeof messages[0] };
 /* The stream of values ends where a value ends. */
 static void scan(struct bytes input) {
     while (input.size > 0) {
-        struct etcd_json_scanner scanner = {0};
+        struct grpc_json_scanner scanner = {0};
         struct bytes rest = input;
-        bool is_whole = etcd_json_scanner_next(&scanner, &rest);
+        bool is_whole = grpc_json_scanner_next(&scanner, &rest);
         assert(rest.size < input.size);
         assert(is_whole || rest.size == 0);
         input = rest;
@@ -37,14 +37,14 @@ static void scan(struct bytes input) {
 
 static void write_json(const ProtobufCMessageDescriptor *message, const struct buffer *wire,
                        size_t step, struct buffer *out) {
-    struct etcd_json_writer writer;
-    etcd_json_writer_init(&writer, message, wire->size, out);
+    struct grpc_json_writer writer;
+    grpc_json_writer_init(&writer, message, wire->size, out);
     for (size_t at = 0; at < wire->size; at += step) {
         size_t size = wire->size - at < step ? wire->size - at : step;
-        bool is_good = etcd_json_writer_feed(&writer, bytes_of(wire->data + at, size), out);
+        bool is_good = grpc_json_writer_feed(&writer, bytes_of(wire->data + at, size), out);
         assert(is_good);
     }
-    assert(etcd_json_writer_is_done(&writer));
+    assert(grpc_json_writer_is_done(&writer));
 }
 
 /* What the generated code makes of it, in one form. */
@@ -61,11 +61,11 @@ static void pack_again(const ProtobufCMessageDescriptor *descriptor, const struc
 
 /* Bytes that are no answer of ours: whatever comes of them, it is bounded. */
 static void write_anything(const ProtobufCMessageDescriptor *message, struct bytes wire) {
-    struct etcd_json_writer writer;
+    struct grpc_json_writer writer;
     struct buffer out;
     buffer_init(&out);
-    etcd_json_writer_init(&writer, message, wire.size, &out);
-    etcd_json_writer_feed(&writer, wire, &out);
+    grpc_json_writer_init(&writer, message, wire.size, &out);
+    grpc_json_writer_feed(&writer, wire, &out);
     buffer_clear(&out);
 }
 
@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const ProtobufCMessageDescriptor *message = messages[data[0] % N_MESSAGES];
     size_t step = 1 + data[0] / N_MESSAGES;
     struct bytes json = bytes_of(data + 1, size - 1);
-    char error[ETCD_JSON_ERROR_SIZE];
+    char error[GRPC_JSON_ERROR_SIZE];
     struct buffer wire = {0};
     struct buffer text = {0};
     struct buffer again = {0};
@@ -84,9 +84,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct buffer packed_again = {0};
     scan(json);
     write_anything(message, json);
-    if (etcd_json_read(json, message, &wire, error)) {
+    if (grpc_json_read(json, message, &wire, error)) {
         write_json(message, &wire, step, &text);
-        bool is_read = etcd_json_read(bytes_of(text.data, text.size), message, &again, error);
+        bool is_read = grpc_json_read(bytes_of(text.data, text.size), message, &again, error);
         assert(is_read);
         pack_again(message, &wire, &packed);
         pack_again(message, &again, &packed_again);

@@ -1,5 +1,5 @@
 /* Numbers and base64 out of the texts of tokens. */
-#include "doors/etcd/etcd_json_token.h"
+#include "net/grpc_json_token.h"
 
 bool json_parse_whole(struct bytes text, int64_t min, uint64_t max, uint64_t *out_value) {
     bool is_negative = text.size > 0 && text.data[0] == '-';

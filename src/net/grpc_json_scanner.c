@@ -1,4 +1,4 @@
-#include "doors/etcd/etcd_json_reader.h"
+#include "net/grpc_json_reader.h"
 
 static bool is_space(uint8_t byte) {
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
@@ -13,7 +13,7 @@ static bool is_closing(uint8_t byte) {
 }
 
 /* A byte inside of quotes; true: the quotes end here. */
-static bool ends_text(struct etcd_json_scanner *scanner, uint8_t byte) {
+static bool ends_text(struct grpc_json_scanner *scanner, uint8_t byte) {
     if (scanner->is_escaped) {
         scanner->is_escaped = false;
     } else if (byte == '\\') {
@@ -26,13 +26,13 @@ static bool ends_text(struct etcd_json_scanner *scanner, uint8_t byte) {
 }
 
 /* True: the byte ends a number or a word outside of everything, and does not belong to it. */
-static bool ends_word(const struct etcd_json_scanner *scanner, uint8_t byte) {
+static bool ends_word(const struct grpc_json_scanner *scanner, uint8_t byte) {
     return scanner->has_begun && scanner->depth == 0 &&
            (is_space(byte) || is_opening(byte) || byte == '"');
 }
 
 /* True: the value ends with this byte. */
-static bool take(struct etcd_json_scanner *scanner, uint8_t byte) {
+static bool take(struct grpc_json_scanner *scanner, uint8_t byte) {
     if (scanner->is_text) {
         return ends_text(scanner, byte) && scanner->depth == 0;
     }
@@ -51,7 +51,7 @@ static bool take(struct etcd_json_scanner *scanner, uint8_t byte) {
     return false;
 }
 
-bool etcd_json_scanner_next(struct etcd_json_scanner *scanner, struct bytes *input) {
+bool grpc_json_scanner_next(struct grpc_json_scanner *scanner, struct bytes *input) {
     size_t at = 0;
     bool is_whole = false;
     while (at < input->size && !is_whole) {
