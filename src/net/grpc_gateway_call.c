@@ -3,6 +3,7 @@
 #include "net/grpc_bridge.h"
 #include "net/grpc_gateway_error.h"
 #include "net/grpc_json_reader.h"
+#include "net/grpc_json_text.h"
 #include "net/grpc_json_writer.h"
 
 #include <assert.h>
@@ -290,6 +291,56 @@ void grpc_gateway_call_open(struct http_exchange *exchange,
     call->is_stream = grpc_bridge_kind(call->bridge) != GRPC_UNARY;
     http_set_data(exchange, call);
     grpc_bridge_open(call->bridge);
+}
+
+static bool is_word(struct bytes text, const char *word) {
+    return bytes_equal(text, bytes_from_text(word));
+}
+
+/* Numbers may be texts, and the reader checks them; true and false may not. */
+static void put_value(struct buffer *json, const ProtobufCFieldDescriptor *field,
+                      struct bytes value) {
+    if (field->type == PROTOBUF_C_TYPE_BOOL && (is_word(value, "true") || is_word(value, ""))) {
+        append(json, "true");
+    } else if (field->type == PROTOBUF_C_TYPE_BOOL && is_word(value, "false")) {
+        append(json, "false");
+    } else {
+        grpc_json_write_text(json, value);
+    }
+}
+
+static void put_url_fields(struct buffer *json, const struct http_exchange *exchange,
+                           const ProtobufCMessageDescriptor *message) {
+    bool is_first = true;
+    append(json, "{");
+    for (unsigned i = 0; i < message->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->fields[i];
+        struct bytes value;
+        if (field->label == PROTOBUF_C_LABEL_REPEATED || field->type == PROTOBUF_C_TYPE_MESSAGE ||
+            (!http_parameter(exchange, field->name, &value) &&
+             !http_query(exchange, field->name, &value))) {
+            continue;
+        }
+        append(json, is_first ? "\"" : ",\"");
+        append(json, field->name);
+        append(json, "\":");
+        put_value(json, field, value);
+        is_first = false;
+    }
+    append(json, "}");
+}
+
+void grpc_gateway_call_open_by_url(struct http_exchange *exchange,
+                                   const struct grpc_gateway_method *method) {
+    grpc_gateway_call_open(exchange, method);
+    if (http_data(exchange) == NULL) {
+        return;
+    }
+    struct buffer json;
+    buffer_init(&json);
+    put_url_fields(&json, exchange, method->input);
+    grpc_gateway_call_on_body(exchange, bytes_of(json.data, json.size), true);
+    buffer_clear(&json);
 }
 
 void grpc_gateway_call_on_writable(struct http_exchange *exchange) {

@@ -24,6 +24,10 @@ void grpc_gateway_method_find(struct grpc_gateway_method *method,
 /* For the route's functions. The method outlives the exchange. */
 void grpc_gateway_call_open(struct http_exchange *exchange,
                             const struct grpc_gateway_method *method);
+/* The same for a request without a body, such as GET: its fields are the parameters of the route's
+ * pattern and of the query that are named like fields of the message. The route has no on_body. */
+void grpc_gateway_call_open_by_url(struct http_exchange *exchange,
+                                   const struct grpc_gateway_method *method);
 void grpc_gateway_call_on_body(struct http_exchange *exchange, struct bytes bytes, bool is_last);
 void grpc_gateway_call_on_writable(struct http_exchange *exchange);
 void grpc_gateway_call_on_input_end(struct http_exchange *exchange);
