@@ -45,8 +45,8 @@ enum {
 };
 
 /* All of them: for the table of the door. */
-extern const struct rule *const native_rules[];
-extern const size_t native_n_rules;
+enum { NATIVE_N_RULES = NATIVE_RULE_SETTLE - NATIVE_RULE_SESSION_CREATE + 1 };
+extern const struct rule *const native_rules[NATIVE_N_RULES];
 
 /* --- Sessions. --- */
 
