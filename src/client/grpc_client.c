@@ -67,6 +67,10 @@ void grpc_client_destroy(struct grpc_client *client) {
     uv_cancel((uv_req_t *)&client->resolver);
 }
 
+bool grpc_client_set_token(struct grpc_client *client, const char *token) {
+    return client->session.codec != NULL && header_codec_set_token(client->session.codec, token);
+}
+
 bool grpc_client_is_closed(const struct grpc_client *client) {
     return client->state == GRPC_CLIENT_CLOSED;
 }

@@ -57,6 +57,10 @@ enum status grpc_client_create(uv_loop_t *loop, const struct grpc_client_options
  * when the loop has closed the handles. Safe inside any callback. Accepts NULL. */
 void grpc_client_destroy(struct grpc_client *client);
 
+/* Who the calls are from: a token of Auth/Authenticate, for every call that is opened from now on.
+ * Copied. False: out of memory, or the connection is closed. */
+bool grpc_client_set_token(struct grpc_client *client, const char *token);
+
 bool grpc_client_is_closed(const struct grpc_client *client);
 /* True between on_ready and on_closed. */
 bool grpc_client_is_ready(const struct grpc_client *client);

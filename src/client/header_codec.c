@@ -13,6 +13,7 @@ enum {
     STATIC_AUTHORITY = 1,
     STATIC_METHOD_POST = 3,
     STATIC_PATH = 4,
+    STATIC_AUTHORIZATION = 23,
     STATIC_SCHEME_HTTP = 6,
     STATIC_SCHEME_HTTPS = 7,
     STATIC_CONTENT_TYPE = 31,
@@ -61,6 +62,8 @@ struct table_entry {
 struct header_codec {
     nghttp2_hd_inflater *inflater;
     char *authority;
+    char *token; /* NULL: none */
+    uintptr_t token_number;
     unsigned scheme;                         /* its place in the static table */
     struct table_entry entries[ENTRIES_MAX]; /* what the peer's table holds, oldest first */
     size_t n_entries;
@@ -103,7 +106,20 @@ void header_codec_destroy(struct header_codec *codec) {
     }
     buffer_clear(&codec->scratch);
     free(codec->authority);
+    free(codec->token);
     free(codec);
+}
+
+bool header_codec_set_token(struct header_codec *codec, const char *token) {
+    char *copy = strdup(token);
+    if (copy == NULL) {
+        return false;
+    }
+    free(codec->token);
+    codec->token = copy;
+    codec->token_number++; /* the table may have the one before */
+    codec->requests_era++; /* what is remembered does not say it */
+    return true;
 }
 
 /* ---- remembering --------------------------------------------------------------------------------
@@ -205,6 +221,7 @@ static struct bytes make_block(struct header_codec *codec, const char *path, uin
     static const char type_name[] = "content-type";
     static const char te_name[] = "te";
     static const char timeout_name[] = "grpc-timeout";
+    static const char token_name[] = "authorization";
     char timeout[16];
     codec->scratch.size = 0;
     if (codec->must_empty_table) {
@@ -220,6 +237,10 @@ static struct bytes make_block(struct header_codec *codec, const char *path, uin
     if (timeout_ms > 0) {
         write_timeout(timeout_ms, timeout);
         put_field(codec, &(struct field){timeout_name, timeout, timeout_ms, 0});
+    }
+    if (codec->token != NULL) {
+        put_field(codec, &(struct field){token_name, codec->token, codec->token_number,
+                                         STATIC_AUTHORIZATION});
     }
     return bytes_of(codec->scratch.data, codec->scratch.size);
 }

@@ -31,6 +31,10 @@ struct header_codec_answer {
 struct header_codec *header_codec_create(const char *authority, bool is_tls);
 void header_codec_destroy(struct header_codec *codec);
 
+/* Who the calls are from: every block from now on says "authorization: <token>", which is copied.
+ * False: out of memory. */
+bool header_codec_set_token(struct header_codec *codec, const char *token);
+
 /* The block that opens a call; `path` must be the same pointer for the same text, and outlive the
  * codec. `timeout_ms` 0: no deadline. Valid until the next call of this function. Blocks must be
  * sent in the order in which they are made. */

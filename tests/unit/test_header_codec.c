@@ -66,6 +66,23 @@ static void requests_read_back_whatever_came_before(void **state) {
     header_codec_destroy(codec);
 }
 
+static void a_token_is_said_from_then_on(void **state) {
+    struct header_codec *codec = header_codec_create("host:1", false);
+    nghttp2_hd_inflater *inflater;
+    assert_int_equal(nghttp2_hd_inflate_new(&inflater), 0);
+    expect_request(codec, inflater, put_path, 0, "");
+    expect_request(codec, inflater, put_path, 0, "");
+    assert_true(header_codec_set_token(codec, "first.1"));
+    expect_request(codec, inflater, put_path, 0, "authorization=first.1;");
+    expect_request(codec, inflater, put_path, 0, "authorization=first.1;");
+    assert_true(header_codec_set_token(codec, "second.2"));
+    for (int round = 0; round < 3; round++) {
+        expect_request(codec, inflater, put_path, 0, "authorization=second.2;");
+    }
+    nghttp2_hd_inflate_del(inflater);
+    header_codec_destroy(codec);
+}
+
 static void a_request_said_before_takes_few_bytes(void **state) {
     struct header_codec *codec = header_codec_create("host:1", false);
     assert_true(header_codec_encode(codec, put_path, 60000).size > 60);
@@ -214,6 +231,7 @@ static void what_is_no_block_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_read_back_whatever_came_before),
+        cmocka_unit_test(a_token_is_said_from_then_on),
         cmocka_unit_test(a_request_said_before_takes_few_bytes),
         cmocka_unit_test(a_full_table_is_no_harm),
         cmocka_unit_test(a_long_authority_is_said_whole),
