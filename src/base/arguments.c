@@ -74,7 +74,11 @@ int arguments_parse(struct arguments *arguments, int argc, char **argv, bool fir
     while (at < argc) {
         if (!options_end && strcmp(argv[at], "--") == 0) {
             options_end = true;
+            arguments->has_dashes = true;
             at++;
+            if (arguments->stops_at_dashes) {
+                break;
+            }
         } else if (!options_end && argv[at][0] == '-' && argv[at][1] != 0) {
             int taken = take_option(arguments, argc - at, argv + at);
             if (taken < 0) {

@@ -1,7 +1,7 @@
 /*
  * A command line against tables of options: "--name value", "--name=value", "-n value", flags (also
- * "--flag=false"), and positional words, in any order; "--" ends the options. Everything is
- * borrowed from argv.
+ * "--flag=false"), and positional words, in any order; "--" ends the options, or all that is
+ * parsed. Everything is borrowed from argv.
  */
 #ifndef LEASED_BASE_ARGUMENTS_H
 #define LEASED_BASE_ARGUMENTS_H
@@ -34,12 +34,14 @@ struct arguments {
         const char *value;
     } given[ARGUMENTS_OPTIONS_MAX];
     size_t n_given;
+    bool stops_at_dashes; /* set before parsing: what follows "--" is a command, not ours */
+    bool has_dashes;      /* and it was there */
     char error[ARGUMENTS_ERROR_SIZE_MAX]; /* for people, when parsing failed */
 };
 
 /* Adds what argv[0..argc) holds to `arguments` (zeroed before the first call). With
- * `first_word_only` it stops after the first word. Gives how much of argv it took, or -1 with
- * `error` set. */
+ * `first_word_only` it stops after the first word. Gives how much of argv it took, "--" included,
+ * or -1 with `error` set. */
 int arguments_parse(struct arguments *arguments, int argc, char **argv, bool first_word_only);
 
 /* The last value given, or NULL. `name` must be in a table. A flag's value is "true" unless

@@ -44,6 +44,16 @@ static void values_may_be_given_with_an_equals_sign_or_a_letter(void **state) {
     assert_false(arguments_has(&arguments, "--flag"));
 }
 
+static void a_command_after_dashes_is_left_alone(void **state) {
+    struct arguments arguments = {.tables = {options, NULL}, .stops_at_dashes = true};
+    char *argv[] = {"one", "-n", "--", "--", "echo", "--flag"};
+    assert_int_equal(arguments_parse(&arguments, 6, argv, false), 4);
+    assert_true(arguments.has_dashes);
+    assert_int_equal(arguments.n_words, 1);
+    assert_string_equal(arguments_value(&arguments, "--name"), "--");
+    assert_false(arguments_has(&arguments, "--flag"));
+}
+
 static void a_flag_may_be_true_or_false(void **state) {
     struct arguments arguments;
     assert_true(PARSE(&arguments, "--flag=true") > 0);
@@ -133,6 +143,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_and_options_come_in_any_order),
         cmocka_unit_test(values_may_be_given_with_an_equals_sign_or_a_letter),
+        cmocka_unit_test(a_command_after_dashes_is_left_alone),
         cmocka_unit_test(a_flag_may_be_true_or_false),
         cmocka_unit_test(a_later_table_hides_an_option_of_the_first),
         cmocka_unit_test(the_last_value_counts),
