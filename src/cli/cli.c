@@ -2,78 +2,25 @@
 
 #include "base/duration.h"
 #include "build_info.h"
+#include "cli/cli_commands.h"
+#include "cli/cli_help.h"
 #include "cli/cli_tls.h"
+#include "cli/cli_user.h"
+#include "cli/etcd_unary.h"
+#include "client/lease_client.h"
 #include "tls/tls_context.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TIMEOUT_MS_DEFAULT 5000
 #define ENDPOINT_DEFAULT "127.0.0.1:2379"
 
-static const struct cli_command *const commands[] = {
-    &cli_command_status,
-    &cli_command_grant,
-    &cli_command_ls,
-    &cli_command_bench,
-};
-#define N_COMMANDS (sizeof commands / sizeof commands[0])
-
-static const struct option_entry global_options[] = {
-    {"--endpoint", 'e', "HOST:PORT", "the server; several with commas (" ENDPOINT_DEFAULT ")"},
-    {"--endpoints", 0, "HOST:PORT,...", "the same, as etcdctl calls it"},
-    {"--cacert", 0, "FILE", "the authority that signed the server's certificate"},
-    {"--cert", 0, "FILE", "a client certificate, with --key"},
-    {"--key", 0, "FILE", "its key"},
-    {"--insecure-skip-tls-verify", 0, NULL, "take any certificate: encrypted, nothing proven"},
-    {"--insecure-transport", 0, NULL, "=false: TLS also where the endpoint has no scheme"},
-    {"--timeout", 't', "TIME", "how long to wait for one answer (5s)"},
-    {"--json", 0, NULL, "print JSON"},
-    {"--help", 'h', NULL, "print this text"},
-    {"--version", 0, NULL, "print the version"},
-    {NULL, 0, NULL, NULL},
-};
-
 /* ---- texts ------------------------------------------------------------------------------------
  */
-
-static void print_help(FILE *out) {
-    fputs("lease: look at leases and grant them, on leased or etcd\n\n"
-          "usage: lease [options] COMMAND ...\n\ncommands:\n",
-          out);
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        char left[64];
-        snprintf(left, sizeof left, "%s %s", commands[i]->name, commands[i]->usage);
-        fprintf(out, "  %-34s %s\n", left, commands[i]->help);
-    }
-    fputs("\noptions:\n", out);
-    arguments_print_options(global_options, out);
-    fputs("\nAn endpoint is HOST:PORT, http://HOST:PORT, https://HOST:PORT, unix://PATH or\n"
-          "unixs://PATH. Without a scheme it is TLS when a TLS option is given.\n"
-          "The environment may give LEASED_ENDPOINTS, LEASED_CACERT, LEASED_CERT, LEASED_KEY, or\n"
-          "etcdctl's names for them: ETCDCTL_ENDPOINTS, ETCDCTL_CACERT, ...\n"
-          "A TIME is 10 (seconds), 10s, 1500ms, 5m, 1h30m.\n"
-          "Exit code: 0 done, 1 failed, 2 the command line was wrong.\n",
-          out);
-}
-
-static void print_command_help(const struct cli_command *command, FILE *out) {
-    fprintf(out, "usage: lease %s %s\n\n%s\n", command->name, command->usage, command->help);
-    if (command->more != NULL) {
-        fprintf(out, "\n%s", command->more);
-    }
-    if (command->print_more != NULL) {
-        fputc('\n', out);
-        command->print_more(out);
-    }
-    fputs("\noptions:\n", out);
-    if (command->options != NULL) {
-        arguments_print_options(command->options, out);
-    }
-    arguments_print_options(global_options, out);
-}
 
 enum cli_exit cli_usage(struct cli *cli, const char *format, ...) {
     fputs("lease", stderr);
@@ -86,7 +33,8 @@ enum cli_exit cli_usage(struct cli *cli, const char *format, ...) {
     vfprintf(stderr, format, list);
     va_end(list);
     if (cli->command != NULL) {
-        fprintf(stderr, "\nusage: lease %s %s\n", cli->command->name, cli->command->usage);
+        fprintf(stderr, "\nusage: lease %s%s%s\n", cli->command->name,
+                cli->command->usage[0] != '\0' ? " " : "", cli->command->usage);
     } else {
         fputs("\n`lease --help` lists the commands\n", stderr);
     }
@@ -157,7 +105,7 @@ static bool connect_to(struct cli *cli, size_t index, struct lease_client **out_
     while (!connecting.ready && !connecting.closed) {
         uv_run(&cli->loop, UV_RUN_ONCE);
     }
-    if (connecting.closed) {
+    if (connecting.closed || !etcd_authenticate(cli, client)) {
         cli_disconnect(cli, client);
         return false;
     }
@@ -182,25 +130,34 @@ void cli_disconnect(struct cli *cli, struct lease_client *client) {
 /* ---- the command line -------------------------------------------------------------------------
  */
 
-static const char *endpoints_text(const struct arguments *arguments) {
-    static const char *const variables[] = {"LEASED_ENDPOINTS", "LEASED_ENDPOINT",
-                                            "ETCDCTL_ENDPOINTS"};
-    const char *text = arguments_value(arguments, "--endpoint");
+static const char *endpoints_text(const struct cli *cli) {
+    const char *text = arguments_value(&cli->arguments, "--endpoint");
     if (text == NULL) {
-        text = arguments_value(arguments, "--endpoints");
+        text = cli_setting(&cli->settings, &cli->arguments, "--endpoints");
     }
-    for (size_t i = 0; text == NULL && i < sizeof variables / sizeof variables[0]; i++) {
-        text = getenv(variables[i]);
-        if (text != NULL && text[0] == '\0') {
-            text = NULL;
-        }
+    if (text == NULL) {
+        text = cli_setting(&cli->settings, &cli->arguments, "--endpoint");
+    }
+    if (text == NULL) {
+        text = getenv("LEASE_ENDPOINTS"); /* as the library calls it */
     }
     return text == NULL || text[0] == '\0' ? ENDPOINT_DEFAULT : text;
 }
 
+static bool is_colored(void) {
+    const char *no_color = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    return isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0;
+}
+
 static enum cli_exit take_globals(struct cli *cli) {
-    const char *endpoints = endpoints_text(&cli->arguments);
-    switch (endpoint_list_parse(endpoints, &cli->endpoints)) {
+    char error[CLI_SETTINGS_ERROR_SIZE_MAX];
+    if (cli_settings_load(&cli->settings, cli_global_options, error) != STATUS_OK) {
+        return cli_usage(cli, "%s", error);
+    }
+    cli->endpoints_text = endpoints_text(cli);
+    switch (endpoint_list_parse(cli->endpoints_text, &cli->endpoints)) {
     case STATUS_OK:
         break;
     case STATUS_INVALID:
@@ -209,9 +166,12 @@ static enum cli_exit take_globals(struct cli *cli) {
         return cli_usage(cli,
                          "endpoint %s: HOST:PORT is needed, or http://, https://, unix:// or "
                          "unixs:// and where it is",
-                         endpoints);
+                         cli->endpoints_text);
     }
-    const char *timeout = arguments_value(&cli->arguments, "--timeout");
+    const char *timeout = cli_setting(&cli->settings, &cli->arguments, "--timeout");
+    if (arguments_value(&cli->arguments, "--timeout") != NULL) {
+        timeout = arguments_value(&cli->arguments, "--timeout"); /* a command's own */
+    }
     int64_t timeout_ms = TIMEOUT_MS_DEFAULT;
     if (timeout != NULL &&
         (duration_parse(timeout, DURATION_BARE_SECONDS, &timeout_ms) != STATUS_OK ||
@@ -219,17 +179,12 @@ static enum cli_exit take_globals(struct cli *cli) {
         return cli_usage(cli, "--timeout %s: a time like 500ms, 5s or 1m is needed", timeout);
     }
     cli->timeout_ms = (uint32_t)timeout_ms;
-    cli->json = arguments_has(&cli->arguments, "--json");
-    return cli_tls_prepare(cli);
-}
-
-static const struct cli_command *find_command(const char *name) {
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(commands[i]->name, name) == 0) {
-            return commands[i];
-        }
-    }
-    return NULL;
+    cli->json = cli_setting_is_true(&cli->settings, &cli->arguments, "--json");
+    cli->is_verbose = cli_setting_is_true(&cli->settings, &cli->arguments, "--verbose");
+    cli->is_colored = is_colored();
+    struct cli_user user;
+    enum cli_exit result = cli_user_take(cli, &user);
+    return result == CLI_OK ? cli_tls_prepare(cli) : result;
 }
 
 /* The word of the usage that follows those given. */
@@ -241,26 +196,56 @@ static const char *missing_word(const char *usage, size_t n_words) {
     return usage;
 }
 
+/* Another option was meant, perhaps. */
+static enum cli_exit report_parse_error(struct cli *cli) {
+    static const char unknown[] = "there is no option ";
+    const char *error = cli->arguments.error;
+    const char *nearest = NULL;
+    if (strncmp(error, unknown, sizeof unknown - 1) == 0) {
+        nearest = cli_nearest_option(error + sizeof unknown - 1,
+                                     cli->command != NULL ? cli->command->options : NULL);
+    }
+    return nearest != NULL ? cli_usage(cli, "%s; did you mean %s?", error, nearest)
+                           : cli_usage(cli, "%s", error);
+}
+
+static enum cli_exit check_words(struct cli *cli) {
+    const struct cli_command *command = cli->command;
+    size_t n_words = cli->arguments.n_words - 1;
+    if (n_words < command->words_min) {
+        const char *name = missing_word(command->usage, n_words);
+        return cli_usage(cli, "missing argument %.*s", (int)strcspn(name, " "), name);
+    }
+    if (n_words > command->words_max) {
+        return cli_usage(cli, "unexpected argument %s%s",
+                         cli->arguments.words[1 + command->words_max],
+                         command->child != CLI_CHILD_NONE && cli->child == NULL
+                             ? "; the command to run comes after --"
+                             : "");
+    }
+    if (command->child == CLI_CHILD_NEEDED && cli->child == NULL) {
+        return cli_usage(cli, "missing the command to run; it comes after --");
+    }
+    return CLI_OK;
+}
+
 static enum cli_exit run_command(struct cli *cli, int argc, char **argv) {
     struct arguments *arguments = &cli->arguments;
     arguments->tables[1] = cli->command->options;
-    if (arguments_parse(arguments, argc, argv, false) < 0) {
-        return cli_usage(cli, "%s", arguments->error);
+    arguments->stops_at_dashes = cli->command->child != CLI_CHILD_NONE;
+    int taken = arguments_parse(arguments, argc, argv, false);
+    if (taken < 0) {
+        return report_parse_error(cli);
     }
+    cli->child = taken < argc ? argv + taken : NULL;
     if (arguments_has(arguments, "--help")) {
-        print_command_help(cli->command, stdout);
+        cli_help_print_command(cli->command, stdout);
         return CLI_OK;
     }
-    size_t n_words = arguments->n_words - 1;
-    if (n_words < cli->command->words_min) {
-        const char *name = missing_word(cli->command->usage, n_words);
-        return cli_usage(cli, "missing argument %.*s", (int)strcspn(name, " "), name);
+    enum cli_exit result = check_words(cli);
+    if (result == CLI_OK) {
+        result = take_globals(cli);
     }
-    if (n_words > cli->command->words_max) {
-        return cli_usage(cli, "unexpected argument %s",
-                         arguments->words[1 + cli->command->words_max]);
-    }
-    enum cli_exit result = take_globals(cli);
     if (result != CLI_OK) {
         return result;
     }
@@ -272,6 +257,7 @@ static enum cli_exit run_command(struct cli *cli, int argc, char **argv) {
     uv_run(&cli->loop, UV_RUN_DEFAULT);
     uv_loop_close(&cli->loop);
     tls_context_destroy(cli->endpoints.tls);
+    cli_settings_clear(&cli->settings);
     /* A full disk behind a redirection must not look like success. */
     if (fflush(stdout) != 0 && result == CLI_OK) {
         perror("lease: standard output");
@@ -280,26 +266,73 @@ static enum cli_exit run_command(struct cli *cli, int argc, char **argv) {
     return result;
 }
 
+static enum cli_exit no_command(struct cli *cli, const char *name) {
+    const char *nearest = cli_nearest_command(name);
+    return nearest != NULL
+               ? cli_usage(cli, "there is no command %s; did you mean %s?", name, nearest)
+               : cli_usage(cli, "there is no command %s", name);
+}
+
+/* "pool" and the word after it: together they name a command. Gives how much of argv that took, or
+ * -1 with the exit code. */
+static int take_second_word(struct cli *cli, int argc, char **argv, enum cli_exit *out_exit) {
+    struct arguments *arguments = &cli->arguments;
+    static char name[64];
+    int taken = arguments_parse(arguments, argc, argv, true);
+    if (taken < 0) {
+        *out_exit = report_parse_error(cli);
+        return -1;
+    }
+    if (arguments_has(arguments, "--help") || arguments->n_words < 2) {
+        bool is_asked = arguments_has(arguments, "--help");
+        cli_help_print_family(arguments->words[0], is_asked ? stdout : stderr);
+        *out_exit = is_asked ? CLI_OK : CLI_USAGE;
+        return -1;
+    }
+    snprintf(name, sizeof name, "%s %s", arguments->words[0], arguments->words[1]);
+    cli->command = cli_find_command(name);
+    if (cli->command == NULL) {
+        *out_exit = no_command(cli, name);
+        return -1;
+    }
+    arguments->words[0] = name;
+    arguments->n_words = 1;
+    return taken;
+}
+
+static void print_version(void) {
+    printf("lease %s\nprotocols: leased.v1, etcd v3\n", LEASED_VERSION);
+}
+
 int cli_main(int argc, char **argv) {
-    struct cli cli = {.arguments.tables = {global_options, NULL}};
+    struct cli cli = {.arguments.tables = {cli_global_options, NULL}};
     struct arguments *arguments = &cli.arguments;
-    signal(SIGPIPE, SIG_IGN);
+    cli.is_sigpipe_ignored = signal(SIGPIPE, SIG_IGN) == SIG_IGN;
     int taken = arguments_parse(arguments, argc - 1, argv + 1, true);
     if (taken < 0) {
-        return cli_usage(&cli, "%s", arguments->error);
+        return report_parse_error(&cli);
     }
     if (arguments_has(arguments, "--version")) {
-        printf("lease %s\n", LEASED_VERSION);
+        print_version();
         return CLI_OK;
     }
-    if (arguments->n_words == 0 || strcmp(arguments->words[0], "help") == 0) {
-        bool asked = arguments->n_words > 0 || arguments_has(arguments, "--help");
-        print_help(asked ? stdout : stderr);
-        return asked ? CLI_OK : CLI_USAGE;
+    if (arguments->n_words == 0) {
+        bool is_asked = arguments_has(arguments, "--help");
+        cli_help_print(is_asked ? stdout : stderr);
+        return is_asked ? CLI_OK : CLI_USAGE;
     }
-    cli.command = find_command(arguments->words[0]);
+    const char *name = arguments->words[0];
+    cli.command = cli_find_command(name);
+    if (cli.command == NULL && cli_is_family(name)) {
+        enum cli_exit result;
+        int more = take_second_word(&cli, argc - 1 - taken, argv + 1 + taken, &result);
+        if (more < 0) {
+            return result;
+        }
+        taken += more;
+    }
     if (cli.command == NULL) {
-        return cli_usage(&cli, "there is no command %s", arguments->words[0]);
+        return no_command(&cli, name);
     }
     return run_command(&cli, argc - 1 - taken, argv + 1 + taken);
 }

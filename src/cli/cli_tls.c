@@ -2,36 +2,12 @@
 
 #include "tls/tls_context.h"
 
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { VARIABLE_SIZE_MAX = 64, ERROR_SIZE_MAX = 512 };
-
-/* "--cacert" as LEASED_CACERT. NULL: not set, or empty. */
-static const char *variable(const char *prefix, const char *option) {
-    char name[VARIABLE_SIZE_MAX];
-    int size = snprintf(name, sizeof name, "%s%s", prefix, option + 2);
-    for (int i = 0; i < size; i++) {
-        name[i] = name[i] == '-' ? '_' : (char)toupper((unsigned char)name[i]);
-    }
-    const char *value = getenv(name);
-    return value != NULL && *value != '\0' ? value : NULL;
-}
+enum { ERROR_SIZE_MAX = 512 };
 
 static const char *setting(const struct cli *cli, const char *option) {
-    const char *value = arguments_global_value(&cli->arguments, option);
-    if (value == NULL) {
-        value = variable("LEASED_", option);
-    }
-    if (value == NULL) {
-        value = variable("ETCDCTL_", option);
-    }
-    return value != NULL && *value != '\0' ? value : NULL;
-}
-
-static bool is_true(const char *value) {
-    return value != NULL && (strcmp(value, "true") == 0 || strcmp(value, "1") == 0);
+    return cli_setting(&cli->settings, &cli->arguments, option);
 }
 
 static bool is_false(const char *value) {
@@ -50,7 +26,8 @@ static bool is_any_tls(const struct cli *cli, bool is_default) {
 
 enum cli_exit cli_tls_prepare(struct cli *cli) {
     char error[ERROR_SIZE_MAX] = "";
-    bool is_unverified = is_true(setting(cli, "--insecure-skip-tls-verify"));
+    bool is_unverified =
+        cli_setting_is_true(&cli->settings, &cli->arguments, "--insecure-skip-tls-verify");
     const struct tls_options options = {
         .is_client = true,
         .ca_file = setting(cli, "--cacert"),

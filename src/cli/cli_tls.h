@@ -4,8 +4,8 @@
 
 #include "cli/cli.h"
 
-/* Decides which endpoints speak TLS and loads the files. Flags win over LEASED_… variables, these
- * over ETCDCTL_… ones. CLI_USAGE, CLI_FAILED: it was printed on standard error. */
+/* Decides which endpoints speak TLS and loads the files. CLI_USAGE, CLI_FAILED: it was printed on
+ * standard error. */
 enum cli_exit cli_tls_prepare(struct cli *cli);
 
 #endif

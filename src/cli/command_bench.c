@@ -1,6 +1,7 @@
 /* `lease bench`: hands the command line to src/bench. */
 #include "bench/bench_run.h"
 #include "cli/cli.h"
+#include "cli/command_list.h"
 
 static enum cli_exit run(struct cli *cli) {
     const char *workload = cli->arguments.words[1];
@@ -20,6 +21,7 @@ static enum cli_exit run(struct cli *cli) {
 
 const struct cli_command cli_command_bench = {
     .name = "bench",
+    .group = CLI_OTHER,
     .usage = "WORKLOAD [options]",
     .help = "measure a server: any that speaks etcd's v3 API",
     .print_more = bench_print_workloads,

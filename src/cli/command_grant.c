@@ -4,7 +4,9 @@
  */
 #include "base/duration.h"
 #include "cli/cli.h"
+#include "cli/command_list.h"
 #include "cli/lease_id.h"
+#include "client/lease_client.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -138,11 +140,14 @@ static enum cli_exit run(struct cli *cli) {
 
 const struct cli_command cli_command_grant = {
     .name = "grant",
+    .group = CLI_MANAGE,
     .usage = "TTL [--id ID] [--key KEY]",
     .help = "grant a lease, and attach a key to it",
     .more =
         "TTL is a time: 10 (seconds), 10s, 5m, 1h30m; whole seconds. The lease starts when the\n"
         "server answers, and ends unless it is renewed.\n",
+    .examples = "lease grant 10s\n"
+                "lease grant 5m --key /services/web/1 --value 10.0.0.1:80\n",
     .options = options,
     .words_min = 1,
     .words_max = 1,

@@ -2,6 +2,7 @@
  * `lease status`: each endpoint in a row; one that does not answer is reported on standard error
  * and makes the command fail, the others are shown all the same. So is a node without a leader.
  */
+#include "cli/command_list.h"
 #include "cli/status_probe.h"
 #include "cli/table.h"
 
@@ -90,7 +91,10 @@ static enum cli_exit run(struct cli *cli) {
 
 const struct cli_command cli_command_status = {
     .name = "status",
+    .group = CLI_LOOK,
     .usage = "",
     .help = "show each endpoint: version, leader, revision, leases",
+    .examples = "lease status\n"
+                "lease --endpoints 10.0.0.1:2379,10.0.0.2:2379 status --json\n",
     .run = run,
 };

@@ -1,6 +1,7 @@
 #include "cli/status_probe.h"
 
 #include "base/clock.h"
+#include "client/lease_client.h"
 
 #include <inttypes.h>
 #include <stdio.h>

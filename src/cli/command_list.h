@@ -1,0 +1,37 @@
+/* Every command there is; `cli_commands` lists them in order. */
+#ifndef LEASED_CLI_COMMAND_LIST_H
+#define LEASED_CLI_COMMAND_LIST_H
+
+#include "cli/cli.h"
+
+extern const struct cli_command cli_command_status;
+extern const struct cli_command cli_command_grant;
+extern const struct cli_command cli_command_ls;
+extern const struct cli_command cli_command_member_ls;
+extern const struct cli_command cli_command_member_add;
+extern const struct cli_command cli_command_member_rm;
+extern const struct cli_command cli_command_member_update;
+extern const struct cli_command cli_command_member_promote;
+extern const struct cli_command cli_command_snapshot_save;
+extern const struct cli_command cli_command_snapshot_restore;
+extern const struct cli_command cli_command_auth_enable;
+extern const struct cli_command cli_command_auth_disable;
+extern const struct cli_command cli_command_auth_status;
+extern const struct cli_command cli_command_user_add;
+extern const struct cli_command cli_command_user_ls;
+extern const struct cli_command cli_command_user_get;
+extern const struct cli_command cli_command_user_rm;
+extern const struct cli_command cli_command_user_passwd;
+extern const struct cli_command cli_command_user_grant;
+extern const struct cli_command cli_command_user_revoke;
+extern const struct cli_command cli_command_role_add;
+extern const struct cli_command cli_command_role_ls;
+extern const struct cli_command cli_command_role_get;
+extern const struct cli_command cli_command_role_rm;
+extern const struct cli_command cli_command_role_grant;
+extern const struct cli_command cli_command_role_revoke;
+extern const struct cli_command cli_command_bench;
+extern const struct cli_command cli_command_completion;
+extern const struct cli_command cli_command_help;
+
+#endif
