@@ -18,9 +18,10 @@ static enum status check_whole_space(const struct auth *auth, const struct calle
 
 /* --- Leases. --- */
 
-/* Keys that core keeps for itself: no user has a right to them, and none needs one. */
+/* Keys that core or a door keeps for itself: no user has a right to them, and none needs one. */
 static bool is_internal(struct key_space_id space) {
-    return key_space_equal(space, KEY_SPACE_LEASE_HOOKS) || key_space_equal(space, KEY_SPACE_AUTH);
+    return key_space_equal(space, KEY_SPACE_LEASE_HOOKS) ||
+           key_space_equal(space, KEY_SPACE_AUTH) || key_space_is_of_records(space);
 }
 
 /* False when there are too many. Whether there are does not depend on the order in which a replica

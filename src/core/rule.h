@@ -23,6 +23,7 @@
 #include "core/caller.h"
 #include "core/key_space.h"
 #include "core/lease_table.h"
+#include "core/permission.h"
 #include "core/record.h"
 
 #include <stdbool.h>
@@ -42,8 +43,8 @@ enum {
      * most. */
     RULE_ENDED_KEYS_MAX = 2 * LEASE_KEYS_MAX,
     /* A rule that runs because a lease has ended: a batch of thousands may end at once. */
-    RULE_HOOK_RECORDS_MAX = 1024, /* and four more for each key that went with the lease … */
-    RULE_HOOK_CHANGES_MAX = 256,  /* and one more for each of these; never more than a run has */
+    RULE_HOOK_RECORDS_MAX = 4096, /* and four more for each key that went with the lease … */
+    RULE_HOOK_CHANGES_MAX = 512,  /* and one more for each of these; never more than a run has */
     RULE_HOOK_REQUEST_SIZE_MAX = 1024,
     RULE_HOOKS_OF_LEASE_MAX = 64,
     RULE_HOOK_DEPTH_MAX = 4,  /* a hook ends a lease whose hook ends a lease … */
@@ -65,6 +66,8 @@ struct rule {
     /* The answer may be anything within its bound; it is given to the caller only with STATUS_OK.
      * The request is what a client caused: it must be checked to the last byte. */
     enum status (*run)(struct rule_run *run, struct bytes request, struct buffer *answer);
+    /* It gives room back, although it may write a little: it runs while the space alarm stands. */
+    bool runs_when_full;
     /* NULL, or how much work a run may be, in units of key_work.h, told before it is proposed: only
      * so much is on its way at a time. For rules that may look at many records or end many keys. */
     size_t (*estimate)(const struct key_store *keys, const struct lease_table *leases,
@@ -88,6 +91,20 @@ int64_t rule_wall_ms(const struct rule_run *run);
 int64_t rule_revision(const struct rule_run *run);
 /* Memory for this run alone. */
 struct arena *rule_arena(struct rule_run *run);
+/* What is left of the bounds: for a rule that does as much as it may and leaves the rest to another
+ * run. */
+size_t rule_records_left(const struct rule_run *run);
+size_t rule_changes_left(const struct rule_run *run);
+size_t rule_bytes_left(const struct rule_run *run);
+
+/* --- Rights. --- */
+
+/* Whether the caller has the right to a range; if not, the run is refused. */
+bool rule_may(struct rule_run *run, enum right right, const struct key_range *range);
+/* What follows is done for the server, with its rights: what comes of a request that its caller had
+ * the right to make, and does not concern the caller. A lock that its holder gives back goes to the
+ * next in the queue, whatever rights the holder has. */
+void rule_act_for_server(struct rule_run *run);
 
 /* --- Keys. --- */
 
@@ -100,6 +117,11 @@ const struct record *rule_get(struct rule_run *run, struct key_space_id space, s
 bool rule_visit(struct rule_run *run, struct key_space_id space, struct bytes key,
                 struct bytes range_end, bool (*visit)(void *context, const struct record *record),
                 void *context);
+
+/* How many live keys a range had before this run; counted, not looked at. Keys of leases that are
+ * ending with the command count. */
+size_t rule_count(struct rule_run *run, struct key_space_id space, struct bytes key,
+                  struct bytes range_end);
 
 /* Writes a key and attaches it to a lease (0: to none). Returns its create revision, which is the
  * fencing token when the key is an acquisition; 0 when the run is refused (an empty key, no such
@@ -117,6 +139,12 @@ int64_t rule_count_up(struct rule_run *run, struct key_space_id space, struct by
 /* --- Leases. Those of other spaces do not exist for the rule. --- */
 
 bool rule_lease_find(struct rule_run *run, int64_t id, struct lease_facts *out_facts);
+
+/* Whether the lease exists for the rule. While rights count, the caller must be allowed to write
+ * the keys that are attached to it; otherwise the run is refused. */
+bool rule_lease_use(struct rule_run *run, int64_t id);
+/* How many keys were attached to it before this run. */
+size_t rule_lease_key_count(struct rule_run *run, int64_t id);
 
 struct rule_lease {
     int64_t id;     /* 0: chosen, the same on every replica */

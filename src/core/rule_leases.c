@@ -58,9 +58,13 @@ static bool find_to(struct rule_run *run, int64_t id, struct lease_facts *out_fa
     return status == STATUS_OK;
 }
 
-bool rule_run_may_use_lease(struct rule_run *run, int64_t id) {
+bool rule_lease_use(struct rule_run *run, int64_t id) {
     struct lease_facts facts;
     return find_to(run, id, &facts, auth_check_lease_use);
+}
+
+size_t rule_lease_key_count(struct rule_run *run, int64_t id) {
+    return rule_run_spend_records(run, 1) ? lease_table_key_count(run->scope->leases, id) : 0;
 }
 
 /* The finalizer of SplitMix64: every number becomes another one, far from those of its neighbours.
@@ -95,7 +99,7 @@ enum status rule_lease_grant(struct rule_run *run, const struct rule_lease *leas
     if (status != STATUS_OK) {
         return status;
     }
-    if (facts.parent_id != 0 && !rule_run_may_use_lease(run, facts.parent_id)) {
+    if (facts.parent_id != 0 && !rule_lease_use(run, facts.parent_id)) {
         return STATUS_LEASE_NOT_FOUND;
     }
     if (facts.id == 0) {
@@ -199,7 +203,7 @@ enum status rule_on_lease_end(struct rule_run *run, int64_t lease_id, uint32_t r
         return STATUS_INVALID;
     }
     /* It runs with the rights of the server, and a lease has only so many. */
-    if (!rule_run_may_use_lease(run, lease_id)) {
+    if (!rule_lease_use(run, lease_id)) {
         return STATUS_LEASE_NOT_FOUND;
     }
     struct rule_hook_key key;
@@ -217,7 +221,7 @@ enum status rule_on_lease_end(struct rule_run *run, int64_t lease_id, uint32_t r
 
 bool rule_cancel_on_lease_end(struct rule_run *run, int64_t lease_id, uint32_t rule_number,
                               struct bytes request) {
-    if (request.size > RULE_HOOK_REQUEST_SIZE_MAX || !rule_run_may_use_lease(run, lease_id)) {
+    if (request.size > RULE_HOOK_REQUEST_SIZE_MAX || !rule_lease_use(run, lease_id)) {
         return false;
     }
     struct rule_hook_key key;

@@ -82,7 +82,19 @@ struct arena *rule_arena(struct rule_run *run) {
     return run->scope->arena;
 }
 
-/* --- Keys. --- */
+size_t rule_records_left(const struct rule_run *run) {
+    return run->records_left;
+}
+
+size_t rule_changes_left(const struct rule_run *run) {
+    return run->changes_left;
+}
+
+size_t rule_bytes_left(const struct rule_run *run) {
+    return run->bytes_left;
+}
+
+/* --- Rights. --- */
 
 static bool is_own_space(const struct rule_run *run, struct key_space_id space) {
     for (size_t i = 0; i < RULE_SPACES_MAX; i++) {
@@ -94,8 +106,8 @@ static bool is_own_space(const struct rule_run *run, struct key_space_id space) 
 }
 
 bool rule_run_asks_rights(const struct rule_run *run) {
-    return run->hook == NULL && run->scope->auth != NULL && auth_is_enabled(run->scope->auth) &&
-           run->scope->caller->kind == CALLER_CLIENT;
+    return run->hook == NULL && !run->is_for_server && run->scope->auth != NULL &&
+           auth_is_enabled(run->scope->auth) && run->scope->caller->kind == CALLER_CLIENT;
 }
 
 /* A rule that reaches outside its spaces is wrong; it is refused rather than followed. */
@@ -113,6 +125,16 @@ static bool may_use(struct rule_run *run, enum right right, struct key_space_id 
     }
     return status == STATUS_OK;
 }
+
+bool rule_may(struct rule_run *run, enum right right, const struct key_range *range) {
+    return may_use(run, right, range->space, range->key, range->range_end);
+}
+
+void rule_act_for_server(struct rule_run *run) {
+    run->is_for_server = true;
+}
+
+/* --- Keys. --- */
 
 static const struct bytes one_key = {0};
 
@@ -246,6 +268,13 @@ bool rule_visit(struct rule_run *run, struct key_space_id space, struct bytes ke
            rule_run_visit(run, space, key, range_end, visit, context);
 }
 
+size_t rule_count(struct rule_run *run, struct key_space_id space, struct bytes key,
+                  struct bytes range_end) {
+    return may_use(run, RIGHT_READ, space, key, range_end) && rule_run_spend_records(run, 1)
+               ? key_store_count(run->scope->keys, space, key, range_end)
+               : 0;
+}
+
 const struct record *rule_run_put(struct rule_run *run, struct key_space_id space, struct bytes key,
                                   struct bytes value, int64_t lease_id) {
     if (!rule_run_spend_change(run, key.size + value.size)) {
@@ -285,7 +314,7 @@ int64_t rule_put(struct rule_run *run, struct key_space_id space, struct bytes k
         rule_run_refuse(run, STATUS_KEY_EMPTY);
         return 0;
     }
-    if (lease_id != 0 && !rule_run_may_use_lease(run, lease_id)) {
+    if (lease_id != 0 && !rule_lease_use(run, lease_id)) {
         rule_run_refuse(run, STATUS_LEASE_NOT_FOUND);
         return 0;
     }

@@ -20,6 +20,7 @@ struct rule_run {
     size_t n_keys_ending; /* that go with leases which it ends */
     size_t bytes_left;
     bool is_visiting;
+    bool is_for_server; /* rights do not count any more */
     struct auth_lease_checks lease_checks;
 };
 
@@ -45,9 +46,6 @@ bool rule_run_visit(struct rule_run *run, struct key_space_id space, struct byte
                     bool (*visit)(void *context, const struct record *record), void *context);
 /* The rights of a client count in this run. */
 bool rule_run_asks_rights(const struct rule_run *run);
-/* The lease exists for the rule, and the caller may write the keys attached to it; if it may not,
- * the run is refused. */
-bool rule_run_may_use_lease(struct rule_run *run, int64_t id);
 /* The lease is ending, or one that it descends from: for the run it is gone. */
 bool rule_run_lease_is_gone(struct rule_run *run, int64_t id);
 

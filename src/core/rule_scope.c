@@ -239,7 +239,7 @@ enum status rule_scope_run(struct rule_scope *scope, uint32_t number, struct byt
     trim_answer(scope->answer);
     enum status status = rule_run_execute(&run, request, scope->answer);
     count_work(scope, &run);
-    if (status == STATUS_OK && scope->is_full && run.overlay.has_grown) {
+    if (status == STATUS_OK && scope->is_full && run.overlay.has_grown && !rule->runs_when_full) {
         status = STATUS_NO_SPACE;
     }
     if (status != STATUS_OK) {

@@ -22,7 +22,8 @@
  *     i SESSION REQUEST      finds a request again; the value is the acquisition's id, eight bytes
  *     e PLACE                an end (struct native_ended): NATIVE_ENDED_MAX places, used in turn
  *     n                      how many ends there were
- *     m REVISION COUNT       queues to be looked at again by the rule "settle"
+ *     m REVISION LEASE COUNT queues to be looked at again by the rule "settle"; LEASE is the one
+ * whose end left them, or 0
  *
  * All but pools, ends and m are attached to the lease of the session, whose id is the session's.
  */
@@ -52,7 +53,8 @@ struct bytes native_key_request(struct arena *arena, int64_t session_id, struct 
                                 const struct native_want *wants, size_t n_wants);
 struct bytes native_key_ended(struct arena *arena, uint64_t number);
 struct bytes native_key_ended_count(void);
-struct bytes native_key_unsettled(struct arena *arena, int64_t revision, uint32_t count);
+struct bytes native_key_unsettled(struct arena *arena, int64_t revision, int64_t lease_id,
+                                  uint32_t count);
 
 /* --- Ranges, in arena memory. --- */
 

@@ -28,7 +28,7 @@ enum {
     NATIVE_VALUE_SIZE_MAX = 4096,
     NATIVE_REQUEST_ID_SIZE_MAX = 256,
     NATIVE_WANTS_MAX = 16,
-    NATIVE_POOL_SLOTS_MAX = 1024,
+    NATIVE_POOL_SLOTS_MAX = 1024, /* also of all pools that one acquisition wants */
     NATIVE_POOL_SHARES_MAX = 256,
     NATIVE_WEIGHT_MAX = 1000000,
     NATIVE_WAITERS_MAX = 65536,     /* of one resource */
@@ -36,6 +36,7 @@ enum {
     /* Keys of one session: three and one for each want of an acquisition, so that its end is little
      * work. */
     NATIVE_SESSION_KEYS_MAX = 4096,
+    NATIVE_SESSION_DEPTH_MAX = 4, /* of sessions under sessions */
     NATIVE_TTL_MS_MIN = 250,
     NATIVE_ENDED_MAX = 4096 /* ends that are remembered */
 };
@@ -59,8 +60,11 @@ struct native_want {
 };
 
 /* Checks them and puts them in their one order: resources by name, then pools by name. False: none
- * or too many, a bad name or number, a name twice. */
+ * or too many, a bad name or number, a name twice, more than NATIVE_POOL_SLOTS_MAX slots. */
 bool native_wants_normalize(struct native_want *wants, size_t n);
+/* Their bytes. Reading sets reader->failed when they are malformed; they may still be invalid. */
+void native_wants_put(struct buffer *out, const struct native_want *wants, size_t n);
+size_t native_wants_get(struct reader *reader, struct native_want wants[NATIVE_WANTS_MAX]);
 bool native_wants_equal(const struct native_want *a, size_t n_a, const struct native_want *b,
                         size_t n_b);
 

@@ -44,6 +44,19 @@ enum {
     NATIVE_RULE_SETTLE
 };
 
+extern const struct rule native_rule_session_create;
+extern const struct rule native_rule_session_change;
+extern const struct rule native_rule_session_end;
+extern const struct rule native_rule_session_ended;
+extern const struct rule native_rule_acquire;
+extern const struct rule native_rule_release;
+extern const struct rule native_rule_hold_limit;
+extern const struct rule native_rule_proclaim;
+extern const struct rule native_rule_transfer;
+extern const struct rule native_rule_pool_set;
+extern const struct rule native_rule_pool_remove;
+extern const struct rule native_rule_fence_check;
+extern const struct rule native_rule_settle;
 /* All of them: for the table of the door. */
 enum { NATIVE_N_RULES = NATIVE_RULE_SETTLE - NATIVE_RULE_SESSION_CREATE + 1 };
 extern const struct rule *const native_rules[NATIVE_N_RULES];
