@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The entry that a new cluster begins with is the configuration, of this term. */
-enum { FIRST_INDEX = 1, FIRST_TERM = 1 };
+/* The entry that a new cluster begins with is the configuration, of this term. The snapshot stands
+ * for one more: libraft never sends one that ends with the first entry, and a member that joins
+ * would wait for ever. */
+enum { FIRST_INDEX = 1, SNAPSHOT_INDEX = 2, FIRST_TERM = 1 };
 
 struct writing {
     const struct restored_data *data;
@@ -55,7 +57,7 @@ static bool make_meta(const struct restored_data *data, struct snapshot_meta *ou
     buffer_init(&buffer);
     raft_config_encode(&buffer, &config);
     memset(out_meta, 0, sizeof *out_meta);
-    out_meta->index = FIRST_INDEX;
+    out_meta->index = SNAPSHOT_INDEX;
     out_meta->term = FIRST_TERM;
     out_meta->configuration_index = FIRST_INDEX;
     assert(buffer.size <= sizeof out_meta->configuration);

@@ -38,9 +38,13 @@ def fixture_origin(tmp_path_factory):
     return path, what, held
 
 
-def restore_by_etcd(server, path):
-    done = backup.run([*backup.restore_tool(KIND_ETCD), path, *backup.restore_flags(server)])
+def restore_by(tool, server, path):
+    done = backup.run([*backup.restore_tool(tool), path, *backup.restore_flags(server)])
     assert done.returncode == 0, done.stderr.decode()
+
+
+def restore_by_etcd(server, path):
+    restore_by(KIND_ETCD, server, path)
 
 
 def digest(server):
@@ -86,6 +90,21 @@ def test_three_members_start_on_what_etcd_restored(origin):
         cluster.wait_equal()
         assert cluster.rpc(leader).range(b"key new").kvs[0].value == b"1"
         assert [digest(server) for server in cluster.servers] == before
+
+
+@pytest.mark.parametrize("tool", [KIND_ETCD, KIND_LEASED])
+def test_a_member_joins_what_was_restored(origin, tool):
+    cluster = Cluster(1)
+    restore_by(tool, cluster[0], origin[0])
+    with cluster:
+        backup.ctl(cluster[0], "auth", "disable")
+        joiner = Server(KIND_LEASED, name="joiner")
+        joiner.cluster_state = "existing"
+        joiner.initial_cluster = f"{cluster[0].initial_cluster},joiner={joiner.peer_url}"
+        backup.ctl(cluster[0], "member", "add", "joiner", f"--peer-urls={joiner.peer_url}")
+        cluster.restart(cluster.add(joiner))
+        assert cluster.rpc(1).range(b"key 6").kvs[0].value == b"27"
+        cluster.wait_equal()
 
 
 def test_an_interrupted_take_over_is_finished(origin):
