@@ -85,6 +85,27 @@ static void a_read_waits_until_it_is_safe_unless_told_not_to(void **state) {
     fake_service_read(&fixture->service, STATUS_OK);
 }
 
+/* One client may let many large reads wait. */
+static void a_large_request_that_waits_counts_as_held(void **state) {
+    struct fixture *fixture = *state;
+    enum { SIZE = 100 * 1000 };
+    char *key = malloc(SIZE + 1);
+    assert_non_null(key);
+    memset(key, 'k', SIZE);
+    key[SIZE] = '\0';
+    fixture->service.reads_wait = true;
+    struct grpc_call *call = begin_range(fixture, key, false);
+    assert_false(call->is_finished);
+    assert_in_range(call->held_bytes, SIZE, 2 * SIZE);
+    fake_call_close(call);
+    fake_service_read(&fixture->service, STATUS_OK);
+    call = begin_range(fixture, "k", false);
+    assert_int_equal(call->held_bytes, 0);
+    fake_call_close(call);
+    fake_service_read(&fixture->service, STATUS_OK);
+    free(key);
+}
+
 static void large_reads_are_refused_while_too_much_waits_to_be_read(void **state) {
     struct fixture *fixture = *state;
     enum { SIZE = 100 * 1000 };
@@ -423,6 +444,7 @@ int main(void) {
         TEST(an_error_while_carrying_out_is_told),
         TEST(a_client_that_left_is_not_answered_and_its_write_stands),
         TEST(a_read_waits_until_it_is_safe_unless_told_not_to),
+        TEST(a_large_request_that_waits_counts_as_held),
         TEST(large_reads_are_refused_while_too_much_waits_to_be_read),
         TEST(a_large_answer_is_made_as_it_is_taken_from_the_state_it_began_with),
         TEST(a_large_answer_ends_when_its_client_leaves_or_its_view_is_needed),

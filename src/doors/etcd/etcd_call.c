@@ -6,7 +6,10 @@
 #include <stdlib.h>
 
 /* Objects kept for the next calls instead of being given back to the heap. */
-enum { FREE_CALLS_MAX = 256 };
+enum {
+    FREE_CALLS_MAX = 256,
+    KEPT_UNCOUNTED_MAX = 16 * 1024 /* of a message: larger ones count as held by the connection */
+};
 
 const struct key_store *etcd_keys(const struct etcd_door *door) {
     return state_view_keys(service_view(door->service));
@@ -148,6 +151,8 @@ void etcd_call_closed(struct grpc_call *call) {
         return;
     }
     waiting->call = NULL;
+    free(waiting->message);
+    waiting->message = NULL;
     if (waiting->long_read != NULL) {
         etcd_long_read_closed(waiting->long_read);
     } else if (waiting->cancel != NULL) {
@@ -210,6 +215,9 @@ static void read_ready(struct service_read *read, enum status status) {
 
 /* Keeps what was asked until the answer comes. */
 bool etcd_call_keep(struct etcd_call *waiting, struct bytes message) {
+    if (message.size > KEPT_UNCOUNTED_MAX && !grpc_call_hold(waiting->call, message.size)) {
+        return false;
+    }
     waiting->message = malloc(message.size > 0 ? message.size : 1);
     if (waiting->message == NULL) {
         return false;
@@ -223,7 +231,7 @@ bool etcd_call_keep(struct etcd_call *waiting, struct bytes message) {
 
 /* The service keeps the object; its client is gone. */
 static void give_up(struct etcd_call *waiting) {
-    etcd_error_finish(waiting->call, etcd_error_of(STATUS_NO_MEMORY));
+    etcd_error_finish(waiting->call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
     grpc_call_set_data(waiting->call, NULL);
     waiting->call = NULL;
 }
