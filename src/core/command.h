@@ -41,7 +41,13 @@ enum {
     COMMAND_TXN_OPERATIONS_MAX = 128,
     COMMAND_TXN_TOTAL_MAX = 2048, /* operations and compares, nested ones included */
     COMMAND_TXN_DEPTH_MAX = 16,
-    COMMAND_SIZE_MAX = 3 * 512 * 1024 /* etcd's 1.5 MiB a request */
+    /* A request. The log, the links between members and the snapshots take any that is not larger;
+     * how much of it a client may use is each server's own choice, as long as the version of the
+     * cluster is CLUSTER_VERSION_RULES at least. */
+    COMMAND_SIZE_MAX = 16 * 1024 * 1024,
+    /* etcd's 1.5 MiB: what a client may send where nothing else is said, and the most that a
+     * member of an earlier release takes. */
+    COMMAND_SIZE_DEFAULT = 3 * 512 * 1024
 };
 
 enum alarm_type { ALARM_NONE = 0, ALARM_NO_SPACE = 1, ALARM_CORRUPT = 2 };

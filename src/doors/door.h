@@ -84,6 +84,7 @@ struct door_environment {
         *authenticator;             /* authenticator.h: for protocols that log in by themselves */
     const struct net_server *net;   /* for its statistics */
     uint64_t quota_bytes;           /* of keys and their history */
+    size_t request_size_max;        /* of a client: --max-request-bytes */
     const union door_value *values; /* of its flags, in their order */
 };
 

@@ -38,8 +38,28 @@ struct inbound_peer {
     bool is_answered;       /* refused, or told what it asked: it waits for its end */
     uint64_t started_ms;
     uint64_t heard_ms;
+    struct large_frame large_frame;
     bool is_ended;
 };
+
+/* --- Large frames. --- */
+
+static void end_large_frame(struct inbound_peer *inbound) {
+    struct peers *peers = inbound->peers;
+    struct large_frame *next;
+    large_frames_end(&peers->large_frames, &inbound->large_frame);
+    while ((next = large_frames_admit(&peers->large_frames, uv_now(peers->pool.loop))) != NULL) {
+        peer_connection_resume(list_entry(next, struct inbound_peer, large_frame)->connection);
+    }
+}
+
+static void begin_large_frame(struct inbound_peer *inbound) {
+    struct peers *peers = inbound->peers;
+    if (!large_frames_announce(&peers->large_frames, &inbound->large_frame,
+                               uv_now(peers->pool.loop))) {
+        peer_connection_pause(inbound->connection);
+    }
+}
 
 /* --- The end. --- */
 
@@ -50,6 +70,7 @@ static void inbound_forget(struct inbound_peer *inbound) {
         return;
     }
     inbound->is_ended = true;
+    end_large_frame(inbound);
     inbound->peers->n_unproven -= inbound->id == 0;
     list_remove(&inbound->in_list);
     list_append(&inbound->peers->ended, &inbound->in_list);
@@ -220,6 +241,9 @@ static size_t take_frames(struct inbound_peer *inbound, struct bytes bytes) {
     enum status status = STATUS_OK;
     inbound->heard_ms = uv_now(peers->pool.loop);
     while ((status = peer_frame_next(&left, &type, &body)) == STATUS_OK) {
+        if (inbound->large_frame.is_arriving) {
+            end_large_frame(inbound);
+        }
         if (type == PEER_FRAME_KEEPALIVE) {
             continue;
         }
@@ -236,6 +260,8 @@ static size_t take_frames(struct inbound_peer *inbound, struct bytes bytes) {
     if (status == STATUS_MALFORMED) {
         note_refusal(inbound, inbound->hello.address, "it sent a malformed frame");
         inbound_end(inbound);
+    } else if (peer_frame_is_large(left)) {
+        begin_large_frame(inbound);
     }
     peer_links_received(peers, inbound->id, bytes.size - left.size);
     return bytes.size - left.size;
@@ -411,6 +437,12 @@ int inbound_peers_listen(struct peers *peers, size_t i, int socket) {
 /* --- All of them. --- */
 
 void inbound_peers_tick(struct peers *peers, uint64_t now_ms) {
+    struct large_frame *overdue;
+    while ((overdue = large_frames_overdue(&peers->large_frames, now_ms)) != NULL) {
+        struct inbound_peer *inbound = list_entry(overdue, struct inbound_peer, large_frame);
+        note_refusal(inbound, inbound->hello.address, "a frame did not arrive in time");
+        inbound_end(inbound);
+    }
     while (!list_is_empty(&peers->unproven)) {
         struct inbound_peer *oldest =
             list_entry(peers->unproven.next, struct inbound_peer, in_list);

@@ -227,7 +227,8 @@ static void deliver(struct peer_connection *connection, struct bytes bytes) {
     if (received->size > 0) {
         buffer_append(received, bytes.data, bytes.size);
         size_t used = offer(connection, bytes_of(received->data, received->size));
-        if (!connection->is_closed) {
+        /* Nothing is moved while a large frame is not whole. */
+        if (!connection->is_closed && used > 0) {
             memmove(received->data, received->data + used, received->size - used);
             received->size -= used;
         }
@@ -414,6 +415,17 @@ void peer_connection_hand_over(struct peer_connection *connection,
 
 void peer_connection_set_limit(struct peer_connection *connection, size_t unused_size_max) {
     connection->unused_size_max = unused_size_max;
+}
+
+void peer_connection_pause(struct peer_connection *connection) {
+    (void)uv_read_stop((uv_stream_t *)&connection->tcp);
+}
+
+void peer_connection_resume(struct peer_connection *connection) {
+    if (!connection->is_closed) {
+        /* Fails only when the handle is no longer a connection; its deadline ends it then. */
+        (void)uv_read_start((uv_stream_t *)&connection->tcp, give_room, has_read);
+    }
 }
 
 bool peer_connection_is_hung_up(const struct peer_connection *connection) {

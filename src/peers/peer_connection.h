@@ -74,6 +74,9 @@ void peer_connection_close(struct peer_connection *connection);
 
 /* Unused bytes beyond this end the connection. */
 void peer_connection_set_limit(struct peer_connection *connection, size_t unused_size_max);
+/* Nothing more is read until it is resumed. */
+void peer_connection_pause(struct peer_connection *connection);
+void peer_connection_resume(struct peer_connection *connection);
 /* Where bytes to be sent are appended, once it is ready; peer_connection_flush() sends them. */
 struct buffer *peer_connection_queue(struct peer_connection *connection);
 void peer_connection_flush(struct peer_connection *connection);

@@ -20,14 +20,23 @@ void peer_frame_end(struct buffer *buffer, size_t start) {
     }
 }
 
-enum status peer_frame_next(struct bytes *bytes, uint8_t *out_type, struct bytes *out_body) {
+static size_t announced(struct bytes bytes) {
     size_t size = 0;
+    for (size_t i = 0; i < SIZE_BYTES; i++) {
+        size |= (size_t)bytes.data[i] << (8 * i);
+    }
+    return size;
+}
+
+bool peer_frame_is_large(struct bytes bytes) {
+    return bytes.size >= SIZE_BYTES && announced(bytes) > PEER_FRAME_USUAL_SIZE_MAX;
+}
+
+enum status peer_frame_next(struct bytes *bytes, uint8_t *out_type, struct bytes *out_body) {
     if (bytes->size < SIZE_BYTES) {
         return STATUS_PENDING;
     }
-    for (size_t i = 0; i < SIZE_BYTES; i++) {
-        size |= (size_t)bytes->data[i] << (8 * i);
-    }
+    size_t size = announced(*bytes);
     /* Refused before any of it has to be kept. */
     if (size > PEER_FRAME_SIZE_MAX) {
         return STATUS_MALFORMED;

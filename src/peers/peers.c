@@ -155,6 +155,7 @@ static struct peers *create(uv_loop_t *loop, const struct peers_options *options
     list_init(&peers->inbound);
     list_init(&peers->unproven);
     list_init(&peers->ended);
+    large_frames_init(&peers->large_frames);
     peer_pool_init(&peers->pool, loop, gone, peers);
     uv_timer_init(loop, &peers->tick);
     memcpy(peers->files, places->files, sizeof peers->files);

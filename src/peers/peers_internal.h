@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "base/unix_socket.h"
+#include "peers/large_frames.h"
 #include "peers/peer_connection.h"
 #include "peers/peer_refusals.h"
 #include "peers/peers.h"
@@ -53,6 +54,7 @@ struct peers {
     struct list ended;    /* to be freed */
     unsigned n_unproven;
     unsigned n_accepted; /* in this iteration */
+    struct large_frames large_frames;
     struct peer_refusals refusals;
 };
 

@@ -10,7 +10,7 @@
 #include "raft/raft_message.h"
 
 /* The whole of a message is at most this: one entry of the largest size must fit. */
-enum { RAFT_CODEC_SIZE_MAX = 4 * 1024 * 1024 };
+enum { RAFT_CODEC_SIZE_MAX = 18 * 1024 * 1024 };
 
 /* Appends to the buffer (no length in front: the link frames it). The items of an append must be
  * filled in. */

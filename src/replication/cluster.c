@@ -192,10 +192,11 @@ static void handle_frame(struct service *service, uint64_t from_id,
         on_release(service, from_id, frame);
         return;
     case PEER_PROPOSE:
-        proposals_of_peer(service, from_id, frame);
+        peer_proposals_take(service, from_id, frame);
         return;
     case PEER_PROPOSE_REFUSED:
-        proposals_refused_by_peer(service, from_id, frame->propose_refused.sequence);
+        proposals_refused_by_peer(service, from_id, frame->propose_refused.sequence,
+                                  frame->propose_refused.status);
         return;
     case PEER_READ:
         forwarding_on_read(service, from_id, frame);

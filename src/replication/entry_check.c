@@ -4,7 +4,7 @@
 #include "core/state_machine.h"
 #include "replication/log_entry.h"
 
-bool entry_check_commands(struct bytes commands, uint64_t n,
+bool entry_check_commands(struct bytes commands, uint64_t n, size_t command_size_max,
                           bool (*is_allowed)(void *context, const struct command *command),
                           void *context, struct arena *arena) {
     struct reader reader;
@@ -14,7 +14,7 @@ bool entry_check_commands(struct bytes commands, uint64_t n,
         struct command command;
         size_t start = reader.position;
         is_good = command_decode(&reader, arena, &command) == STATUS_OK &&
-                  reader.position - start <= ENTRY_COMMAND_SIZE_MAX &&
+                  reader.position - start <= command_size_max &&
                   (is_allowed == NULL || is_allowed(context, &command)) &&
                   command_check(&command) == STATUS_OK;
         arena_reset(arena);
@@ -38,5 +38,6 @@ bool entry_check_item(const struct log_item *item, const struct state_machine *m
         return false;
     }
     struct bytes commands = bytes_of(reader.data + reader.position, reader_left(&reader));
-    return entry_check_commands(commands, header.n_commands, is_known, (void *)machine, arena);
+    return entry_check_commands(commands, header.n_commands, ENTRY_COMMAND_SIZE_MAX, is_known,
+                                (void *)machine, arena);
 }

@@ -14,12 +14,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A request and what its encoding as a command may add to it. */
-enum { ENTRY_COMMAND_SIZE_MAX = COMMAND_SIZE_MAX + 64 * 1024 };
+/* What its encoding as a command may add to a request, and the largest command of all. */
+enum {
+    ENTRY_COMMAND_OVERHEAD = 64 * 1024,
+    ENTRY_COMMAND_SIZE_MAX = COMMAND_SIZE_MAX + ENTRY_COMMAND_OVERHEAD
+};
 
-/* Exactly `n` commands, each readable, within the bounds of a request, allowed by command_check()
- * and by `is_allowed` (NULL: all are). The arena is reset. */
-bool entry_check_commands(struct bytes commands, uint64_t n,
+/* Exactly `n` commands, each readable, of at most so many bytes, allowed by command_check() and by
+ * `is_allowed` (NULL: all are). The arena is reset. */
+bool entry_check_commands(struct bytes commands, uint64_t n, size_t command_size_max,
                           bool (*is_allowed)(void *context, const struct command *command),
                           void *context, struct arena *arena);
 

@@ -2,7 +2,9 @@
  * entries are on their way becomes the next. */
 #include "base/clock.h"
 #include "core/auth_command.h"
+#include "core/cluster_version.h"
 #include "core/txn_estimate.h"
+#include "raft/raft_codec.h"
 #include "replication/entry_check.h"
 #include "replication/log_entry.h"
 #include "replication/service_internal.h"
@@ -15,15 +17,17 @@
 /* What is kept of a proposal's room for the next one: a full entry, with what doubling adds. */
 enum { FREE_COMMANDS_CAPACITY_MAX = 2 * LOG_ENTRY_COMMANDS_SIZE_MAX };
 
-/* Entries that are not committed yet, beyond which those of other nodes are refused: more than all
- * members can have on their way if each keeps to PROPOSALS_IN_FLIGHT_MAX. And the bytes of one: a
- * proposal is closed when it is full, by a command of any size. */
-enum {
-    UNCOMMITTED_MAX = 4 * MEMBERS_MAX * PROPOSALS_IN_FLIGHT_MAX,
-    PEER_COMMANDS_SIZE_MAX = 2 * 1024 * 1024
-};
-static_assert(PEER_COMMANDS_SIZE_MAX > LOG_ENTRY_COMMANDS_SIZE_MAX + ENTRY_COMMAND_SIZE_MAX,
-              "a proposal that a member gathered is not refused");
+/* At most, what log_entry.h, raft_codec.h and peer_frames.h put around the commands. */
+enum { ENVELOPE_SIZE_MAX = 4096 };
+static_assert(LOG_ENTRY_COMMANDS_SIZE_MAX + ENTRY_COMMAND_SIZE_MAX + ENVELOPE_SIZE_MAX <=
+                  RAFT_CODEC_SIZE_MAX,
+              "every entry fits into a message");
+static_assert((int)RAFT_CODEC_SIZE_MAX <= (int)PEER_FRAME_SIZE_MAX,
+              "every message fits into a frame");
+static_assert(PROPOSALS_IN_FLIGHT_BYTES_MAX >
+                  PROPOSALS_IN_FLIGHT_MAX * (LOG_ENTRY_COMMANDS_SIZE_MAX + COMMAND_SIZE_DEFAULT +
+                                             ENTRY_COMMAND_OVERHEAD),
+              "what members of earlier releases have on their way is within it");
 
 /* Beyond this, what is submitted next waits for several entries to be written. */
 enum { PROPOSALS_CONGESTED_BYTES = 1024 * 1024 };
@@ -95,16 +99,15 @@ static void proposal_fail(struct service *service, struct proposal *proposal, en
     }
 }
 
-/* Gives the commands to raft, as an entry of whoever gathered them. STATUS_NO_LEADER. */
-static enum status propose(struct service *service, struct log_entry_header header,
-                           struct bytes commands) {
+enum status proposals_propose(struct service *service, struct log_entry_header *header,
+                              struct bytes commands) {
     size_t size = 0;
-    header.term = raft_engine_term(service->engine);
-    header.index = raft_engine_last_index(service->engine) + 1;
-    header.wall_ms = clock_wall_ms();
-    uint8_t *entry = log_entry_encode(&header, commands, &size);
+    header->term = raft_engine_term(service->engine);
+    header->index = raft_engine_last_index(service->engine) + 1;
+    header->wall_ms = clock_wall_ms();
+    uint8_t *entry = log_entry_encode(header, commands, &size);
     service->counters.entries++;
-    service->counters.commands += header.n_commands;
+    service->counters.commands += header->n_commands;
     enum status status = raft_engine_propose(service->engine, entry, size, clock_boottime_ms());
     if (status != STATUS_OK) {
         free(entry);
@@ -115,6 +118,7 @@ static enum status propose(struct service *service, struct log_entry_header head
 void proposals_finish(struct service *service, struct proposal *proposal) {
     list_remove(&proposal->link);
     service->proposals.n_in_flight--;
+    service->proposals.in_flight_bytes -= proposal->size;
     assert(list_is_empty(&proposal->requests));
     service->proposals.pending_work -= proposal->work;
     proposal_destroy(proposal);
@@ -127,10 +131,11 @@ static void fail_in_flight(struct service *service, struct proposal *proposal, e
 
 /* Hands a gathered proposal on: to raft, or to the leader. */
 static void proposal_depart(struct service *service, struct proposal *proposal) {
-    service->proposals.pending_bytes -= proposal->commands.size;
+    service->proposals.pending_bytes -= proposal->size;
     give_back_commands(service, &proposal->commands);
     list_append(&service->proposals.in_flight, &proposal->link);
     service->proposals.n_in_flight++;
+    service->proposals.in_flight_bytes += proposal->size;
 }
 
 static void proposal_send(struct service *service, struct proposal *proposal) {
@@ -141,10 +146,10 @@ static void proposal_send(struct service *service, struct proposal *proposal) {
                                       .acknowledged = service->proposals.sequence_applied,
                                       .n_commands = proposal->n_commands};
     struct buffer commands = proposal->commands;
-    service->proposals.pending_bytes -= commands.size;
     buffer_init(&proposal->commands);
     proposal_depart(service, proposal);
-    enum status status = propose(service, header, bytes_of(commands.data, commands.size));
+    enum status status =
+        proposals_propose(service, &header, bytes_of(commands.data, commands.size));
     give_back_commands(service, &commands);
     if (status != STATUS_OK) {
         fail_in_flight(service, proposal, status);
@@ -169,54 +174,12 @@ static bool proposal_forward(struct service *service, struct proposal *proposal,
     return true;
 }
 
-/* Nobody may expire or checkpoint through another node (safety rule 7), and who belongs to the
- * cluster is for the leader to look into; but a member may say who it is. What some member may not
- * know is not proposed. */
-static bool may_be_forwarded(void *context, const struct command *command) {
-    struct service *service = context;
-    if (versions_allow(service, command) != STATUS_OK) {
-        return false;
-    }
-    command = command_inner(command);
-    switch (command->type) {
-    case COMMAND_LEASE_EXPIRE:
-    case COMMAND_LEASE_CHECKPOINT:
-    case COMMAND_BARRIER:
-    case COMMAND_MEMBERS_BEGIN:
-    case COMMAND_CLUSTER_VERSION:
-        return false;
-    case COMMAND_MEMBER:
-        return command->member.action == MEMBER_PUBLISH;
-    default:
-        return true;
-    }
-}
-
-void proposals_of_peer(struct service *service, uint64_t from_id, const struct peer_frame *frame) {
-    bool can_propose =
-        service->leadership.term != 0 && raft_engine_role(service->engine) == ENGINE_LEADER &&
-        !service->transfer.is_under_way && frame->propose.commands.size <= PEER_COMMANDS_SIZE_MAX &&
-        raft_engine_last_index(service->engine) - raft_engine_commit_index(service->engine) <
-            UNCOMMITTED_MAX;
-    struct log_entry_header header = {.incarnation = frame->propose.incarnation,
-                                      .sequence = frame->propose.sequence,
-                                      .acknowledged = frame->propose.acknowledged,
-                                      .n_commands = frame->propose.n_commands};
-    if (!can_propose ||
-        !entry_check_commands(frame->propose.commands, frame->propose.n_commands, may_be_forwarded,
-                              service, &service->arena) ||
-        propose(service, header, frame->propose.commands) != STATUS_OK) {
-        struct peer_frame refused = {.type = PEER_PROPOSE_REFUSED};
-        refused.propose_refused.sequence = frame->propose.sequence;
-        refused.propose_refused.status = STATUS_NO_LEADER;
-        (void)cluster_send(service, from_id, &refused);
-    }
-}
-
-void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64_t sequence) {
+void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64_t sequence,
+                               enum status status) {
     struct proposal *proposal = proposals_match(service, sequence);
+    bool is_told_why = status == STATUS_REQUEST_TOO_LARGE || status == STATUS_TOO_MANY_REQUESTS;
     if (proposal != NULL && proposal->forwarded_to == from_id) {
-        fail_in_flight(service, proposal, STATUS_LEADER_CHANGED);
+        fail_in_flight(service, proposal, is_told_why ? status : STATUS_LEADER_CHANGED);
     }
 }
 
@@ -301,7 +264,8 @@ void proposals_flush(struct service *service) {
     if (leader_id != 0) {
         fail_forwarded_elsewhere(service, leader_id, STATUS_LEADER_CHANGED);
     }
-    while (service->proposals.n_in_flight < PROPOSALS_IN_FLIGHT_MAX) {
+    while (service->proposals.n_in_flight < PROPOSALS_IN_FLIGHT_MAX &&
+           service->proposals.in_flight_bytes < PROPOSALS_IN_FLIGHT_BYTES_MAX) {
         /* Looked at each time: a step of raft may end it. */
         bool leads = service->leadership.term != 0;
         if (!leads && leader_id == 0) {
@@ -315,6 +279,7 @@ void proposals_flush(struct service *service) {
             return;
         }
         struct proposal *proposal = list_entry(node, struct proposal, link);
+        proposal->size = proposal->commands.size;
         if (leads) {
             proposal_send(service, proposal);
         } else if (proposal_forward(service, proposal, leader_id)) {
@@ -400,18 +365,48 @@ static size_t work_of(const struct service *service, const struct command *comma
     return work < PROPOSALS_WORK_MUCH ? 0 : work;
 }
 
-void proposals_submit(struct service *service, struct service_request *request,
-                      const struct command *command) {
+size_t proposals_command_size_max(const struct service *service) {
+    size_t size_max = service->options.request_size_max;
+    /* A member of an earlier release, which may still be there, ends the link over a larger one. */
+    if (size_max < COMMAND_SIZE_DEFAULT ||
+        state_machine_cluster_version(service->machine) < CLUSTER_VERSION_RULES) {
+        size_max = COMMAND_SIZE_DEFAULT;
+    }
+    return size_max + ENTRY_COMMAND_OVERHEAD;
+}
+
+static struct proposal *open_proposal(struct service *service) {
     if (service->proposals.open == NULL) {
         service->proposals.open = proposal_create();
         /* The room that an earlier one grew is used again. */
         service->proposals.open->commands = service->proposals.free_commands;
         buffer_init(&service->proposals.free_commands);
     }
-    struct proposal *proposal = service->proposals.open;
+    return service->proposals.open;
+}
+
+/* What was encoded last takes so many bytes that it gets an entry of its own: others do not wait for
+ * it, and are not refused with it. */
+static struct proposal *move_to_next(struct service *service, size_t size) {
+    struct buffer *full = &service->proposals.open->commands;
+    struct buffer large;
+    buffer_init(&large);
+    buffer_append(&large, full->data + full->size - size, size);
+    full->size -= size;
+    proposals_close_open(service);
+    struct proposal *proposal = open_proposal(service);
+    buffer_clear(&proposal->commands);
+    proposal->commands = large;
+    return proposal;
+}
+
+void proposals_submit(struct service *service, struct service_request *request,
+                      const struct command *command) {
+    struct proposal *proposal = open_proposal(service);
     size_t before = proposal->commands.size;
     command_encode(&proposal->commands, command);
-    if (proposal->commands.size - before > ENTRY_COMMAND_SIZE_MAX) {
+    size_t size = proposal->commands.size - before;
+    if (size > proposals_command_size_max(service)) {
         proposal->commands.size = before;
         if (proposal->n_commands == 0) {
             service->proposals.open = NULL;
@@ -420,10 +415,13 @@ void proposals_submit(struct service *service, struct service_request *request,
         proposals_refuse(service, request, STATUS_REQUEST_TOO_LARGE);
         return;
     }
+    if (size > LOG_ENTRY_COMMANDS_SIZE_MAX && proposal->n_commands > 0) {
+        proposal = move_to_next(service, size);
+    }
     size_t work = work_of(service, command);
     service->proposals.pending_work += work;
     proposal->work += work;
-    service->proposals.pending_bytes += proposal->commands.size - before;
+    service->proposals.pending_bytes += size;
     proposal->n_commands++;
     list_append(&proposal->requests, &request->private.link);
     if (proposal->commands.size >= LOG_ENTRY_COMMANDS_SIZE_MAX) {

@@ -70,6 +70,9 @@ struct replication_options {
     /* For tests: act as a release that knows no newer version of the cluster than this. 0: the
      * newest that core knows. */
     uint32_t cluster_version_known;
+    /* --max-request-bytes: of this node's clients, and of those whose requests another node sends
+     * to this one while it leads; at least COMMAND_SIZE_DEFAULT counts. */
+    size_t request_size_max;
     /* Of keys with their history and leases: what would exceed it is refused. 0: the default. */
     uint64_t quota_bytes;
     /* History that takes too much of the quota is compacted. */

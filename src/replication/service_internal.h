@@ -28,6 +28,13 @@
 enum {
     /* Entries on their way at once. While these are, what arrives is gathered into the next one. */
     PROPOSALS_IN_FLIGHT_MAX = 4,
+    /* And their bytes: one more entry departs below this. */
+    PROPOSALS_IN_FLIGHT_BYTES_MAX = 8 * 1024 * 1024,
+    /* Entries that are not committed, beyond which other nodes' proposals are refused: more than
+     * all members can have on their way if each keeps to PROPOSALS_IN_FLIGHT_MAX. And the bytes of
+     * their proposals; nobody that keeps to PROPOSALS_IN_FLIGHT_BYTES_MAX is refused for its own. */
+    PEER_PROPOSALS_MAX = 4 * MEMBERS_MAX * PROPOSALS_IN_FLIGHT_MAX,
+    PEER_PROPOSALS_BYTES_MAX = 96 * 1024 * 1024,
     /* Leases ended by one entry: few enough that applying it holds nobody up for long. */
     EXPIRY_BATCH_MAX = 2048,
     EXPIRY_IN_FLIGHT_MAX = 2,
@@ -59,6 +66,7 @@ struct proposal {
     uint64_t n_commands;
     size_t work;            /* that its transactions may be: see txn_estimate.h */
     struct buffer commands; /* until it is handed on */
+    size_t size;            /* of the commands, once it is */
     uint64_t forwarded_to;  /* the leader that was asked to propose it; 0: we propose it */
 };
 
@@ -72,12 +80,28 @@ struct proposals {
     struct list ready;           /* gathered, waiting for room in flight */
     struct list in_flight;       /* proposed or forwarded, and not applied yet, oldest first */
     size_t n_in_flight;
+    size_t in_flight_bytes;
     size_t pending_bytes;
     size_t pending_work;               /* of all that are gathering, waiting or on their way */
     struct list refused[STATUS_COUNT]; /* requests to be told so at the end of the iteration */
     bool has_refused;
     uint32_t lease_id_prefix;
     uint32_t lease_id_counter;
+};
+
+/* peer_proposals.c */
+struct peer_proposal {
+    uint64_t index; /* of its entry */
+    uint64_t from_id;
+    size_t bytes;
+};
+
+struct peer_proposals {
+    uint64_t term; /* in which they were proposed */
+    struct peer_proposal ring[PEER_PROPOSALS_MAX];
+    size_t first;
+    size_t n;
+    size_t bytes; /* of all */
 };
 
 /* leadership.c */
@@ -319,6 +343,7 @@ struct service {
     unsigned n_handles_open;
 
     struct proposals proposals;
+    struct peer_proposals peer_proposals;
     struct leadership leadership;
     struct forwarding forwarding;
     struct cluster cluster;
@@ -370,14 +395,25 @@ void proposals_refuse(struct service *service, struct service_request *request, 
 /* Submits although the service does not serve yet: the first entry of a term. */
 void proposals_submit(struct service *service, struct service_request *request,
                       const struct command *command);
-/* Another node asks us, the leader, to propose. */
-void proposals_of_peer(struct service *service, uint64_t from_id, const struct peer_frame *frame);
-/* The leader did not propose it: it may be tried again. */
-void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64_t sequence);
+/* Of one command, encoded: --max-request-bytes, as far as every member takes it. */
+size_t proposals_command_size_max(const struct service *service);
+/* Gives the commands to raft, as an entry of whoever gathered them; sets the header's term, index
+ * and time. STATUS_NO_LEADER. */
+struct log_entry_header;
+enum status proposals_propose(struct service *service, struct log_entry_header *header,
+                              struct bytes commands);
+/* The leader did not propose it. STATUS_REQUEST_TOO_LARGE and STATUS_TOO_MANY_REQUESTS are told;
+ * with anything else it may be tried again. */
+void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64_t sequence,
+                               enum status status);
 /* What went over this link may or may not have been proposed. */
 void proposals_link_lost(struct service *service, uint64_t id);
 /* Gives up what has waited for too long. */
 void proposals_poll(struct service *service, uint64_t leader_id, uint64_t now_ms);
+
+/* peer_proposals.c */
+/* Another node asks us, the leader, to propose. */
+void peer_proposals_take(struct service *service, uint64_t from_id, const struct peer_frame *frame);
 
 /* leadership.c */
 void leadership_poll(struct service *service);

@@ -309,6 +309,7 @@ static void open_replication(struct server *server) {
         .peer_secret = bytes_of(server->peer_secret.data, server->peer_secret.size),
         .strict_reads = options->strict_reads,
         .cluster_version_known = cluster_version_for_tests(),
+        .request_size_max = options->max_request_bytes,
         .quota_bytes = options->quota_backend_bytes,
         .compacts_history = !options->keeps_all_history,
         .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,
@@ -331,11 +332,8 @@ static void open_replication(struct server *server) {
 
 static struct net_limits limits_of(const struct options *options) {
     struct net_limits limits = net_limits_default;
-    limits.message_size_max = options->max_request_bytes;
-    if (options->max_request_bytes == COMMAND_SIZE_MAX) {
-        /* Let what is a little too large in, so that etcd's own words refuse it. */
-        limits.message_size_max += MESSAGE_OVERHEAD_BYTES;
-    }
+    /* What is a little too large is let in, so that the door's own words refuse it. */
+    limits.message_size_max = options->max_request_bytes + MESSAGE_OVERHEAD_BYTES;
     if (options->max_concurrent_streams != 0) {
         limits.streams_max = options->max_concurrent_streams;
         limits.bridged_max = options->max_concurrent_streams;
@@ -455,7 +453,8 @@ static void open_doors(struct server *server) {
                                                  .service = server->service,
                                                  .authenticator = server->authenticator,
                                                  .net = server->net,
-                                                 .quota_bytes = server->housekeeping.quota_bytes};
+                                                 .quota_bytes = server->housekeeping.quota_bytes,
+                                                 .request_size_max = options->max_request_bytes};
     open_client_tls(server);
     open_doors_open(&server->doors, options, &environment);
     server->sources = (struct metrics_sources){.service = server->service,

@@ -608,6 +608,7 @@ struct fixture {
 static const struct etcd_door_options options = {
     .progress_interval_ms = 1,
     .watches_per_stream_max = 3,
+    .request_size_max = (size_t)2 * 1024 * 1024,
     .progress_at_once_watches_max = 2,
     .watch_bytes_per_stream_max = 1000,
     .renewals_per_stream_max = 3,

@@ -29,6 +29,9 @@ struct script {
     bool grants_votes;
     bool acknowledges; /* entries */
     bool answers_pings;
+    uint32_t version_known; /* of the cluster, as the members say in their pongs; 0: the first */
+    /* Called with what is neither raft's nor a ping. */
+    void (*sent)(uint64_t to_id, uint8_t type, struct bytes body);
     /* Called when this node grants its vote to a member. */
     void (*vote_granted)(void);
 
@@ -103,6 +106,9 @@ static inline void script_answer_ping(uint64_t member_id, struct bytes body) {
         abort();
     }
     struct peer_frame pong = {.type = PEER_PONG, .pong = ping.ping};
+    if (script.version_known != 0) {
+        pong.pong.lease_ms = UINT32_C(0xfe000000) + script.version_known;
+    }
     peer_frame_encode(script_frame_to_node(member_id, PEER_PONG), &pong);
     arena_clear(&arena);
 }
@@ -175,6 +181,8 @@ void peers_frame_end(struct peers *peers, uint64_t to_id) {
         script_answer_raft(to_id, body);
     } else if (script.type == PEER_PING && script.answers_pings) {
         script_answer_ping(to_id, body);
+    } else if (script.sent != NULL) {
+        script.sent(to_id, script.type, body);
     }
 }
 

@@ -109,15 +109,6 @@ static void a_put_arrives_with_every_option(void **state) {
     assert_int_equal(command_check(&command), STATUS_LEASE_PROVIDED);
 }
 
-static void a_put_above_the_request_limit_is_refused_unread(void **state) {
-    struct command command;
-    uint8_t *large = calloc(1, COMMAND_SIZE_MAX + 1);
-    assert_non_null(large);
-    assert_ptr_equal(etcd_request_put(bytes_of(large, COMMAND_SIZE_MAX + 1), &command),
-                     etcd_error_of(STATUS_REQUEST_TOO_LARGE));
-    free(large);
-}
-
 static void a_grant_counts_whole_seconds_and_at_least_one(void **state) {
     static const struct {
         int64_t seconds;
@@ -354,7 +345,6 @@ int main(void) {
         cmocka_unit_test(an_unknown_sort_is_refused),
         cmocka_unit_test(a_range_without_key_is_refused),
         cmocka_unit_test(a_put_arrives_with_every_option),
-        cmocka_unit_test(a_put_above_the_request_limit_is_refused_unread),
         cmocka_unit_test(a_grant_counts_whole_seconds_and_at_least_one),
         cmocka_unit_test(a_ttl_above_the_largest_is_refused),
         cmocka_unit_test(a_watch_arrives_with_every_option),

@@ -418,7 +418,7 @@ static void who_belongs_elsewhere_is_told_so(void **state) {
 static void frames_behind_a_hello_are_bounded(void **state) {
     static const uint8_t frames[][8] = {
         {0xff, 0xff, 0xff, 0xff, NOTE},
-        {1, 0, 0x41, 0, NOTE}, /* one more than the bound */
+        {1, 0, 0x21, 1, NOTE}, /* one more than the bound */
         {1, 0, 0, 0, PEER_FRAME_KEEPALIVE, 0},
     };
     if (a.tls != NULL) {
@@ -435,7 +435,7 @@ static void frames_behind_a_hello_are_bounded(void **state) {
 }
 
 static void an_announced_frame_costs_nothing_before_it_arrives(void **state) {
-    static const uint8_t announced[] = {0, 0, 0x41, 0, NOTE, 1, 2, 3};
+    static const uint8_t announced[] = {0, 0, 0x21, 1, NOTE, 1, 2, 3};
     if (a.tls != NULL) {
         return;
     }

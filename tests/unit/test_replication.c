@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "core/cluster_version.h"
 #include "core/service.h"
+#include "replication/log_entry.h"
 #include "replication/replication.h"
 #include "replication/service_internal.h"
 
@@ -253,6 +254,64 @@ static void a_command_that_fails_its_check_never_reaches_the_log(void **state) {
     assert_int_equal(after.entries, before.entries);
     put = put_command("k", "v", 0);
     assert_int_equal(run(&node, &put).status, STATUS_OK);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
+/* A member of release 0.2 ends its links over them. */
+static void large_commands_wait_for_the_version_of_the_cluster(void **state) {
+    (void)state;
+    static uint8_t large[COMMAND_SIZE_MAX];
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    node.service->options.request_size_max = COMMAND_SIZE_MAX;
+    node.service->options.cluster_version_known = CLUSTER_VERSION_FIRST;
+    begin_term(&node);
+    assert_int_equal(service_cluster_version(node.service), CLUSTER_VERSION_FIRST);
+    struct command put = put_command("k", "v", 0);
+    put.put.value = bytes_of(large, COMMAND_SIZE_DEFAULT);
+    assert_int_equal(run(&node, &put).status, STATUS_OK);
+    put.put.value = bytes_of(large, 2 * COMMAND_SIZE_DEFAULT);
+    assert_int_equal(run(&node, &put).status, STATUS_REQUEST_TOO_LARGE);
+    node.service->options.cluster_version_known = 0;
+    struct command version = {.type = COMMAND_CLUSTER_VERSION,
+                              .cluster_version = {.version = CLUSTER_VERSION_RULES,
+                                                  .n = 1,
+                                                  .member_ids = &node.service->options.member_id}};
+    assert_int_equal(run(&node, &version).status, STATUS_OK);
+    put.put.value = bytes_of(large, sizeof large);
+    assert_int_equal(run(&node, &put).status, STATUS_OK);
+    node.service->options.request_size_max = COMMAND_SIZE_DEFAULT;
+    assert_int_equal(run(&node, &put).status, STATUS_REQUEST_TOO_LARGE);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
+static void a_large_command_is_an_entry_of_its_own(void **state) {
+    (void)state;
+    static uint8_t large[LOG_ENTRY_COMMANDS_SIZE_MAX];
+    struct node node;
+    static struct waiter waiters[5];
+    node_make_dir(&node);
+    node_open(&node, 0);
+    begin_term(&node);
+    struct service_info before, after;
+    service_info(node.service, &before);
+    for (size_t i = 0; i < 5; i++) {
+        struct command put = put_command("k", "v", 0);
+        if (i == 2) {
+            put.put.value = bytes_of(large, sizeof large);
+        }
+        submit(&node, &waiters[i], &put);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        wait_for(&node, &waiters[i].done);
+        assert_int_equal(waiters[i].outcome.status, STATUS_OK);
+        assert_int_equal(waiters[i].outcome.revision, 2 + i);
+    }
+    service_info(node.service, &after);
+    assert_int_equal(after.entries - before.entries, 3);
     node_close(&node);
     node_remove_dir(&node);
 }
@@ -965,6 +1024,8 @@ int main(void) {
         cmocka_unit_test(what_was_acknowledged_is_there_after_a_restart),
         cmocka_unit_test(one_turn_of_the_loop_makes_one_entry),
         cmocka_unit_test(a_command_that_fails_its_check_never_reaches_the_log),
+        cmocka_unit_test(large_commands_wait_for_the_version_of_the_cluster),
+        cmocka_unit_test(a_large_command_is_an_entry_of_its_own),
         cmocka_unit_test(a_watch_gets_its_events_and_ends_when_it_is_told_to),
         cmocka_unit_test(rights_are_checked_for_everything_that_is_asked),
         cmocka_unit_test(a_watch_ends_with_the_right_to_it),

@@ -8,13 +8,17 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* As in etcd, a fragment has room for the largest request and for what is around it. */
+enum { FRAGMENT_EXTRA = 512 * 1024 };
+
 const struct etcd_door_options etcd_door_options_default = {
+    .request_size_max = COMMAND_SIZE_DEFAULT,
     .progress_interval_ms = 10 * 60 * 1000, /* etcd's */
     .watches_per_stream_max = 100 * 1000,
     .progress_at_once_watches_max = 100,
     .watch_bytes_per_stream_max = (size_t)16 * 1024 * 1024,
     .renewals_per_stream_max = 100 * 1000,
-    .fragment_size = (size_t)2 * 1024 * 1024, /* etcd's: its request limit and half a MiB */
+    .fragment_size = COMMAND_SIZE_DEFAULT + FRAGMENT_EXTRA,
     .queued_calls_max = 100 * 1000,
 };
 
@@ -161,6 +165,8 @@ static const struct door_flag flags[] = {
 static void *open_door(const struct door_environment *environment) {
     struct etcd_door_options options = etcd_door_options_default;
     const union door_value *values = environment->values;
+    options.request_size_max = environment->request_size_max;
+    options.fragment_size = environment->request_size_max + FRAGMENT_EXTRA;
     if (values[FLAG_PROGRESS_INTERVAL].duration_ms > 0) {
         options.progress_interval_ms = (uint64_t)values[FLAG_PROGRESS_INTERVAL].duration_ms;
     }

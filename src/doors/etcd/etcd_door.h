@@ -19,12 +19,13 @@
 #define ETCD_CLUSTER_VERSION "3.5"
 
 struct etcd_door_options {
+    size_t request_size_max;             /* of what writes keys */
     uint64_t progress_interval_ms;       /* of progress notifications to quiet watches */
     size_t watches_per_stream_max;       /* further ones are refused */
     size_t progress_at_once_watches_max; /* a stream of more gets its progress at a tick */
     size_t watch_bytes_per_stream_max;   /* of keys and range ends of all watches of a stream */
     size_t renewals_per_stream_max;      /* waiting for an answer; the stream is ended above */
-    size_t fragment_size; /* watch answers are split above, when the client agrees */
+    size_t fragment_size;                /* watch answers are split above, when the client agrees */
     size_t queued_calls_max; /* for locks and elections, of all clients; further ones are refused */
 };
 extern const struct etcd_door_options etcd_door_options_default;

@@ -107,11 +107,20 @@ static void reply_compact(struct etcd_call *waiting, const struct outcome *outco
     etcd_answer_header(waiting->call, etcd_header_at(waiting->door, outcome->revision));
 }
 
+/* --max-request-bytes. Refused unread, in etcd's words. */
+static bool is_too_large(struct grpc_call *call, struct bytes message) {
+    if (message.size <= etcd_door_of(call)->options.request_size_max) {
+        return false;
+    }
+    etcd_error_finish(call, etcd_error_of(STATUS_REQUEST_TOO_LARGE));
+    return true;
+}
+
 static void submit(struct grpc_call *call, struct bytes message,
                    const struct etcd_error *(*read)(struct bytes, struct command *),
                    void (*reply)(struct etcd_call *, const struct outcome *)) {
     struct command command;
-    if (etcd_call_refused(call)) {
+    if (etcd_call_refused(call) || is_too_large(call, message)) {
         return;
     }
     const struct etcd_error *error = read(message, &command);
@@ -237,7 +246,7 @@ static void on_txn(struct grpc_call *call, struct bytes message) {
     struct etcd_door *door = etcd_door_of(call);
     struct command command;
     bool serializable;
-    if (etcd_call_refused(call)) {
+    if (etcd_call_refused(call) || is_too_large(call, message)) {
         return;
     }
     const struct etcd_error *error =

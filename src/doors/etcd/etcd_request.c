@@ -169,18 +169,12 @@ static const struct etcd_error *end_command(const struct etcd_error *error,
 }
 
 const struct etcd_error *etcd_request_put(struct bytes message, struct command *out_command) {
-    if (message.size > COMMAND_SIZE_MAX) {
-        return etcd_error_of(STATUS_REQUEST_TOO_LARGE);
-    }
     struct command command = {.type = COMMAND_PUT};
     const struct etcd_error *error = etcd_request_put_body(message, &command.put);
     return end_command(error, &command, out_command);
 }
 
 const struct etcd_error *etcd_request_delete(struct bytes message, struct command *out_command) {
-    if (message.size > COMMAND_SIZE_MAX) {
-        return etcd_error_of(STATUS_REQUEST_TOO_LARGE);
-    }
     struct command command = {.type = COMMAND_DELETE};
     const struct etcd_error *error = etcd_request_delete_body(message, &command.delete);
     return end_command(error, &command, out_command);

@@ -233,9 +233,6 @@ static const struct etcd_error *read_txn(struct txn_reading *reading, struct byt
 
 const struct etcd_error *etcd_txn_request(struct bytes message, struct arena *arena,
                                           struct command *out_command, bool *out_serializable) {
-    if (message.size > COMMAND_SIZE_MAX) {
-        return etcd_error_of(STATUS_REQUEST_TOO_LARGE);
-    }
     struct txn_reading reading = {.arena = arena, .serializable = true};
     struct command command = {.type = COMMAND_TXN};
     const struct etcd_error *error = read_txn(&reading, message, &command.txn);

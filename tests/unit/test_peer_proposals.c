@@ -1,0 +1,225 @@
+/* What other members ask a leader to propose: a whole service on a real disk, its two fellow
+ * members played by the test. */
+#include "base/clock.h"
+#include "core/cluster_version.h"
+#include "replication/log_entry.h"
+#include "replication/service_internal.h"
+#include "scripted_peers.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h> /* after what it needs */
+
+enum {
+    SELF_ID = 1,
+    OTHER_ID = 2,
+    THIRD_ID = 3,
+    HEARTBEAT_MS = 20,
+    ELECTION_MS = 1000,
+    PATIENCE_MS = 20000,
+    MEBIBYTE = 1024 * 1024
+};
+
+static char dir[64];
+static uv_loop_t loop;
+static struct service *service;
+static bool is_closed;
+static uint64_t sequence;
+static uint64_t refused_sequence; /* of the last proposal that was refused */
+static enum status refused_status;
+
+static void on_failed(void *data, enum status status, const char *reason) {
+    (void)data;
+    (void)status;
+    fail_msg("%s", reason);
+}
+
+static void on_closed(void *data) {
+    (void)data;
+    is_closed = true;
+}
+
+static void on_sent(uint64_t to_id, uint8_t type, struct bytes body) {
+    struct arena arena;
+    struct peer_frame frame;
+    (void)to_id;
+    arena_init(&arena);
+    if (type == PEER_PROPOSE_REFUSED &&
+        peer_frame_decode(type, body, &arena, &frame) == STATUS_OK) {
+        refused_sequence = frame.propose_refused.sequence;
+        refused_status = frame.propose_refused.status;
+    }
+    arena_clear(&arena);
+}
+
+static void run_until(bool (*condition)(void)) {
+    uint64_t give_up_ms = clock_boottime_ms() + PATIENCE_MS;
+    while (!condition()) {
+        assert_true(clock_boottime_ms() < give_up_ms);
+        uv_run(&loop, UV_RUN_ONCE);
+        script_deliver();
+    }
+}
+
+static bool serves(void) {
+    return service->leadership.serving &&
+           service_cluster_version(service) == CLUSTER_VERSION_KNOWN && !service->versions.is_raising;
+}
+
+static bool all_is_committed(void) {
+    return raft_engine_commit_index(service->engine) == raft_engine_last_index(service->engine);
+}
+
+static int open_leader(void **state) {
+    static const char *const urls[] = {"http://127.0.0.1:1", NULL};
+    static const struct replication_member members[] = {
+        {.id = SELF_ID, .name = "n1", .address = "127.0.0.1:1", .peer_urls = urls},
+        {.id = OTHER_ID, .name = "n2", .address = "127.0.0.1:2", .peer_urls = urls},
+        {.id = THIRD_ID, .name = "n3", .address = "127.0.0.1:3", .peer_urls = urls}};
+    (void)state;
+    is_closed = false;
+    script = (struct script){.grants_votes = true,
+                             .acknowledges = true,
+                             .answers_pings = true,
+                             .version_known = CLUSTER_VERSION_KNOWN,
+                             .sent = on_sent};
+    snprintf(dir, sizeof dir, "/tmp/test-peer-proposals-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    struct replication_options options = {.data_dir = dir,
+                                          .name = "n1",
+                                          .cluster_id = 7,
+                                          .member_id = SELF_ID,
+                                          .client_urls = urls,
+                                          .peer_urls = urls,
+                                          .peer_address = "127.0.0.1:1",
+                                          .members = members,
+                                          .n_members = 3,
+                                          .heartbeat_ms = HEARTBEAT_MS,
+                                          .election_ms = ELECTION_MS,
+                                          .failed = on_failed};
+    char error[512] = "";
+    uv_loop_init(&loop);
+    if (replication_open(&loop, &options, &service, error, sizeof error) != STATUS_OK) {
+        fail_msg("%s", error);
+    }
+    run_until(serves);
+    run_until(all_is_committed);
+    return 0;
+}
+
+static int close_leader(void **state) {
+    (void)state;
+    replication_close(service, on_closed, NULL);
+    while (!is_closed) {
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    DIR *directory = opendir(dir);
+    for (struct dirent *file; (file = readdir(directory)) != NULL;) {
+        unlinkat(dirfd(directory), file->d_name, 0);
+    }
+    closedir(directory);
+    assert_int_equal(rmdir(dir), 0);
+    return 0;
+}
+
+/* A proposal of n puts with values of this size. STATUS_OK: it was not refused. */
+static enum status propose(uint64_t from_id, size_t n, size_t value_size) {
+    uint8_t *value = calloc(1, value_size);
+    assert_non_null(value);
+    struct command put = {.type = COMMAND_PUT};
+    put.put.key = bytes_from_text("key");
+    put.put.value = bytes_of(value, value_size);
+    struct buffer commands;
+    buffer_init(&commands);
+    for (size_t i = 0; i < n; i++) {
+        command_encode(&commands, &put);
+    }
+    struct peer_frame frame = {.type = PEER_PROPOSE};
+    frame.propose.incarnation = 99;
+    frame.propose.sequence = ++sequence;
+    frame.propose.n_commands = n;
+    frame.propose.commands = bytes_of(commands.data, commands.size);
+    peer_frame_encode(script_frame_to_node(from_id, PEER_PROPOSE), &frame);
+    uint64_t last = raft_engine_last_index(service->engine);
+    script_deliver();
+    bool is_refused = refused_sequence == sequence;
+    assert_int_equal(raft_engine_last_index(service->engine), is_refused ? last : last + 1);
+    buffer_clear(&commands);
+    free(value);
+    return is_refused ? refused_status : STATUS_OK;
+}
+
+static void larger_requests_than_the_leader_allows_are_refused(void **state) {
+    (void)state;
+    service->options.request_size_max = 1024; /* less than the default counts for clients alone */
+    assert_int_equal(propose(OTHER_ID, 1, COMMAND_SIZE_DEFAULT), STATUS_OK);
+    assert_int_equal(propose(OTHER_ID, 1, 2000 * 1000), STATUS_REQUEST_TOO_LARGE);
+    service->options.request_size_max = 2000 * 1000;
+    assert_int_equal(propose(OTHER_ID, 1, 2000 * 1000), STATUS_OK);
+    assert_int_equal(propose(OTHER_ID, 1, 2100 * 1000), STATUS_REQUEST_TOO_LARGE);
+}
+
+static void what_no_member_would_gather_is_refused(void **state) {
+    (void)state;
+    assert_int_equal(propose(OTHER_ID, 2, LOG_ENTRY_COMMANDS_SIZE_MAX), STATUS_OK);
+    assert_int_equal(propose(OTHER_ID, 3, 1000 * 1000), STATUS_REQUEST_TOO_LARGE);
+}
+
+static void bytes_of_a_member_on_their_way_are_bounded(void **state) {
+    (void)state;
+    service->options.request_size_max = COMMAND_SIZE_MAX;
+    script.acknowledges = false;
+    assert_int_equal(propose(OTHER_ID, 1, PROPOSALS_IN_FLIGHT_BYTES_MAX - 100), STATUS_OK);
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_TOO_MANY_REQUESTS);
+    assert_int_equal(propose(THIRD_ID, 1, 100), STATUS_OK);
+    script.acknowledges = true;
+    run_until(all_is_committed);
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
+    assert_int_equal(service->peer_proposals.n, 1);
+}
+
+static void bytes_of_all_members_on_their_way_are_bounded(void **state) {
+    (void)state;
+    script.acknowledges = false;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
+    service->peer_proposals.bytes += PEER_PROPOSALS_BYTES_MAX - MEBIBYTE;
+    assert_int_equal(propose(THIRD_ID, 1, MEBIBYTE), STATUS_TOO_MANY_REQUESTS);
+    assert_int_equal(propose(THIRD_ID, 1, MEBIBYTE / 2), STATUS_OK);
+    service->peer_proposals.bytes -= PEER_PROPOSALS_BYTES_MAX - MEBIBYTE;
+    assert_int_equal(propose(THIRD_ID, 1, MEBIBYTE), STATUS_OK);
+}
+
+/* What was proposed in an earlier term counts no longer; its entries may be gone. */
+static void a_new_term_begins_with_nothing_on_its_way(void **state) {
+    (void)state;
+    script.acknowledges = false;
+    assert_int_equal(propose(OTHER_ID, 1, MEBIBYTE), STATUS_OK);
+    service->peer_proposals.term--;
+    assert_int_equal(propose(THIRD_ID, 1, 100), STATUS_OK);
+    assert_int_equal(service->peer_proposals.n, 1);
+    assert_in_range(service->peer_proposals.bytes, 100, 200);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(larger_requests_than_the_leader_allows_are_refused,
+                                        open_leader, close_leader),
+        cmocka_unit_test_setup_teardown(what_no_member_would_gather_is_refused, open_leader,
+                                        close_leader),
+        cmocka_unit_test_setup_teardown(bytes_of_a_member_on_their_way_are_bounded, open_leader,
+                                        close_leader),
+        cmocka_unit_test_setup_teardown(bytes_of_all_members_on_their_way_are_bounded, open_leader,
+                                        close_leader),
+        cmocka_unit_test_setup_teardown(a_new_term_begins_with_nothing_on_its_way, open_leader,
+                                        close_leader),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
