@@ -33,7 +33,7 @@
 /* Of one run; beyond them STATUS_REQUEST_TOO_LARGE. */
 enum {
     RULE_SPACES_MAX = 4,
-    RULE_REQUEST_SIZE_MAX = 3 * 512 * 1024, /* as large as any command */
+    RULE_REQUEST_SIZE_MAX = 3 * 512 * 1024, /* COMMAND_SIZE_DEFAULT */
     RULE_RECORDS_MAX = 65536,               /* looked at */
     RULE_CHANGES_MAX = 4096,                /* puts, deletes, and changes of leases */
     RULE_BYTES_MAX = 4 * 1024 * 1024,       /* of keys and values written */
@@ -138,6 +138,8 @@ int64_t rule_count_up(struct rule_run *run, struct key_space_id space, struct by
 
 /* --- Leases. Those of other spaces do not exist for the rule. --- */
 
+/* Its epoch is 0 when its time was changed in this run, or it was granted after the end of
+ * another. */
 bool rule_lease_find(struct rule_run *run, int64_t id, struct lease_facts *out_facts);
 
 /* Whether the lease exists for the rule. While rights count, the caller must be allowed to write
@@ -159,7 +161,8 @@ enum status rule_lease_grant(struct rule_run *run, const struct rule_lease *leas
  * their hooks, after the changes of this run. The reason is LEASE_END_REVOKED or _EXPIRED.
  * STATUS_LEASE_NOT_FOUND. */
 enum status rule_lease_end(struct rule_run *run, int64_t id, enum lease_end reason);
-/* Counts anew from now. STATUS_LEASE_NOT_FOUND, _LEASE_TTL_TOO_LARGE, _INVALID. */
+/* Counts anew from now, in a new epoch. Not a change of a key: alone it takes no revision.
+ * STATUS_LEASE_NOT_FOUND, _LEASE_TTL_TOO_LARGE, _INVALID. */
 enum status rule_lease_set_ttl(struct rule_run *run, int64_t id, int64_t ttl_ms);
 
 /* --- When a lease ends. --- */

@@ -87,13 +87,21 @@ static int64_t choose_id(struct rule_run *run) {
     return id;
 }
 
+/* The epoch that the next lease of this run will have; 0: the end of another one may take some. */
+static uint32_t next_epoch(const struct rule_run *run) {
+    return run->overlay.n_ended > 0
+               ? 0
+               : lease_table_epoch(run->scope->leases) + run->overlay.n_epochs + 1;
+}
+
 enum status rule_lease_grant(struct rule_run *run, const struct rule_lease *lease,
                              int64_t *out_id) {
     struct lease_facts facts = {.id = lease->id,
                                 .ttl_ms = lease->ttl_ms,
                                 .parent_id = lease->parent_id,
                                 .class = lease->class,
-                                .owner = run->rule->spaces[0]};
+                                .owner = run->rule->spaces[0],
+                                .epoch = next_epoch(run)};
     struct lease_facts other;
     enum status status = lease_ttl_check(facts.ttl_ms);
     if (status != STATUS_OK) {

@@ -119,6 +119,7 @@ static void set_lease(struct rule_overlay *overlay, const struct lease_facts *fa
 void rule_overlay_grant(struct rule_overlay *overlay, const struct lease_facts *facts) {
     add_change(overlay, RULE_CHANGE_GRANT)->grant = *facts;
     set_lease(overlay, facts, false);
+    overlay->n_epochs++;
     overlay->has_grown = true;
 }
 
@@ -130,7 +131,9 @@ void rule_overlay_set_ttl(struct rule_overlay *overlay, const struct lease_facts
     struct lease_facts changed = *facts;
     changed.ttl_ms = ttl_ms;
     changed.checkpoint_ms = 0;
+    changed.epoch = 0;
     set_lease(overlay, &changed, false);
+    overlay->n_epochs++;
 }
 
 void rule_overlay_end(struct rule_overlay *overlay, const struct lease_facts *facts,

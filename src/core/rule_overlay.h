@@ -72,6 +72,7 @@ struct rule_overlay {
         size_t capacity;
     } leases;
     size_t n_ended;
+    uint32_t n_epochs; /* of leases, that the changes will take */
     bool has_grown; /* something was put or granted */
 };
 

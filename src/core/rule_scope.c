@@ -182,6 +182,8 @@ static void commit(struct rule_scope *scope, const struct rule_run *run) {
             break;
         case RULE_CHANGE_GRANT:
             status = lease_table_grant(scope->leases, &change->grant, scope->context->now_ms);
+            assert(change->grant.epoch == 0 ||
+                   change->grant.epoch == lease_table_epoch(scope->leases));
             break;
         case RULE_CHANGE_SET_TTL:
             status = lease_table_set_ttl(scope->leases, change->set_ttl.id, change->set_ttl.ttl_ms,

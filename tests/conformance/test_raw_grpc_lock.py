@@ -176,7 +176,9 @@ def test_a_lock_that_is_held_is_locked_again_by_its_lease(rpc, locks, name):
     lease = rpc.grant(TTL_SECONDS).ID
     first, second = locks.lock(name, lease), locks.lock(name, lease)
     assert first.key == second.key
-    assert rpc.range(first.key).kvs[0].create_revision == first.header.revision
+    assert first.header.revision == second.header.revision
+    kv = rpc.range(first.key).kvs[0]
+    assert (kv.create_revision, kv.version) == (first.header.revision, 1)
     locks.unlock(first.key)
 
 
@@ -288,6 +290,9 @@ def test_campaign_again_changes_the_value(rpc, locks, name):
     again = locks.campaign(name, b"w", lease)
     assert (first.key, first.rev) == (again.key, again.rev)
     assert locks.leader(name).value == b"w"
+    revision = rpc.revision()
+    assert locks.campaign(name, b"w", lease).rev == first.rev
+    assert rpc.revision() == revision
     locks.resign(again)
 
 

@@ -111,6 +111,7 @@ static void withdraw(struct mutex *mutex) {
                                   .lease_id = mutex->joined.lease_id,
                                   .create_revision = mutex->joined.create_revision,
                                   .version = mutex->joined.version,
+                                  .epoch = mutex->joined.epoch,
                                   .ends_lease = random_chance(500)});
     call_send(call, mutex->node);
 }

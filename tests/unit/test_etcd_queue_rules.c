@@ -61,6 +61,7 @@ static void withdraw(struct fixture *fixture, const char *name, const struct etc
                                                .lease_id = joined->lease_id,
                                                .create_revision = joined->create_revision,
                                                .version = joined->version,
+                                               .epoch = joined->epoch,
                                                .ends_lease = ends_lease};
     struct buffer request;
     buffer_init(&request);
@@ -206,7 +207,9 @@ static void a_key_of_a_full_lease_may_be_joined_again(void **state) {
         put_quickly(&fixture, key, 1);
     }
     assert_int_equal(try_join(&fixture, "other", 1, NULL, &joined), STATUS_TOO_MANY_KEYS);
-    assert_int_equal(join(&fixture, "n", 1).version, 2);
+    assert_int_equal(join(&fixture, "n", 1).version, 1);
+    assert_int_equal(try_join(&fixture, "n", 1, "value", &joined), STATUS_OK);
+    assert_int_equal(joined.version, 2);
     fixture_clear(&fixture);
 }
 
@@ -281,7 +284,8 @@ static size_t work_of_withdrawal(struct fixture *fixture, const struct etcd_join
     buffer_init(&request);
     etcd_withdrawal_encode(&request, &(struct etcd_withdrawal){.name = bytes_from_text("n"),
                                                                .lease_id = joined->lease_id,
-                                                               .version = joined->version});
+                                                               .version = joined->version,
+                                                               .epoch = joined->epoch});
     const struct command command = {
         .type = COMMAND_RULE,
         .rule = {.number = ETCD_RULE_WITHDRAW, .request = bytes_of(request.data, request.size)}};
@@ -306,22 +310,77 @@ static void a_key_in_a_long_queue_is_not_looked_for(void **state) {
     struct etcd_joined shared = join(&fixture, "n", 1);
     assert_false(shared.is_first);
     assert_int_equal(work_of_withdrawal(&fixture, &shared), SEEN);
-    shared.version = 1;
-    assert_int_equal(work_of_withdrawal(&fixture, &shared), 0);
+    struct etcd_joined alone = shared;
+    struct lease_facts lease;
+    assert_true(lease_table_find(state_machine_leases(fixture.machine), 1, &lease));
+    alone.version = 1;
+    assert_int_equal(work_of_withdrawal(&fixture, &alone), SEEN);
+    alone.epoch = lease.epoch;
+    assert_int_equal(work_of_withdrawal(&fixture, &alone), 0);
     /* With the first one gone, whoever would know had to look at them all: it stays. */
-    shared.version = 2;
     del(&fixture, "n/00000", "");
     withdraw(&fixture, "n", &shared, false);
     assert_non_null(find(&fixture, "n/1"));
     fixture_clear(&fixture);
 }
 
-static void a_shared_key_is_looked_for_by_the_door(void **state) {
+static int64_t revision_of(const struct fixture *fixture) {
+    return key_store_revision(state_machine_keys(fixture->machine));
+}
+
+/* As in etcd: the key is not written, so no watch sees anything. */
+static void a_holder_that_joins_again_makes_no_revision(void **state) {
+    struct fixture fixture;
+    struct etcd_joined again;
+    (void)state;
+    queue_fixture_init(&fixture);
+    struct etcd_joined first = join(&fixture, "n", 1);
+    join(&fixture, "n", 2);
+    int64_t revision = revision_of(&fixture);
+    for (int i = 0; i < 3; i++) {
+        again = join(&fixture, "n", 1);
+        assert_true(again.is_first);
+        assert_int_equal(again.create_revision, first.create_revision);
+        assert_int_equal(again.version, 1);
+    }
+    assert_int_equal(try_join(&fixture, "n", 1, "", &again), STATUS_OK);
+    assert_int_equal(revision_of(&fixture), revision);
+    /* Another value is written, as Campaign does in etcd; so is the key of one that waits, because
+     * calls that share it are counted. */
+    assert_int_equal(try_join(&fixture, "n", 1, "value", &again), STATUS_OK);
+    assert_int_equal(again.version, 2);
+    assert_int_equal(revision_of(&fixture), revision + 1);
+    assert_int_equal(join(&fixture, "n", 2).version, 2);
+    assert_int_equal(revision_of(&fixture), revision + 2);
+    fixture_clear(&fixture);
+}
+
+/* The first call left without an answer; the second was told that it has the lock. */
+static void a_call_that_left_does_not_take_the_key_of_one_that_was_told(void **state) {
     struct fixture fixture;
     (void)state;
     queue_fixture_init(&fixture);
+    for (int64_t lease_id = 0; lease_id < 2; lease_id++) {
+        struct etcd_joined left = join(&fixture, "n", lease_id);
+        struct etcd_joined told = join(&fixture, "n", left.lease_id);
+        assert_true(told.is_first);
+        int64_t revision = revision_of(&fixture);
+        withdraw(&fixture, "n", &left, lease_id == 0);
+        withdraw(&fixture, "n", &told, false);
+        assert_int_equal(revision_of(&fixture), revision);
+        revoke(&fixture, left.lease_id);
+    }
+    fixture_clear(&fixture);
+}
+
+static void a_key_that_was_written_again_is_looked_for_by_the_door(void **state) {
+    struct fixture fixture;
+    struct etcd_joined again;
+    (void)state;
+    queue_fixture_init(&fixture);
     assert_true(join(&fixture, "n", 1).is_first);
-    assert_false(join(&fixture, "n", 1).is_first);
+    assert_int_equal(try_join(&fixture, "n", 1, "value", &again), STATUS_OK);
+    assert_false(again.is_first);
     fixture_clear(&fixture);
 }
 
@@ -422,7 +481,9 @@ int main(void) {
         cmocka_unit_test(a_shared_key_that_is_first_stays),
         cmocka_unit_test(a_later_key_of_the_same_lease_stays),
         cmocka_unit_test(a_key_in_a_long_queue_is_not_looked_for),
-        cmocka_unit_test(a_shared_key_is_looked_for_by_the_door),
+        cmocka_unit_test(a_holder_that_joins_again_makes_no_revision),
+        cmocka_unit_test(a_call_that_left_does_not_take_the_key_of_one_that_was_told),
+        cmocka_unit_test(a_key_that_was_written_again_is_looked_for_by_the_door),
         cmocka_unit_test(unlock_takes_only_keys_of_queues),
         cmocka_unit_test(a_release_with_a_revision_is_of_that_hold_alone),
         cmocka_unit_test(a_leader_proclaims_while_it_leads),

@@ -159,6 +159,7 @@ static void submit_withdrawal(struct etcd_place *place) {
                                                .lease_id = place->joined.lease_id,
                                                .create_revision = place->joined.create_revision,
                                                .version = place->joined.version,
+                                               .epoch = place->joined.epoch,
                                                .ends_lease = place->owns_lease};
     struct buffer request;
     buffer_init(&request);

@@ -65,7 +65,7 @@ static bool is_of_queue(const struct record *record) {
 
 /* --- The order. --- */
 
-/* Of a key that was shared, in a queue of more it is not told whether it is first. */
+/* Of a key that was there before, in a queue of more it is not told whether it is first. */
 enum { SEARCH_RECORDS_MAX = RULE_RECORDS_MAX / 2 };
 
 struct search {
@@ -80,12 +80,32 @@ static bool look_for_earlier(void *context, const struct record *record) {
     return !search->is_behind && ++search->n_seen < SEARCH_RECORDS_MAX;
 }
 
+static bool search_earlier(struct rule_run *run, struct bytes name, struct search *search) {
+    struct key_range range = etcd_queue_range(rule_arena(run), name);
+    return rule_visit(run, range.space, range.key, range.range_end, look_for_earlier, search) &&
+           !search->is_behind;
+}
+
 /* Also true when SEARCH_RECORDS_MAX keys were seen, and none is earlier. */
 static bool may_be_first(struct rule_run *run, struct bytes name, int64_t create_revision) {
-    struct key_range range = etcd_queue_range(rule_arena(run), name);
     struct search search = {.create_revision = create_revision};
-    return rule_visit(run, range.space, range.key, range.range_end, look_for_earlier, &search) &&
-           !search.is_behind;
+    return search_earlier(run, name, &search);
+}
+
+/* False in a queue that is too long to tell. */
+static bool is_first(struct rule_run *run, struct bytes name, int64_t create_revision) {
+    struct search search = {.create_revision = create_revision};
+    return search_earlier(run, name, &search) && search.n_seen < SEARCH_RECORDS_MAX;
+}
+
+/* What a search may look at. */
+static size_t search_work(const struct key_store *keys, struct bytes name) {
+    struct arena arena;
+    arena_init(&arena);
+    struct key_range range = etcd_queue_range(&arena, name);
+    size_t n = key_store_count(keys, range.space, range.key, range.range_end);
+    arena_clear(&arena);
+    return n < SEARCH_RECORDS_MAX ? n : SEARCH_RECORDS_MAX;
 }
 
 /* --- Join. --- */
@@ -98,55 +118,104 @@ void etcd_join_encode(struct buffer *out, const struct etcd_join *join) {
     buffer_put_u8(out, join->keeps_value);
 }
 
+static void put_joined(struct buffer *answer, const struct etcd_joined *joined) {
+    buffer_put_zigzag(answer, joined->lease_id);
+    buffer_put_zigzag(answer, joined->create_revision);
+    buffer_put_zigzag(answer, joined->version);
+    buffer_put_u32(answer, joined->epoch);
+    buffer_put_u8(answer, joined->is_first);
+}
+
 bool etcd_joined_decode(struct bytes answer, struct etcd_joined *out_joined) {
     struct reader reader;
     reader_init(&reader, answer);
     out_joined->lease_id = reader_get_zigzag(&reader);
     out_joined->create_revision = reader_get_zigzag(&reader);
     out_joined->version = reader_get_zigzag(&reader);
+    out_joined->epoch = reader_get_u32(&reader);
     out_joined->is_first = reader_get_u8(&reader) != 0;
     return !reader.failed && reader_left(&reader) == 0;
 }
 
-static enum status need_lease(struct rule_run *run, const struct etcd_join *join,
-                              int64_t *out_lease_id) {
-    struct lease_facts facts;
-    if (join->lease_id == 0) {
-        return rule_lease_grant(run, &(struct rule_lease){.ttl_ms = join->ttl_ms}, out_lease_id);
-    }
-    *out_lease_id = join->lease_id;
-    return rule_lease_find(run, join->lease_id, &facts) ? STATUS_OK : STATUS_LEASE_NOT_FOUND;
-}
-
-/* The key is written even when it is there: whoever shares it must be counted, see the header. A
- * new key is last, so the first other key that is seen tells; for one that was there, all keys
- * might have to be looked at while every replica waits, so the door looks. */
-static enum status run_join(struct rule_run *run, struct bytes request, struct buffer *answer) {
+static bool read_join(struct bytes request, struct etcd_join *out_join) {
     struct reader reader;
     reader_init(&reader, request);
+    out_join->name = reader_get_bytes(&reader);
+    out_join->value = reader_get_bytes(&reader);
+    out_join->lease_id = reader_get_zigzag(&reader);
+    out_join->ttl_ms = (int64_t)reader_get_varint(&reader);
+    out_join->keeps_value = reader_get_u8(&reader) != 0;
+    return !reader.failed && reader_left(&reader) == 0;
+}
+
+/* A key that is there may have to be compared with all others. */
+static size_t estimate_join(const struct key_store *keys, const struct lease_table *leases,
+                            struct bytes request) {
     struct etcd_join join;
-    join.name = reader_get_bytes(&reader);
-    join.value = reader_get_bytes(&reader);
-    join.lease_id = reader_get_zigzag(&reader);
-    join.ttl_ms = (int64_t)reader_get_varint(&reader);
-    join.keeps_value = reader_get_u8(&reader) != 0;
-    if (reader.failed || reader_left(&reader) != 0) {
+    struct arena arena;
+    (void)leases;
+    if (!read_join(request, &join) || join.lease_id == 0) {
+        return 0;
+    }
+    arena_init(&arena);
+    bool is_there =
+        key_store_find(keys, KEY_SPACE_ETCD, etcd_queue_key(&arena, join.name, join.lease_id)) !=
+        NULL;
+    arena_clear(&arena);
+    return is_there ? search_work(keys, join.name) : 0;
+}
+
+static enum status need_lease(struct rule_run *run, const struct etcd_join *join,
+                              struct lease_facts *out_facts) {
+    int64_t lease_id = join->lease_id;
+    if (lease_id == 0) {
+        enum status status =
+            rule_lease_grant(run, &(struct rule_lease){.ttl_ms = join->ttl_ms}, &lease_id);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return rule_lease_find(run, lease_id, out_facts) ? STATUS_OK : STATUS_LEASE_NOT_FOUND;
+}
+
+/* Whoever has it already is told so, and nothing is written. */
+static bool has_it_already(struct rule_run *run, const struct etcd_join *join,
+                           const struct lease_facts *lease, const struct record *shared) {
+    return shared->lease_id == lease->id &&
+           (join->keeps_value || bytes_equal(record_value(shared), join->value)) &&
+           is_first(run, join->name, shared->create_revision) &&
+           rule_lease_set_ttl(run, lease->id, lease->ttl_ms) == STATUS_OK;
+}
+
+/* A new key is last, so the first other key that is seen tells whether it is first. */
+static enum status run_join(struct rule_run *run, struct bytes request, struct buffer *answer) {
+    struct etcd_join join;
+    struct lease_facts lease;
+    if (!read_join(request, &join)) {
         return STATUS_MALFORMED;
     }
-    int64_t lease_id = 0;
-    enum status status = need_lease(run, &join, &lease_id);
+    enum status status = need_lease(run, &join, &lease);
     if (status != STATUS_OK) {
         return status;
     }
-    struct bytes key = etcd_queue_key(rule_arena(run), join.name, lease_id);
+    struct bytes key = etcd_queue_key(rule_arena(run), join.name, lease.id);
     const struct record *shared = rule_get(run, KEY_SPACE_ETCD, key);
-    int64_t version = shared == NULL ? 1 : shared->version + 1;
-    struct bytes value = shared != NULL && join.keeps_value ? record_value(shared) : join.value;
-    int64_t create_revision = rule_put(run, KEY_SPACE_ETCD, key, value, lease_id);
-    buffer_put_zigzag(answer, lease_id);
-    buffer_put_zigzag(answer, create_revision);
-    buffer_put_zigzag(answer, version);
-    buffer_put_u8(answer, shared == NULL && may_be_first(run, join.name, create_revision));
+    struct etcd_joined joined = {.lease_id = lease.id, .version = 1, .epoch = lease.epoch};
+    if (shared == NULL) {
+        joined.create_revision = rule_put(run, KEY_SPACE_ETCD, key, join.value, lease.id);
+        joined.is_first = may_be_first(run, join.name, joined.create_revision);
+    } else if (has_it_already(run, &join, &lease, shared)) {
+        joined.create_revision = shared->create_revision;
+        joined.version = shared->version;
+        joined.epoch = 0;
+        joined.is_first = true;
+    } else {
+        struct bytes value = join.keeps_value ? record_value(shared) : join.value;
+        joined.version = shared->version + 1;
+        joined.epoch = 0;
+        joined.create_revision = rule_put(run, KEY_SPACE_ETCD, key, value, lease.id);
+    }
+    put_joined(answer, &joined);
     return STATUS_OK;
 }
 
@@ -154,7 +223,8 @@ const struct rule etcd_rule_join = {.number = ETCD_RULE_JOIN,
                                     .name = "etcd queue join",
                                     .since_version = CLUSTER_VERSION_RULES,
                                     .spaces = {KEY_SPACE_ETCD},
-                                    .run = run_join};
+                                    .run = run_join,
+                                    .estimate = estimate_join};
 
 /* --- Withdraw. --- */
 
@@ -163,14 +233,24 @@ void etcd_withdrawal_encode(struct buffer *out, const struct etcd_withdrawal *wi
     buffer_put_zigzag(out, withdrawal->lease_id);
     buffer_put_zigzag(out, withdrawal->create_revision);
     buffer_put_zigzag(out, withdrawal->version);
+    buffer_put_u32(out, withdrawal->epoch);
     buffer_put_u8(out, withdrawal->ends_lease);
+}
+
+/* No call came to share the key. */
+static bool is_unshared(struct rule_run *run, const struct etcd_withdrawal *withdrawal,
+                        const struct record *record) {
+    struct lease_facts facts;
+    return record->version == 1 && rule_lease_find(run, withdrawal->lease_id, &facts) &&
+           facts.epoch == withdrawal->epoch;
 }
 
 static bool may_withdraw(struct rule_run *run, const struct etcd_withdrawal *withdrawal,
                          const struct record *record) {
     return record->create_revision == withdrawal->create_revision &&
            record->version == withdrawal->version &&
-           (record->version == 1 || !may_be_first(run, withdrawal->name, record->create_revision));
+           (is_unshared(run, withdrawal, record) ||
+            !may_be_first(run, withdrawal->name, record->create_revision));
 }
 
 static bool read_withdrawal(struct bytes request, struct etcd_withdrawal *out_withdrawal) {
@@ -180,6 +260,7 @@ static bool read_withdrawal(struct bytes request, struct etcd_withdrawal *out_wi
     out_withdrawal->lease_id = reader_get_zigzag(&reader);
     out_withdrawal->create_revision = reader_get_zigzag(&reader);
     out_withdrawal->version = reader_get_zigzag(&reader);
+    out_withdrawal->epoch = reader_get_u32(&reader);
     out_withdrawal->ends_lease = reader_get_u8(&reader) != 0;
     return !reader.failed && reader_left(&reader) == 0;
 }
@@ -191,13 +272,12 @@ static size_t estimate_withdraw(const struct key_store *keys, const struct lease
     if (!read_withdrawal(request, &withdrawal)) {
         return 0;
     }
-    if (withdrawal.version > 1) {
-        struct arena arena;
-        arena_init(&arena);
-        struct key_range range = etcd_queue_range(&arena, withdrawal.name);
-        size_t n = key_store_count(keys, range.space, range.key, range.range_end);
-        work += n < SEARCH_RECORDS_MAX ? n : SEARCH_RECORDS_MAX;
-        arena_clear(&arena);
+    struct lease_facts facts;
+    bool is_shared = withdrawal.version > 1 ||
+                     (lease_table_find(leases, withdrawal.lease_id, &facts) &&
+                      facts.epoch != withdrawal.epoch);
+    if (is_shared) {
+        work += search_work(keys, withdrawal.name);
     }
     if (withdrawal.ends_lease) {
         work += KEY_WORK_A_DELETE * lease_table_key_count(leases, withdrawal.lease_id);

@@ -4,9 +4,11 @@
  * the lowest create revision has it; that revision is the fencing token. The libraries' Mutex and
  * Election use the same keys, so both kinds of clients wait in one queue.
  *
- * The version of a key counts the calls that share it: a client that lost its connection asks again
- * with the same lease. A call that is over takes the key away only when no later call came to share
- * it.
+ * A client that lost its connection asks again with the same lease, and shares the key. A call that
+ * is over takes the key away only when no later call came to share it. So sharing leaves a trace:
+ * of a key that waits, the version counts the calls; of one that is first, the time of the lease is
+ * counted anew, which gives it another epoch. The latter is no revision: as in etcd, whoever has the
+ * lock and asks for it again changes nothing that can be seen.
  */
 #ifndef LEASED_DOORS_ETCD_ETCD_QUEUE_RULES_H
 #define LEASED_DOORS_ETCD_ETCD_QUEUE_RULES_H
@@ -31,7 +33,8 @@ struct key_range etcd_queue_range(struct arena *arena, struct bytes name);
 /* The key of a lease in it, in arena memory. */
 struct bytes etcd_queue_key(struct arena *arena, struct bytes name, int64_t lease_id);
 
-/* Puts the lease's key, or shares it when it is there already. STATUS_LEASE_NOT_FOUND. */
+/* Puts the lease's key, or shares it when it is there already. A key that is first, with the value
+ * that is wanted, is not written. STATUS_LEASE_NOT_FOUND. */
 struct etcd_join {
     struct bytes name;
     struct bytes value;
@@ -42,8 +45,9 @@ struct etcd_join {
 struct etcd_joined {
     int64_t lease_id;
     int64_t create_revision;
-    int64_t version; /* 1: the key is new */
-    bool is_first;   /* it is new and has what it queued for; of a shared one, the door looks */
+    int64_t version; /* 1: the key is new, or is first and was not written again */
+    uint32_t epoch;  /* of the lease, for the withdrawal; 0: the key is shared */
+    bool is_first;   /* it has what it queued for; of a key that was written again, the door looks */
 };
 void etcd_join_encode(struct buffer *out, const struct etcd_join *join);
 bool etcd_joined_decode(struct bytes answer, struct etcd_joined *out_joined);
@@ -56,6 +60,7 @@ struct etcd_withdrawal {
     int64_t lease_id;
     int64_t create_revision;
     int64_t version;
+    uint32_t epoch;
     bool ends_lease; /* it was granted for this call: nobody else knows it */
 };
 void etcd_withdrawal_encode(struct buffer *out, const struct etcd_withdrawal *withdrawal);
