@@ -25,6 +25,7 @@ struct grpc_bridge {
     struct net_timer timer; /* armed: something has to be settled */
     struct list in_waiting; /* linked while is_waiting and there is no place */
     size_t counted;         /* what the call holds, as far as the outer session knows of it */
+    size_t counted_queued;  /* the same of its answers that wait */
     uint8_t prefix[GRPC_PREFIX_SIZE];
     size_t prefix_size;
     size_t message_left; /* of the message whose prefix was read */
@@ -47,6 +48,13 @@ static void count_for_connection(struct grpc_bridge *bridge) {
     outer->held_bytes = outer->held_bytes - bridge->counted + held;
     bridge->counted = held;
     bridge->session.held_bytes = outer->held_bytes;
+}
+
+/* So do its answers that the client has no room for: who does not take them is not read from. */
+static void count_queued(struct grpc_bridge *bridge) {
+    size_t queued = http_exchange_queued_bytes(&bridge->call->exchange);
+    bridge->exchange->session->bridged_bytes += queued - bridge->counted_queued;
+    bridge->counted_queued = queued;
 }
 
 /* --- places -------------------------------------------------------------------------------- */
@@ -132,6 +140,7 @@ static void pump(struct grpc_bridge *bridge) {
             bridge, bytes_of(inner->out.data + inner->out_sent, http_exchange_queued_bytes(inner)));
         http_exchange_drop_sent(inner, size);
     }
+    count_queued(bridge);
     if (http_exchange_queued_bytes(inner) > 0) {
         return;
     }
@@ -297,6 +306,7 @@ void grpc_bridge_destroy(struct grpc_bridge *bridge) {
     net_timers_disarm(bridge->host.shared->timers, &bridge->timer);
     http_session_close_exchanges(&bridge->session);
     bridge->exchange->session->held_bytes -= bridge->counted;
+    bridge->exchange->session->bridged_bytes -= bridge->counted_queued;
     free(bridge);
 }
 
@@ -331,6 +341,7 @@ void grpc_bridge_send(struct grpc_bridge *bridge, struct buffer *message) {
     count_for_connection(bridge);
     inner->handler->on_bytes(inner, bytes_of(message->data, message->size));
     count_for_connection(bridge);
+    count_queued(bridge);
 }
 
 void grpc_bridge_half_close(struct grpc_bridge *bridge) {

@@ -246,7 +246,7 @@ static enum session_state http1_state(const void *opaque) {
 
 static size_t http1_queued_bytes(const void *opaque) {
     const struct http1_session *session = opaque;
-    return session->http.queued_bytes;
+    return session->http.queued_bytes + session->http.bridged_bytes;
 }
 
 static bool http1_is_idle(const void *opaque) {

@@ -472,7 +472,7 @@ static enum session_state http2_state(const void *opaque) {
 
 static size_t http2_queued_bytes(const void *opaque) {
     const struct http2_session *session = opaque;
-    return session->http.queued_bytes;
+    return session->http.queued_bytes + session->http.bridged_bytes;
 }
 
 /* Answers that wait for a window wait for ever when nothing more comes from the peer. */

@@ -69,6 +69,7 @@ struct http_session {
     size_t n_exchanges;     /* not closed on the wire */
     size_t queued_bytes;    /* of all exchanges, not yet produced */
     size_t prompt_bytes;    /* the part of it that is of prompt ones */
+    size_t bridged_bytes;   /* answers of calls of grpc_bridge.h that wait for room among these */
     enum session_state state;
     bool is_draining;
     bool is_closed; /* close has begun: the wire is not used any more */

@@ -279,3 +279,26 @@ def test_shutdown_ends_streams_and_refuses_calls(own_server):
         stopping.join()
         with refused(grpc.StatusCode.UNAVAILABLE):
             rpc.range(b"k")
+
+
+# gRPC's own health service
+
+SERVING, SERVICE_UNKNOWN = b"\x08\x01", b"\x08\x03"
+
+
+def test_health_of_the_server(rpc):
+    assert raw(rpc, "/grpc.health.v1.Health/Check", b"") == SERVING
+    watch = rpc.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=CALL_SECONDS)
+    assert next(watch) == SERVING
+    watch.cancel()
+
+
+@pytest.mark.parametrize("name", [b"etcdserverpb.KV", b"no.such.Service", b"health"])
+def test_health_of_a_service(rpc, name):
+    request = b"\x0a" + bytes([len(name)]) + name
+    with refused(grpc.StatusCode.NOT_FOUND, "unknown service"):
+        raw(rpc, "/grpc.health.v1.Health/Check", request)
+    watch = rpc.channel.unary_stream("/grpc.health.v1.Health/Watch")(request, timeout=CALL_SECONDS)
+    assert next(watch) == SERVICE_UNKNOWN
+    assert watch.is_active()
+    watch.cancel()

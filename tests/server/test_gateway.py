@@ -17,6 +17,9 @@ from harness.tls_server import TlsServer, server_files
 from harness.wait import wait_for
 
 MIB = 1024 * 1024
+ASKED_BYTES_MAX = 128 * MIB
+# Nothing was taken for so long: the server has stopped to read.
+HELD_UP_SECONDS = 3.0
 
 
 def text64(text):
@@ -108,6 +111,32 @@ def test_a_keepalive_stream_ends_with_its_requests(server):
             stream.send('{"ID":"41"}')
             assert stream.line()["result"]["TTL"] == "600"
         stream.end()
+        assert stream.answer.read() == b""
+
+
+def test_a_client_that_asks_and_does_not_read_has_to_wait(server):
+    """It is held up, not cut off, and gets all its answers when it reads."""
+    request, in_a_piece = f'{{"ID":"4711"}}{"":>400}', 200
+    piece = f"{len(request):x}\r\n{request}\r\n".encode() * in_a_piece
+    with stream_of(server, "/v3/lease/keepalive") as stream:
+        stream.socket.settimeout(HELD_UP_SECONDS)
+        sent, left = 0, b""
+        try:
+            while sent < ASKED_BYTES_MAX:
+                left = piece
+                while left:
+                    left = left[stream.socket.send(left) :]
+                sent += len(piece)
+            pytest.fail(f"{sent} bytes of requests were taken, and no answer was read")
+        except TimeoutError:
+            pass
+        stream.socket.settimeout(CALL_SECONDS)
+        for _ in range(sent // len(piece) * in_a_piece):
+            assert "result" in stream.line()
+        stream.socket.sendall(left)
+        stream.end()
+        for _ in range(in_a_piece):
+            assert "result" in stream.line()
         assert stream.answer.read() == b""
 
 
