@@ -418,13 +418,13 @@ void peer_connection_set_limit(struct peer_connection *connection, size_t unused
 }
 
 void peer_connection_pause(struct peer_connection *connection) {
-    (void)uv_read_stop((uv_stream_t *)&connection->tcp);
+    (void)uv_read_stop(&connection->socket.stream);
 }
 
 void peer_connection_resume(struct peer_connection *connection) {
     if (!connection->is_closed) {
         /* Fails only when the handle is no longer a connection; its deadline ends it then. */
-        (void)uv_read_start((uv_stream_t *)&connection->tcp, give_room, has_read);
+        (void)uv_read_start(&connection->socket.stream, give_room, has_read);
     }
 }
 

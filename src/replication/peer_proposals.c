@@ -100,9 +100,8 @@ static void note(struct peer_proposals *pending, const struct peer_proposal *pro
 }
 
 static void refuse(struct service *service, uint64_t to_id, uint64_t sequence, enum status status) {
-    bool is_told_why =
-        state_machine_cluster_version(service->machine) >= CLUSTER_VERSION_RULES &&
-        (status == STATUS_REQUEST_TOO_LARGE || status == STATUS_TOO_MANY_REQUESTS);
+    bool is_told_why = state_machine_cluster_version(service->machine) >= CLUSTER_VERSION_RULES &&
+                       (status == STATUS_REQUEST_TOO_LARGE || status == STATUS_TOO_MANY_REQUESTS);
     struct peer_frame refused = {.type = PEER_PROPOSE_REFUSED};
     refused.propose_refused.sequence = sequence;
     refused.propose_refused.status = is_told_why ? status : STATUS_NO_LEADER;

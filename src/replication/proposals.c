@@ -25,8 +25,8 @@ static_assert(LOG_ENTRY_COMMANDS_SIZE_MAX + ENTRY_COMMAND_SIZE_MAX + ENVELOPE_SI
 static_assert((int)RAFT_CODEC_SIZE_MAX <= (int)PEER_FRAME_SIZE_MAX,
               "every message fits into a frame");
 static_assert(PROPOSALS_IN_FLIGHT_BYTES_MAX >
-                  PROPOSALS_IN_FLIGHT_MAX * (LOG_ENTRY_COMMANDS_SIZE_MAX + COMMAND_SIZE_DEFAULT +
-                                             ENTRY_COMMAND_OVERHEAD),
+                  PROPOSALS_IN_FLIGHT_MAX *
+                      (LOG_ENTRY_COMMANDS_SIZE_MAX + COMMAND_SIZE_DEFAULT + ENTRY_COMMAND_OVERHEAD),
               "what members of earlier releases have on their way is within it");
 
 /* Beyond this, what is submitted next waits for several entries to be written. */
@@ -385,8 +385,8 @@ static struct proposal *open_proposal(struct service *service) {
     return service->proposals.open;
 }
 
-/* What was encoded last takes so many bytes that it gets an entry of its own: others do not wait for
- * it, and are not refused with it. */
+/* What was encoded last takes so many bytes that it gets an entry of its own: others do not wait
+ * for it, and are not refused with it. */
 static struct proposal *move_to_next(struct service *service, size_t size) {
     struct buffer *full = &service->proposals.open->commands;
     struct buffer large;

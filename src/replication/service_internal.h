@@ -32,7 +32,8 @@ enum {
     PROPOSALS_IN_FLIGHT_BYTES_MAX = 8 * 1024 * 1024,
     /* Entries that are not committed, beyond which other nodes' proposals are refused: more than
      * all members can have on their way if each keeps to PROPOSALS_IN_FLIGHT_MAX. And the bytes of
-     * their proposals; nobody that keeps to PROPOSALS_IN_FLIGHT_BYTES_MAX is refused for its own. */
+     * their proposals; nobody that keeps to PROPOSALS_IN_FLIGHT_BYTES_MAX is refused for its own.
+     */
     PEER_PROPOSALS_MAX = 4 * MEMBERS_MAX * PROPOSALS_IN_FLIGHT_MAX,
     PEER_PROPOSALS_BYTES_MAX = 96 * 1024 * 1024,
     /* Leases ended by one entry: few enough that applying it holds nobody up for long. */

@@ -20,7 +20,7 @@ enum {
     OTHER_ID = 2,
     THIRD_ID = 3,
     HEARTBEAT_MS = 20,
-    ELECTION_MS = 1000,
+    ELECTION_MS = 300,
     PATIENCE_MS = 20000,
     MEBIBYTE = 1024 * 1024
 };
@@ -68,7 +68,8 @@ static void run_until(bool (*condition)(void)) {
 
 static bool serves(void) {
     return service->leadership.serving &&
-           service_cluster_version(service) == CLUSTER_VERSION_KNOWN && !service->versions.is_raising;
+           service_cluster_version(service) == CLUSTER_VERSION_KNOWN &&
+           !service->versions.is_raising;
 }
 
 static bool all_is_committed(void) {
@@ -107,8 +108,6 @@ static int open_leader(void **state) {
     if (replication_open(&loop, &options, &service, error, sizeof error) != STATUS_OK) {
         fail_msg("%s", error);
     }
-    run_until(serves);
-    run_until(all_is_committed);
     return 0;
 }
 
@@ -126,6 +125,16 @@ static int close_leader(void **state) {
     }
     closedir(directory);
     assert_int_equal(rmdir(dir), 0);
+    return 0;
+}
+
+/* With nothing on its way; a slow disk may have cost the leadership meanwhile. */
+static int lead_again(void **state) {
+    (void)state;
+    script.acknowledges = true;
+    service->options.request_size_max = 0;
+    run_until(serves);
+    run_until(all_is_committed);
     return 0;
 }
 
@@ -210,16 +219,11 @@ static void a_new_term_begins_with_nothing_on_its_way(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(larger_requests_than_the_leader_allows_are_refused,
-                                        open_leader, close_leader),
-        cmocka_unit_test_setup_teardown(what_no_member_would_gather_is_refused, open_leader,
-                                        close_leader),
-        cmocka_unit_test_setup_teardown(bytes_of_a_member_on_their_way_are_bounded, open_leader,
-                                        close_leader),
-        cmocka_unit_test_setup_teardown(bytes_of_all_members_on_their_way_are_bounded, open_leader,
-                                        close_leader),
-        cmocka_unit_test_setup_teardown(a_new_term_begins_with_nothing_on_its_way, open_leader,
-                                        close_leader),
+        cmocka_unit_test_setup(larger_requests_than_the_leader_allows_are_refused, lead_again),
+        cmocka_unit_test_setup(what_no_member_would_gather_is_refused, lead_again),
+        cmocka_unit_test_setup(bytes_of_a_member_on_their_way_are_bounded, lead_again),
+        cmocka_unit_test_setup(bytes_of_all_members_on_their_way_are_bounded, lead_again),
+        cmocka_unit_test_setup(a_new_term_begins_with_nothing_on_its_way, lead_again),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_leader, close_leader);
 }

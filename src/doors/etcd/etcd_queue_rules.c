@@ -158,9 +158,8 @@ static size_t estimate_join(const struct key_store *keys, const struct lease_tab
         return 0;
     }
     arena_init(&arena);
-    bool is_there =
-        key_store_find(keys, KEY_SPACE_ETCD, etcd_queue_key(&arena, join.name, join.lease_id)) !=
-        NULL;
+    bool is_there = key_store_find(keys, KEY_SPACE_ETCD,
+                                   etcd_queue_key(&arena, join.name, join.lease_id)) != NULL;
     arena_clear(&arena);
     return is_there ? search_work(keys, join.name) : 0;
 }
@@ -273,9 +272,9 @@ static size_t estimate_withdraw(const struct key_store *keys, const struct lease
         return 0;
     }
     struct lease_facts facts;
-    bool is_shared = withdrawal.version > 1 ||
-                     (lease_table_find(leases, withdrawal.lease_id, &facts) &&
-                      facts.epoch != withdrawal.epoch);
+    bool is_shared =
+        withdrawal.version > 1 ||
+        (lease_table_find(leases, withdrawal.lease_id, &facts) && facts.epoch != withdrawal.epoch);
     if (is_shared) {
         work += search_work(keys, withdrawal.name);
     }

@@ -7,8 +7,8 @@
  * A client that lost its connection asks again with the same lease, and shares the key. A call that
  * is over takes the key away only when no later call came to share it. So sharing leaves a trace:
  * of a key that waits, the version counts the calls; of one that is first, the time of the lease is
- * counted anew, which gives it another epoch. The latter is no revision: as in etcd, whoever has the
- * lock and asks for it again changes nothing that can be seen.
+ * counted anew, which gives it another epoch. The latter is no revision: as in etcd, whoever has
+ * the lock and asks for it again changes nothing that can be seen.
  */
 #ifndef LEASED_DOORS_ETCD_ETCD_QUEUE_RULES_H
 #define LEASED_DOORS_ETCD_ETCD_QUEUE_RULES_H
@@ -47,7 +47,7 @@ struct etcd_joined {
     int64_t create_revision;
     int64_t version; /* 1: the key is new, or is first and was not written again */
     uint32_t epoch;  /* of the lease, for the withdrawal; 0: the key is shared */
-    bool is_first;   /* it has what it queued for; of a key that was written again, the door looks */
+    bool is_first; /* it has what it queued for; of a key that was written again, the door looks */
 };
 void etcd_join_encode(struct buffer *out, const struct etcd_join *join);
 bool etcd_joined_decode(struct bytes answer, struct etcd_joined *out_joined);
