@@ -28,7 +28,9 @@ _NUMBERS = [
     # What etcdctl logs about itself
     (r'"ts":("[^"]*"|[0-9.]+)', '"ts":<time>'),
     (r"endpoint://client-[0-9a-f-]{36}/", "endpoint://<client>/"),
+    (r"etcd-endpoints://0x[0-9a-f]+/", "etcd-endpoints://<client>/"),
     (r"(took = )[0-9.]+[a-zµ]+", r"\1<duration>"),
+    (r"(etcd member\[\S+\]\. took )[0-9.]+[a-zµ]+", r"\1<duration>"),
     # endpoint status, simple: version, size, leader, learner, term, index, applied index
     (
         r"(<member>, )[0-9.]+, [0-9.]+ [kM]?B, (\w+), (\w+), \d+, \d+, \d+,",
