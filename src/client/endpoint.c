@@ -1,68 +1,7 @@
 #include "client/endpoint.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
-
-static bool skip(struct bytes *text, const char *prefix) {
-    size_t size = strlen(prefix);
-    if (text->size < size || memcmp(text->data, prefix, size) != 0) {
-        return false;
-    }
-    text->data += size;
-    text->size -= size;
-    return true;
-}
-
-static enum status parse_path(struct bytes text, struct endpoint *endpoint) {
-    if (text.size == 0 || text.size >= sizeof endpoint->path ||
-        memchr(text.data, '\0', text.size) != NULL) {
-        return STATUS_MALFORMED;
-    }
-    memcpy(endpoint->path, text.data, text.size);
-    return STATUS_OK;
-}
-
-static enum status parse_host(struct bytes text, struct endpoint *endpoint) {
-    if (text.size > 0 && text.data[text.size - 1] == '/') {
-        text.size--;
-    }
-    struct host_port host_port;
-    const char *reason = NULL;
-    enum status status = host_port_parse(text, ENDPOINT_PORT_DEFAULT, &host_port, &reason);
-    if (status == STATUS_OK) {
-        endpoint->port = host_port.port;
-        memcpy(endpoint->host, host_port.host, sizeof endpoint->host);
-    }
-    return status;
-}
-
-static enum status parse_one(struct bytes text, struct endpoint *out_endpoint) {
-    static const struct {
-        const char *prefix;
-        enum endpoint_security security;
-        bool is_path;
-    } schemes[] = {
-        {"http://", ENDPOINT_PLAIN, false},
-        {"https://", ENDPOINT_TLS, false},
-        {"unix://", ENDPOINT_PLAIN, true},
-        {"unixs://", ENDPOINT_TLS, true},
-    };
-    struct endpoint endpoint = {.security = ENDPOINT_EITHER};
-    bool is_path = false;
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        if (skip(&text, schemes[i].prefix)) {
-            endpoint.security = schemes[i].security;
-            is_path = schemes[i].is_path;
-            break;
-        }
-    }
-    enum status status = is_path ? parse_path(text, &endpoint) : parse_host(text, &endpoint);
-    if (status == STATUS_OK) {
-        *out_endpoint = endpoint;
-    }
-    return status;
-}
 
 enum status endpoint_list_parse(const char *text, struct endpoint_list *out_list) {
     struct endpoint_list list = {.n_items = 0};
@@ -72,7 +11,7 @@ enum status endpoint_list_parse(const char *text, struct endpoint_list *out_list
             return STATUS_INVALID;
         }
         enum status status =
-            parse_one(bytes_of(text, (size_t)(comma - text)), &list.items[list.n_items]);
+            endpoint_text_parse(bytes_of(text, (size_t)(comma - text)), &list.items[list.n_items]);
         if (status != STATUS_OK) {
             return status;
         }
@@ -87,11 +26,7 @@ enum status endpoint_list_parse(const char *text, struct endpoint_list *out_list
 }
 
 const char *endpoint_format(const struct endpoint *endpoint, char room[ENDPOINT_TEXT_SIZE_MAX]) {
-    if (endpoint->path[0] != '\0') {
-        snprintf(room, ENDPOINT_TEXT_SIZE_MAX, "unix://%s", endpoint->path);
-        return room;
-    }
-    return host_port_format(endpoint->host, endpoint->port, room);
+    return endpoint_text_format(endpoint, room);
 }
 
 struct grpc_client_options endpoint_options(const struct endpoint_list *list, size_t index) {

@@ -1,37 +1,16 @@
 /*
- * Where a server is, as etcd's tools write it: "host", "host:port", "http://host:port",
- * "https://host:port", "[::1]:2379", "unix:///path", "unixs:///path", or several with commas.
+ * Where servers are, as etcd's tools write it (base/endpoint_text.h), one or several with commas.
  */
 #ifndef LEASED_CLIENT_ENDPOINT_H
 #define LEASED_CLIENT_ENDPOINT_H
 
-#include "base/host_port.h"
+#include "base/endpoint_text.h"
 #include "base/status.h"
 #include "client/grpc_client.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/un.h>
-
-#define ENDPOINT_PORT_DEFAULT 2379
-#define ENDPOINT_HOST_SIZE_MAX (HOST_PORT_HOST_SIZE_MAX + 1)
-#define ENDPOINT_PATH_SIZE_MAX (sizeof((struct sockaddr_un *)0)->sun_path)
-#define ENDPOINT_TEXT_SIZE_MAX HOST_PORT_TEXT_SIZE_MAX
-#define ENDPOINTS_MAX 16
-
-enum endpoint_security {
-    ENDPOINT_EITHER, /* no scheme: as the options say */
-    ENDPOINT_PLAIN,  /* http, unix */
-    ENDPOINT_TLS     /* https, unixs */
-};
-
-struct endpoint {
-    enum endpoint_security security;
-    char host[ENDPOINT_HOST_SIZE_MAX]; /* "" with a path */
-    uint16_t port;
-    char path[ENDPOINT_PATH_SIZE_MAX]; /* of a Unix socket; "": host and port */
-};
 
 struct endpoint_list {
     struct endpoint items[ENDPOINTS_MAX];

@@ -1,0 +1,243 @@
+/* What was acquired, and the usual ways to acquire. */
+#include "base/clock.h"
+#include "lease/lib_etcd_wire.h"
+#include "lease/lib_message.h"
+#include "lease/lib_wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- acquiring and waiting in one ---- */
+
+enum lease_status lease_acquire(struct lease_session *session,
+                                const struct lease_acquire_options *options,
+                                struct lease_hold **out_hold) {
+    struct lease_wait *wait = NULL;
+    lib_lock(session->connection);
+    enum lease_status status = lib_may_wait(session->connection);
+    lib_unlock(session->connection);
+    if (status == LEASE_OK) {
+        status = lease_acquire_start(session, options, NULL, NULL, &wait);
+    }
+    if (status == LEASE_OK) {
+        status = lease_wait_finish(wait, LEASE_WAIT_FOREVER, out_hold);
+        lease_wait_destroy(wait);
+    }
+    return status;
+}
+
+static enum lease_status acquire_one(struct lease_session *session, const struct lease_want *want,
+                                     const char *value, int64_t wait_ms,
+                                     struct lease_hold **out_hold) {
+    struct lease_acquire_options options = LEASE_ACQUIRE_OPTIONS_INIT;
+    options.wants = want;
+    options.n_wants = 1;
+    options.wait_ms = wait_ms;
+    options.value = value;
+    return lease_acquire(session, &options, out_hold);
+}
+
+enum lease_status lease_lock(struct lease_session *session, const char *resource, int64_t wait_ms,
+                             struct lease_hold **out_hold) {
+    const struct lease_want want = {.resource = resource};
+    return acquire_one(session, &want, NULL, wait_ms, out_hold);
+}
+
+enum lease_status lease_try(struct lease_session *session, const char *resource,
+                            struct lease_hold **out_hold) {
+    return lease_lock(session, resource, LEASE_NO_WAIT, out_hold);
+}
+
+enum lease_status lease_lock_shared(struct lease_session *session, const char *resource,
+                                    int64_t wait_ms, struct lease_hold **out_hold) {
+    const struct lease_want want = {.resource = resource, .mode = LEASE_SHARED};
+    return acquire_one(session, &want, NULL, wait_ms, out_hold);
+}
+
+enum lease_status lease_reserve(struct lease_session *session, const char *pool, uint32_t slots,
+                                int64_t wait_ms, struct lease_hold **out_hold) {
+    const struct lease_want want = {.pool = pool, .slots = slots};
+    return acquire_one(session, &want, NULL, wait_ms, out_hold);
+}
+
+enum lease_status lease_campaign(struct lease_session *session, const char *resource,
+                                 const char *value, int64_t wait_ms,
+                                 struct lease_hold **out_hold) {
+    const struct lease_want want = {.resource = resource};
+    return acquire_one(session, &want, value, wait_ms, out_hold);
+}
+
+/* ---- holds ---- */
+
+int64_t lease_hold_token(const struct lease_hold *hold) {
+    return hold->acquisition.token;
+}
+
+const struct lease_acquisition *lease_hold_acquisition(const struct lease_hold *hold) {
+    return &hold->acquisition;
+}
+
+struct lease_session *lease_hold_session(const struct lease_hold *hold) {
+    return hold->session;
+}
+
+int64_t lease_hold_valid_for_ms(const struct lease_hold *hold) {
+    lib_lock(hold->connection);
+    bool is_over = hold->is_over;
+    lib_unlock(hold->connection);
+    if (is_over) {
+        return 0;
+    }
+    int64_t left_ms = lease_valid_for_ms(hold->session);
+    uint64_t now_ms = clock_boottime_ms();
+    if (hold->limit_ms != UINT64_MAX) {
+        int64_t limit_ms = hold->limit_ms > now_ms ? (int64_t)(hold->limit_ms - now_ms) : 0;
+        left_ms = limit_ms < left_ms ? limit_ms : left_ms;
+    }
+    return left_ms;
+}
+
+static bool is_etcd(const struct lease_hold *hold) {
+    return hold->key != NULL;
+}
+
+static void encode_release(const struct lease_hold *hold, struct lib_request *out_request) {
+    if (is_etcd(hold)) {
+        lib_etcd_encode_release(hold, out_request);
+    } else {
+        lib_native_encode_release(hold, out_request);
+    }
+}
+
+/* ReleaseResponse: was it there? */
+static bool decode_release(struct bytes message, bool *out_released) {
+    struct pb_reader reader;
+    *out_released = false;
+    pb_reader_init(&reader, message);
+    while (pb_reader_next(&reader)) {
+        if (reader.field == 2) {
+            *out_released = pb_reader_bool(&reader);
+        } else {
+            pb_reader_skip(&reader);
+        }
+    }
+    return !reader.failed;
+}
+
+/* Marks it as given back; false: it was. */
+static bool claim_end(struct lease_hold *hold) {
+    lib_lock(hold->connection);
+    bool was_over = hold->is_over;
+    hold->is_over = true;
+    lib_unlock(hold->connection);
+    return !was_over;
+}
+
+enum lease_status lease_release(struct lease_hold *hold) {
+    lib_lock(hold->connection);
+    enum lease_status status = lib_may_wait(hold->connection);
+    lib_unlock(hold->connection);
+    if (status != LEASE_OK) {
+        return status;
+    }
+    (void)claim_end(hold); /* a second call asks again: the first may not have reached the server */
+    struct lib_request request;
+    struct buffer answer;
+    encode_release(hold, &request);
+    status = lib_ask(hold->connection, &request, &answer);
+    if (status != LEASE_OK) {
+        return status;
+    }
+    bool was_there = false;
+    struct bytes message = bytes_of(answer.data, answer.size);
+    bool is_well = is_etcd(hold) ? lib_etcd_decode_release(message, &was_there)
+                                 : decode_release(message, &was_there);
+    buffer_clear(&answer);
+    if (!is_well) {
+        return lib_error(LEASE_PROTOCOL, "the server's answer is malformed");
+    }
+    return was_there ? LEASE_OK : lib_error(LEASE_NOT_FOUND, "it had ended already");
+}
+
+void lease_release_start(struct lease_hold *hold) {
+    if (!claim_end(hold)) {
+        return;
+    }
+    struct lib_request request;
+    encode_release(hold, &request);
+    lib_lock(hold->connection);
+    (void)lib_ask_start(hold->connection, &request, NULL, NULL);
+    lib_step(hold->connection);
+    lib_unlock(hold->connection);
+}
+
+void lease_hold_destroy(struct lease_hold *hold) {
+    if (hold != NULL) {
+        arena_clear(&hold->arena);
+        free(hold);
+    }
+}
+
+/* ---- leaders and successors ---- */
+
+static enum lease_status proclaim_etcd(struct lease_hold *hold, const char *value) {
+    struct lib_etcd_txn txn = {0};
+    struct lib_request request;
+    struct buffer answer;
+    struct bytes key = bytes_from_text(hold->key);
+    lib_etcd_txn_if_created(&txn, key, hold->acquisition.token);
+    lib_etcd_txn_put(&txn, LIB_ETCD_THEN, key, bytes_from_text(value),
+                     hold->acquisition.session_id);
+    lib_etcd_txn_finish(&txn, true, &request);
+    enum lease_status status = lib_ask(hold->connection, &request, &answer);
+    if (status != LEASE_OK) {
+        return status;
+    }
+    bool was_there = false;
+    bool is_well = lib_etcd_decode_release(bytes_of(answer.data, answer.size), &was_there);
+    buffer_clear(&answer);
+    if (!is_well) {
+        return lib_error(LEASE_PROTOCOL, "the server's answer is malformed");
+    }
+    return was_there ? LEASE_OK : lib_error(LEASE_NOT_FOUND, "it had ended already");
+}
+
+enum lease_status lease_proclaim(struct lease_hold *hold, const char *value) {
+    if (value == NULL) {
+        return lib_error(LEASE_INVALID, "a value is missing");
+    }
+    if (is_etcd(hold)) {
+        return proclaim_etcd(hold, value);
+    }
+    struct lib_request request = {.path = "/leased.v1.Resources/Proclaim", .is_repeatable = true};
+    lib_put_int(&request.message, 1, hold->acquisition.id);
+    lib_put_int(&request.message, 2, hold->acquisition.session_id);
+    lib_put_text(&request.message, 3, value);
+    return lib_tell(hold->connection, &request);
+}
+
+enum lease_status lease_transfer(struct lease_hold *hold, int64_t to_session_id,
+                                 const char *to_owner) {
+    if (is_etcd(hold)) {
+        return lib_error(LEASE_UNSUPPORTED, "etcd cannot hand a lock to a named successor");
+    }
+    if (to_session_id == 0 && (to_owner == NULL || to_owner[0] == '\0')) {
+        return lib_error(LEASE_INVALID, "a successor is a session or an owner");
+    }
+    struct lib_request request = {.path = "/leased.v1.Resources/Transfer"};
+    lib_put_int(&request.message, 1, hold->acquisition.id);
+    lib_put_int(&request.message, 2, hold->acquisition.session_id);
+    lib_put_int(&request.message, 3, to_session_id);
+    lib_put_text(&request.message, 4, to_session_id == 0 ? to_owner : NULL);
+    /* It may be somebody else's before the answer comes, or without one. */
+    (void)claim_end(hold);
+    enum lease_status status = lib_tell(hold->connection, &request);
+    bool is_refused = status != LEASE_OK && status != LEASE_UNAVAILABLE &&
+                      status != LEASE_TIMEOUT && status != LEASE_PROTOCOL;
+    if (is_refused) {
+        lib_lock(hold->connection);
+        hold->is_over = false;
+        lib_unlock(hold->connection);
+    }
+    return status;
+}
