@@ -41,8 +41,7 @@ static void on_end(struct lib_call *call, enum lib_code code, const char *text) 
         const struct lib_answer answer = {
             .code = code,
             .text = text,
-            .message =
-                bytes_of(asking->answer.data, code == LIB_CODE_OK ? asking->answer.size : 0),
+            .message = bytes_of(asking->answer.data, code == LIB_CODE_OK ? asking->answer.size : 0),
             .sent_ms = call->opened_ms,
         };
         asking->done(asking->context, &answer);

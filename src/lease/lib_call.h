@@ -1,7 +1,7 @@
 /*
- * One gRPC call: what it sends, what came of it, and whose it is. A call waits until its connection is
- * ready, is then a stream of HTTP/2, and ends once: by the server, by its deadline, or with its connection.
- * A call that changes nothing when it is repeated moves to the next connection instead.
+ * One gRPC call: what it sends, what came of it, and whose it is. A call waits until its connection
+ * is ready, is then a stream of HTTP/2, and ends once: by the server, by its deadline, or with its
+ * connection. A call that changes nothing when it is repeated moves to the next connection instead.
  */
 #ifndef LEASED_LEASE_LIB_CALL_H
 #define LEASED_LEASE_LIB_CALL_H
@@ -32,9 +32,9 @@ enum lib_code {
 };
 
 enum {
-    LIB_TEXT_SIZE_MAX = 512,                   /* of a sentence, with its NUL */
-    LIB_MESSAGE_SIZE_MAX = 16 * 1024 * 1024,   /* of an answer */
-    LIB_FRAME_PREFIX_SIZE = 5                  /* compressed or not, length */
+    LIB_TEXT_SIZE_MAX = 512,                 /* of a sentence, with its NUL */
+    LIB_MESSAGE_SIZE_MAX = 16 * 1024 * 1024, /* of an answer */
+    LIB_FRAME_PREFIX_SIZE = 5                /* compressed or not, length */
 };
 
 struct lib_call;
@@ -77,7 +77,8 @@ struct lib_call {
 /* Frames a message into what the call sends. */
 void lib_call_frame(struct lib_call *call, struct bytes message);
 
-/* Gives the whole messages that came to the method. False: what came is malformed, `text` says how. */
+/* Gives the whole messages that came to the method. False: what came is malformed, `text` says how.
+ */
 bool lib_call_take_messages(struct lib_call *call);
 
 /* How a closed call ended, by its trailers. */

@@ -131,8 +131,8 @@ static void free_texts(struct lease_connection *connection) {
     if (connection->password != NULL) {
         explicit_bzero(connection->password, strlen(connection->password));
     }
-    char *texts[] = {connection->ca_file,  connection->cert_file, connection->key_file,
-                     connection->user,     connection->password,  connection->token,
+    char *texts[] = {connection->ca_file, connection->cert_file, connection->key_file,
+                     connection->user,    connection->password,  connection->token,
                      connection->owner};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         free(texts[i]);

@@ -1,10 +1,10 @@
 /*
- * A connection to a cluster: one socket at a time to one of its endpoints, the calls on it, the timers, and
- * who runs all this. Everything here is guarded by one mutex; callbacks of users are notices, run without
- * it, one at a time (lib_notice.c).
+ * A connection to a cluster: one socket at a time to one of its endpoints, the calls on it, the
+ * timers, and who runs all this. Everything here is guarded by one mutex; callbacks of users are
+ * notices, run without it, one at a time (lib_notice.c).
  *
- * lib_connection.c makes and ends it, lib_ready.c connects and authenticates, lib_calls.c keeps the calls,
- * lib_loop.c waits for events.
+ * lib_connection.c makes and ends it, lib_ready.c connects and authenticates, lib_calls.c keeps the
+ * calls, lib_loop.c waits for events.
  */
 #ifndef LEASED_LEASE_LIB_CONNECTION_H
 #define LEASED_LEASE_LIB_CONNECTION_H
@@ -65,7 +65,7 @@ struct lease_connection {
     struct list waiting; /* calls for a connection that is ready */
     struct list open;    /* calls that are streams of the socket */
     struct lib_call *current_call;
-    bool is_dirty; /* a callback started something: one more step */
+    bool is_dirty;        /* a callback started something: one more step */
     unsigned n_farewells; /* calls that nobody waits for but that should leave */
 
     struct list sessions;
@@ -121,7 +121,8 @@ uint64_t lib_ready_wake_ms(const struct lease_connection *connection);
 int lib_loop_init(struct lease_connection *connection);
 void lib_loop_clear(struct lease_connection *connection);
 void *lib_loop_run(void *connection);
-/* Does all that can be done now, and sets the timer. Every function that started something calls it. */
+/* Does all that can be done now, and sets the timer. Every function that started something calls
+ * it. */
 void lib_step(struct lease_connection *connection);
 /* Waits for events at most so long (-1: no limit), and handles them. */
 void lib_loop_process(struct lease_connection *connection, int timeout_ms);
@@ -140,8 +141,9 @@ enum lease_status lib_may_wait(struct lease_connection *connection);
 struct lib_notice {
     struct list link;
     void *object; /* whose it is */
-    void (*take)(struct lib_notice *notice); /* with the mutex, before it is run or dropped; or NULL */
-    void (*run)(struct lib_notice *notice); /* without the mutex */
+    void (*take)(
+        struct lib_notice *notice); /* with the mutex, before it is run or dropped; or NULL */
+    void (*run)(struct lib_notice *notice);   /* without the mutex */
     void (*clear)(struct lib_notice *notice); /* of its own fields; NULL: nothing */
 };
 
@@ -149,8 +151,8 @@ void lib_notice_add(struct lease_connection *connection, struct lib_notice *noti
 /* Takes it out, unrun. */
 void lib_notice_drop(struct lib_notice *notice);
 void lib_notice_run_all(struct lease_connection *connection);
-/* Forgets what was not run of this object, and waits until one that runs has ended, unless it is this
- * thread that runs it. */
+/* Forgets what was not run of this object, and waits until one that runs has ended, unless it is
+ * this thread that runs it. */
 void lib_notice_forget(struct lease_connection *connection, const void *object);
 
 /* ---- a request and its one answer ---- */
@@ -178,8 +180,9 @@ struct lib_answer {
     uint64_t sent_ms;     /* when the request left; 0: it did not */
 };
 
-/* The same without waiting, with the mutex held: `done` is called with it held, and the answer is valid
- * during the call. NULL as `done`: nobody cares, but it should leave before the connection is closed. */
+/* The same without waiting, with the mutex held: `done` is called with it held, and the answer is
+ * valid during the call. NULL as `done`: nobody cares, but it should leave before the connection is
+ * closed. */
 typedef void lib_answered(void *context, const struct lib_answer *answer);
 struct lib_asking;
 struct lib_asking *lib_ask_start(struct lease_connection *connection, struct lib_request *request,

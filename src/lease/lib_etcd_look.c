@@ -113,7 +113,8 @@ static bool read_digits(struct bytes text, int64_t *out) {
     return true;
 }
 
-/* The first token makes the key; a later one replaces the value if it is not less; otherwise it is read. */
+/* The first token makes the key; a later one replaces the value if it is not less; otherwise it is
+ * read. */
 void lib_etcd_fence_encode(const char *resource, int64_t token, struct lib_request *out_request) {
     char key_room[KEY_SIZE_MAX];
     char value_room[TOKEN_DIGITS + 1];

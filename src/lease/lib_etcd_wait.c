@@ -1,7 +1,7 @@
 /*
- * Locks and elections in the words of etcd, as its client libraries do them: a key under the name for each
- * session, attached to its lease. The oldest key has it; each of the others waits for the one before it.
- * The key's create revision is the token.
+ * Locks and elections in the words of etcd, as its client libraries do them: a key under the name
+ * for each session, attached to its lease. The oldest key has it; each of the others waits for the
+ * one before it. The key's create revision is the token.
  */
 #include "lease/lib_etcd_wire.h"
 #include "lease/lib_wait.h"
@@ -21,8 +21,8 @@ struct lib_etcd_wait {
     char key[KEY_SIZE_MAX];
     struct lib_asking *asking;
     struct lib_call *watch;
-    bool is_placing; /* a place is being asked for */
-    bool has_asked;  /* it was, at least once */
+    bool is_placing;  /* a place is being asked for */
+    bool has_asked;   /* it was, at least once */
     int64_t revision; /* in which the key was made; 0: not known */
 };
 
@@ -105,8 +105,8 @@ static void watch_before(struct lib_etcd_wait *etcd, struct bytes key, int64_t r
     struct buffer message;
     buffer_init(&message);
     lib_etcd_encode_watch(key, bytes_of(NULL, 0), revision + 1, true, &message);
-    etcd->watch = lib_call_start(etcd->connection, &method, bytes_of(message.data, message.size),
-                                 etcd, 0);
+    etcd->watch =
+        lib_call_start(etcd->connection, &method, bytes_of(message.data, message.size), etcd, 0);
     buffer_clear(&message);
 }
 
@@ -165,8 +165,9 @@ static void decide(struct lib_etcd_wait *etcd, const struct lib_etcd_outcome *ou
     const struct lib_etcd_keys *before = &outcome->ranges[1];
     if (own->n_items == 0 || own->items[0].create_revision != etcd->revision) {
         etcd->has_asked = false;
-        fail(etcd, LEASE_LOST, "the place in the queue is gone: the session has ended, or somebody "
-                               "deleted its key");
+        fail(etcd, LEASE_LOST,
+             "the place in the queue is gone: the session has ended, or somebody "
+             "deleted its key");
     } else if (before->n_items == 0) {
         succeed(etcd);
     } else if (!etcd->wait->waits) {

@@ -3,7 +3,13 @@
 #include "lease/lib_message.h"
 #include "lease/lib_read.h"
 
-enum { SORT_BY_CREATE = 2, COMPARE_EQUAL = 0, COMPARE_LESS = 2, TARGET_CREATE = 1, TARGET_VALUE = 3 };
+enum {
+    SORT_BY_CREATE = 2,
+    COMPARE_EQUAL = 0,
+    COMPARE_LESS = 2,
+    TARGET_CREATE = 1,
+    TARGET_VALUE = 3
+};
 
 void lib_etcd_encode_range(const struct lib_etcd_range *range, struct buffer *out_message) {
     lib_put_bytes(out_message, 1, range->key);

@@ -61,8 +61,7 @@ enum lease_status lease_reserve(struct lease_session *session, const char *pool,
 }
 
 enum lease_status lease_campaign(struct lease_session *session, const char *resource,
-                                 const char *value, int64_t wait_ms,
-                                 struct lease_hold **out_hold) {
+                                 const char *value, int64_t wait_ms, struct lease_hold **out_hold) {
     const struct lease_want want = {.resource = resource};
     return acquire_one(session, &want, value, wait_ms, out_hold);
 }

@@ -53,7 +53,8 @@ static int hex_digit(uint8_t letter) {
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* grpc-message has unusual bytes as %XX. What a terminal could take for a command becomes a space. */
+/* grpc-message has unusual bytes as %XX. What a terminal could take for a command becomes a space.
+ */
 static void take_text(struct lib_call *call, const uint8_t *value, size_t size) {
     size_t n = 0;
     for (size_t i = 0; i < size && n + 1 < sizeof call->text; i++) {

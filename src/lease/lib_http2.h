@@ -1,7 +1,8 @@
 /*
- * The client's half of HTTP/2 for gRPC calls, over nghttp2 and without sockets: bytes of the server go in,
- * bytes for the server come out. It writes into the calls what came for them and tells nobody: the owner
- * looks at its calls after each lib_http2_receive(). No byte of the server is trusted.
+ * The client's half of HTTP/2 for gRPC calls, over nghttp2 and without sockets: bytes of the server
+ * go in, bytes for the server come out. It writes into the calls what came for them and tells
+ * nobody: the owner looks at its calls after each lib_http2_receive(). No byte of the server is
+ * trusted.
  */
 #ifndef LEASED_LEASE_LIB_HTTP2_H
 #define LEASED_LEASE_LIB_HTTP2_H
@@ -25,8 +26,8 @@ bool lib_http2_has_room(const struct lib_http2 *http2);
 /* The server takes no new calls on this connection. */
 bool lib_http2_is_leaving(const struct lib_http2 *http2);
 
-/* Opens the stream of a call, with a token of authentication if it is not NULL. False: it cannot. The call
- * outlives its stream, or is given to lib_http2_forget(). */
+/* Opens the stream of a call, with a token of authentication if it is not NULL. False: it cannot.
+ * The call outlives its stream, or is given to lib_http2_forget(). */
 bool lib_http2_open(struct lib_http2 *http2, struct lib_call *call, const char *token);
 /* The call has more to send. */
 void lib_http2_resume(struct lib_http2 *http2, struct lib_call *call);

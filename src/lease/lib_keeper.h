@@ -1,8 +1,8 @@
 /*
- * When a session is to be renewed, how long it is certainly valid, and what its owner must be told: pure,
- * time is an argument. A renewal counts from the moment it was sent, less a tenth of the TTL for clocks
- * that run at different rates (as the server's leader lease, decision 0012), so the end here is always
- * before the end there (safety rule 2). What was once not valid never is again.
+ * When a session is to be renewed, how long it is certainly valid, and what its owner must be told:
+ * pure, time is an argument. A renewal counts from the moment it was sent, less a tenth of the TTL
+ * for clocks that run at different rates (as the server's leader lease, decision 0012), so the end
+ * here is always before the end there (safety rule 2). What was once not valid never is again.
  */
 #ifndef LEASED_LEASE_LIB_KEEPER_H
 #define LEASED_LEASE_LIB_KEEPER_H
@@ -19,14 +19,14 @@ struct lib_keeper {
     enum lease_strategy strategy;
     enum lease_session_state state;
     int64_t ttl_ms;
-    int64_t ttl_ms_max;   /* longer ones are not believed: it was changed, or may have been */
-    uint64_t sent_ms;     /* of the last success */
-    bool is_asking;       /* a renewal is under way */
-    uint64_t asked_ms;    /* since when */
-    uint64_t retry_ms;    /* not before, after a failure */
-    bool has_failed;      /* since the last success */
-    bool was_touched;     /* since the last renewal was sent */
-    bool wants_renewal;   /* lease_session_renew() was called */
+    int64_t ttl_ms_max; /* longer ones are not believed: it was changed, or may have been */
+    uint64_t sent_ms;   /* of the last success */
+    bool is_asking;     /* a renewal is under way */
+    uint64_t asked_ms;  /* since when */
+    uint64_t retry_ms;  /* not before, after a failure */
+    bool has_failed;    /* since the last success */
+    bool was_touched;   /* since the last renewal was sent */
+    bool wants_renewal; /* lease_session_renew() was called */
 };
 
 /* What the keeper's owner has to do; several at once. */

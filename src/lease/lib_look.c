@@ -127,8 +127,7 @@ static bool read_session_item(struct arena *arena, struct bytes message, void *o
     return lib_read_session(arena, message, out);
 }
 
-static bool read_session_list(struct arena *arena, struct bytes message, void *out,
-                              void *context) {
+static bool read_session_list(struct arena *arena, struct bytes message, void *out, void *context) {
     (void)context;
     struct lease_session_list *list = out;
     struct lib_array array;
@@ -480,8 +479,7 @@ enum lease_status lease_why(struct lease_connection *connection,
     if (n_given != 1) {
         return lib_error(LEASE_INVALID, "one of a resource, a pool, a session and an acquisition");
     }
-    enum lease_status status =
-        lib_need_native(connection, "etcd does not remember what has ended");
+    enum lease_status status = lib_need_native(connection, "etcd does not remember what has ended");
     if (status != LEASE_OK) {
         return status;
     }

@@ -15,9 +15,9 @@
 
 enum {
     EVENTS_MAX = 8,
-    READS_MAX = 32,     /* before timers are looked at again */
-    STEPS_MAX = 64,     /* what one step causes is done in the next */
-    NEIGHBOUR_MS = 20,  /* another thread handles events: look again after so long */
+    READS_MAX = 32,    /* before timers are looked at again */
+    STEPS_MAX = 64,    /* what one step causes is done in the next */
+    NEIGHBOUR_MS = 20, /* another thread handles events: look again after so long */
     MS_IN_S = 1000,
     NS_IN_MS = 1000000
 };

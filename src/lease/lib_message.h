@@ -1,6 +1,7 @@
 /*
- * Writes the protocol buffers encoding into a buffer that grows: requests are few and small. Fields with
- * the default value are left out, as proto3 does; a message is written into a buffer of its own first.
+ * Writes the protocol buffers encoding into a buffer that grows: requests are few and small. Fields
+ * with the default value are left out, as proto3 does; a message is written into a buffer of its
+ * own first.
  */
 #ifndef LEASED_LEASE_LIB_MESSAGE_H
 #define LEASED_LEASE_LIB_MESSAGE_H

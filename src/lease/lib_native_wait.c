@@ -1,4 +1,5 @@
-/* Acquiring in the words of leased.v1: one call whose stream tells the place in the queue, then the token. */
+/* Acquiring in the words of leased.v1: one call whose stream tells the place in the queue, then the
+ * token. */
 #include "base/clock.h"
 #include "lease/lib_message.h"
 #include "lease/lib_read.h"
@@ -155,8 +156,8 @@ void lib_native_wait_begin(struct lease_wait *wait) {
     if (wait->first_sent_ms == 0) {
         wait->first_sent_ms = now_ms;
     }
-    wait->call = lib_call_start(wait->connection, &method, bytes_of(message.data, message.size),
-                                wait, 0);
+    wait->call =
+        lib_call_start(wait->connection, &method, bytes_of(message.data, message.size), wait, 0);
     buffer_clear(&message);
 }
 
@@ -181,8 +182,8 @@ static void give_back(struct lease_connection *connection, int64_t acquisition_i
     (void)lib_ask_start(connection, &request, NULL, NULL);
 }
 
-/* A call that nobody waits for any more, and whose first answer has not come: what it acquired is given
- * back as soon as its id is known. */
+/* A call that nobody waits for any more, and whose first answer has not come: what it acquired is
+ * given back as soon as its id is known. */
 static void on_orphan_message(struct lib_call *call, struct bytes message) {
     struct arena arena;
     struct response response;

@@ -1,6 +1,6 @@
 /*
- * What the server says of sessions, resources, pools and ends, from the bytes of leased.v1 into the public
- * structures. Everything that they point to is in the arena. False: malformed.
+ * What the server says of sessions, resources, pools and ends, from the bytes of leased.v1 into the
+ * public structures. Everything that they point to is in the arena. False: malformed.
  */
 #ifndef LEASED_LEASE_LIB_READ_H
 #define LEASED_LEASE_LIB_READ_H

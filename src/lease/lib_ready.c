@@ -1,5 +1,5 @@
-/* Makes a connection ready: a socket to one endpoint after the other, a token for a password, and which
- * protocol the server speaks. */
+/* Makes a connection ready: a socket to one endpoint after the other, a token for a password, and
+ * which protocol the server speaks. */
 #include "lease/lib_connection.h"
 
 #include "base/clock.h"
@@ -14,9 +14,9 @@ enum {
     RETRY_MS_MIN = 50,
     RETRY_MS_MAX = 1000,
     TOKEN_SIZE_MAX = 8 * 1024,
-    AUTHENTICATE_NAME = 1,     /* etcdserverpb.AuthenticateRequest */
+    AUTHENTICATE_NAME = 1, /* etcdserverpb.AuthenticateRequest */
     AUTHENTICATE_PASSWORD = 2,
-    AUTHENTICATED_TOKEN = 2    /* etcdserverpb.AuthenticateResponse */
+    AUTHENTICATED_TOKEN = 2 /* etcdserverpb.AuthenticateResponse */
 };
 
 static void advance(struct lease_connection *connection);
@@ -102,7 +102,8 @@ static void ignore_message(struct lib_call *call, struct bytes message) {
     (void)message;
 }
 
-/* Whatever is said of a session that cannot exist, the service is known; else it is UNIMPLEMENTED. */
+/* Whatever is said of a session that cannot exist, the service is known; else it is UNIMPLEMENTED.
+ */
 static void on_probed(struct lib_call *call, enum lib_code code, const char *text) {
     struct lease_connection *connection = call->connection;
     if (connection->stage != LIB_STAGE_PROBING) {

@@ -29,9 +29,9 @@ static void on_message(struct lib_call *call, struct bytes message) {
         return; /* as if it had not come: it will be late */
     }
     struct lease_session *session = find(connection, renewal.id);
-    bool is_paired = session != NULL && session->keeper.is_asking &&
-                     (connection->protocol == LEASE_PROTOCOL_ETCD ||
-                      renewal.sequence == session->sequence);
+    bool is_paired =
+        session != NULL && session->keeper.is_asking &&
+        (connection->protocol == LEASE_PROTOCOL_ETCD || renewal.sequence == session->sequence);
     if (!is_paired) {
         return;
     }
@@ -96,8 +96,8 @@ void lib_renewal_send(struct lease_session *session, uint64_t now_ms) {
     lib_keeper_asked(&session->keeper, now_ms);
     struct bytes bytes = bytes_of(message.data, message.size);
     if (connection->renewals == NULL) {
-        connection->renewals = lib_call_start(connection, is_etcd ? &etcd_method : &native_method,
-                                              bytes, NULL, 0);
+        connection->renewals =
+            lib_call_start(connection, is_etcd ? &etcd_method : &native_method, bytes, NULL, 0);
     } else {
         lib_call_send(connection->renewals, bytes);
     }

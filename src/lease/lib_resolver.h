@@ -1,6 +1,6 @@
 /*
- * Addresses of a host by name, in a thread of its own: the system's resolver may take seconds, and the
- * keepers of sessions must not wait for it.
+ * Addresses of a host by name, in a thread of its own: the system's resolver may take seconds, and
+ * the keepers of sessions must not wait for it.
  */
 #ifndef LEASED_LEASE_LIB_RESOLVER_H
 #define LEASED_LEASE_LIB_RESOLVER_H

@@ -1,4 +1,5 @@
-/* What a function that looks gives: one public structure and all that it points to, released together. */
+/* What a function that looks gives: one public structure and all that it points to, released
+ * together. */
 #ifndef LEASED_LEASE_LIB_RESULT_H
 #define LEASED_LEASE_LIB_RESULT_H
 

@@ -157,8 +157,8 @@ static enum lease_status make_plan(const struct lease_connection *connection,
                                    struct lib_session_plan *out_plan) {
     enum lease_class lease_class =
         options->purpose == LEASE_CLASS_NONE ? LEASE_CLASS_LOCK : options->purpose;
-    const char *owner = options->owner != NULL && options->owner[0] != '\0' ? options->owner
-                                                                            : connection->owner;
+    const char *owner =
+        options->owner != NULL && options->owner[0] != '\0' ? options->owner : connection->owner;
     if (options->ttl_ms < 0 || (unsigned)options->strategy > LEASE_STRATEGY_NEVER ||
         (unsigned)lease_class > LEASE_CLASS_CACHE) {
         return lib_error(LEASE_INVALID, "a TTL, class or strategy is out of range");
@@ -416,8 +416,8 @@ enum lease_status lease_session_change(struct lease_session *session, int64_t tt
         return status == LEASE_NOT_FOUND ? lib_error(LEASE_LOST, "the session has ended") : status;
     }
     lib_lock(connection);
-    lib_session_act(session, lib_keeper_changed(&session->keeper, ttl_ms, sent_ms,
-                                                clock_boottime_ms()));
+    lib_session_act(session,
+                    lib_keeper_changed(&session->keeper, ttl_ms, sent_ms, clock_boottime_ms()));
     lib_step(connection);
     lib_unlock(connection);
     return LEASE_OK;

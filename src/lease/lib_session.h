@@ -1,6 +1,6 @@
 /*
- * Sessions and their keepers: one stream of renewals for all sessions of a connection, at most one renewal
- * of each session under way, events told as notices.
+ * Sessions and their keepers: one stream of renewals for all sessions of a connection, at most one
+ * renewal of each session under way, events told as notices.
  */
 #ifndef LEASED_LEASE_LIB_SESSION_H
 #define LEASED_LEASE_LIB_SESSION_H

@@ -21,7 +21,8 @@ void lib_session_encode_create(enum lease_protocol protocol, const struct lib_se
     out_request->is_repeatable = false;
     if (protocol == LEASE_PROTOCOL_ETCD) {
         out_request->path = "/etcdserverpb.Lease/LeaseGrant";
-        lib_put_int(&out_request->message, 1, plan->ttl_ms / MS_IN_S + (plan->ttl_ms % MS_IN_S > 0));
+        lib_put_int(&out_request->message, 1,
+                    plan->ttl_ms / MS_IN_S + (plan->ttl_ms % MS_IN_S > 0));
         return;
     }
     out_request->path = "/leased.v1.Sessions/Create";

@@ -59,7 +59,7 @@ static void fail_with_tls(struct lib_socket *sock) {
     switch (tls_stream_failure(sock->tls)) {
     case TLS_FAILURE_UNKNOWN_AUTHORITY:
         lib_socket_fail(sock, "the certificate is not signed by a trusted authority; name the "
-                                "file with its authority (ca_file)");
+                              "file with its authority (ca_file)");
         break;
     case TLS_FAILURE_WRONG_HOST:
         lib_socket_fail(sock, "the certificate is for another host");
@@ -111,7 +111,7 @@ static void connected(struct lib_socket *sock) {
     }
     watch_socket(sock, false);
     if (sock->tls_context == NULL) {
-        begin_http2(socket);
+        begin_http2(sock);
         return;
     }
     sock->tls = tls_stream_connect(sock->tls_context, host[0] != '\0' ? host : "localhost");
@@ -119,7 +119,6 @@ static void connected(struct lib_socket *sock) {
         lib_socket_fail(sock, "no certificate can be for such a host");
     }
 }
-
 
 /* Begins to connect. An error number, or 0. */
 static int dial(struct lib_socket *sock, const struct lib_address *address) {

@@ -1,6 +1,6 @@
 /*
- * One connection to one endpoint: resolves, connects, encrypts, and carries the bytes of HTTP/2. It never
- * waits; whoever has its epoll descriptor calls it when something is ready.
+ * One connection to one endpoint: resolves, connects, encrypts, and carries the bytes of HTTP/2. It
+ * never waits; whoever has its epoll descriptor calls it when something is ready.
  */
 #ifndef LEASED_LEASE_LIB_SOCKET_H
 #define LEASED_LEASE_LIB_SOCKET_H
@@ -17,8 +17,8 @@ enum lib_socket_state {
     LIB_SOCKET_FAILED /* lib_socket_reason() says why; to be destroyed */
 };
 
-/* `tls` NULL: plain text. The endpoint and `tls` outlive the socket. Its descriptors are added to the epoll
- * with data.ptr `tag`. Gives a socket always, perhaps one that failed already. */
+/* `tls` NULL: plain text. The endpoint and `tls` outlive the socket. Its descriptors are added to
+ * the epoll with data.ptr `tag`. Gives a socket always, perhaps one that failed already. */
 struct lib_socket *lib_socket_create(const struct endpoint *endpoint, struct tls_context *tls,
                                      int epoll_fd, void *tag);
 /* Accepts NULL. */
@@ -29,7 +29,8 @@ enum lib_socket_state lib_socket_state(const struct lib_socket *sock);
 const char *lib_socket_reason(const struct lib_socket *sock);
 struct lib_http2 *lib_socket_http2(struct lib_socket *sock);
 
-/* Something is ready: takes a step. True: bytes came, so calls may have ended, and there may be more. */
+/* Something is ready: takes a step. True: bytes came, so calls may have ended, and there may be
+ * more. */
 bool lib_socket_read(struct lib_socket *sock);
 /* Sends what there is to send, as far as the kernel takes it. */
 void lib_socket_write(struct lib_socket *sock);

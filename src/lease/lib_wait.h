@@ -1,6 +1,6 @@
 /*
- * Acquisitions under way and what became of them. lib_wait.c keeps them, lib_native_wait.c and lib_etcd_wait.c
- * carry them out in the words of each protocol.
+ * Acquisitions under way and what became of them. lib_wait.c keeps them, lib_native_wait.c and
+ * lib_etcd_wait.c carry them out in the words of each protocol.
  */
 #ifndef LEASED_LEASE_LIB_WAIT_H
 #define LEASED_LEASE_LIB_WAIT_H
@@ -15,9 +15,9 @@ struct lease_hold {
     struct lease_session *session;
     struct arena arena; /* of what the acquisition points to */
     struct lease_acquisition acquisition;
-    uint64_t limit_ms;  /* not valid from then on, by its hold limit; UINT64_MAX: none */
-    const char *key;    /* etcd: the key that is the lock */
-    bool is_over;       /* given back, or handed on */
+    uint64_t limit_ms; /* not valid from then on, by its hold limit; UINT64_MAX: none */
+    const char *key;   /* etcd: the key that is the lock */
+    bool is_over;      /* given back, or handed on */
 };
 
 struct lib_etcd_wait;
@@ -62,8 +62,8 @@ uint64_t lib_waits_wake_ms(const struct lease_connection *connection);
 /* Those of the session end with LEASE_LOST. */
 void lib_waits_lost(struct lease_session *session, const char *reason);
 
-/* For the two protocols: the end of a wait, and what is told on the way. The arena's contents move into
- * the hold. */
+/* For the two protocols: the end of a wait, and what is told on the way. The arena's contents move
+ * into the hold. */
 void lib_wait_fail(struct lease_wait *wait, enum lease_status status, const char *text);
 void lib_wait_succeed(struct lease_wait *wait, struct arena *arena,
                       const struct lease_acquisition *acquisition, const char *key);

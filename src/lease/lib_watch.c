@@ -12,8 +12,9 @@
 #include <string.h>
 
 enum {
-    AGAIN_MS = 200,      /* before a lost stream is opened again */
-    PENDING_MAX = 1000,  /* changes that wait for a slow callback; then the stream is closed for a while */
+    AGAIN_MS = 200, /* before a lost stream is opened again */
+    PENDING_MAX =
+        1000, /* changes that wait for a slow callback; then the stream is closed for a while */
     PENDING_LOW = 100,
     NAME_SIZE_MAX = 256
 };
@@ -31,9 +32,9 @@ struct lease_watch {
     bool is_over;
     bool is_paused;
     size_t n_pending;
-    int64_t revision;   /* of the last change */
-    size_t n_of_it;     /* changes of that revision that were told */
-    size_t n_skipped;   /* of a stream that was opened again: told before */
+    int64_t revision; /* of the last change */
+    size_t n_of_it;   /* changes of that revision that were told */
+    size_t n_skipped; /* of a stream that was opened again: told before */
 };
 
 /* ---- notices ---- */
@@ -199,8 +200,7 @@ static bool read_change(struct watch_notice *notice, struct bytes message) {
             break;
         case 3:
             change->acquisition = acquisition = arena_alloc(&notice->arena, sizeof *acquisition);
-            is_well &=
-                lib_read_acquisition(&notice->arena, pb_reader_bytes(&reader), acquisition);
+            is_well &= lib_read_acquisition(&notice->arena, pb_reader_bytes(&reader), acquisition);
             break;
         case 4:
             change->ended = end = arena_alloc(&notice->arena, sizeof *end);
@@ -311,8 +311,8 @@ static void watch_etcd(struct lease_watch *watch, int64_t revision) {
     struct buffer message;
     buffer_init(&message);
     lib_etcd_look_encode_watch(watch->name, revision + 1, &message);
-    watch->call = lib_call_start(watch->connection, &method, bytes_of(message.data, message.size),
-                                 watch, 0);
+    watch->call =
+        lib_call_start(watch->connection, &method, bytes_of(message.data, message.size), watch, 0);
     buffer_clear(&message);
 }
 
@@ -372,7 +372,8 @@ uint64_t lib_watches_wake_ms(const struct lease_connection *connection) {
 
 /* ---- what users call ---- */
 
-static void start(struct lease_watch *watch, struct lease_connection *connection, const char *name) {
+static void start(struct lease_watch *watch, struct lease_connection *connection,
+                  const char *name) {
     watch->connection = connection;
     watch->name = strdup(name);
     if (watch->name == NULL) {

@@ -1,4 +1,5 @@
-/* Watches: streams that are opened again when their connection was lost, and whose news are notices. */
+/* Watches: streams that are opened again when their connection was lost, and whose news are
+ * notices. */
 #ifndef LEASED_LEASE_LIB_WATCH_H
 #define LEASED_LEASE_LIB_WATCH_H
 

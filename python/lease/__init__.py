@@ -1,0 +1,518 @@
+"""Leases, locks, elections, pools and fences of a leased server, and of etcd as far as etcd can do them.
+
+    import lease
+
+    with lease.Client("127.0.0.1:2379") as client:
+        with client.lock("backup") as lock:
+            while work_is_left() and lock.valid_for > 1:
+                write_block(lock.token)
+
+Times are seconds. `valid_for` counts from the moment in which the last successful renewal was sent, so it reaches 0
+before the server lets the next one in, also after this process was stopped. Send `token` with all that is done under
+a lock, so that the resource can refuse an older one. `lease.aio` has the same for asyncio.
+"""
+import ctypes
+import enum
+import threading
+import weakref
+from collections import namedtuple
+
+from lease import _library
+from lease._library import byref, library
+
+__version__ = library.lease_version().decode()
+
+
+class Status(enum.IntEnum):
+    OK = 0
+    INVALID = 1
+    UNAVAILABLE = 2
+    TIMEOUT = 3
+    BUSY = 4
+    CANCELED = 5
+    LOST = 6
+    NOT_FOUND = 7
+    EXISTS = 8
+    DENIED = 9
+    REFUSED = 10
+    QUEUE_FULL = 11
+    STALE = 12
+    UNSUPPORTED = 13
+    PROTOCOL = 14
+
+
+class Protocol(enum.IntEnum):
+    ANY = 0
+    NATIVE = 1
+    ETCD = 2
+
+
+class Purpose(enum.IntEnum):
+    """What a session is for: gives the usual TTL and strategy."""
+
+    LOCK = 1
+    LEADER = 2
+    SESSION = 3
+    RESERVATION = 4
+    CACHE = 5
+
+
+class Strategy(enum.IntEnum):
+    """When a session is renewed."""
+
+    DEFAULT = 0
+    HALF = 1
+    CONTINUOUS = 2
+    ACTIVITY = 3
+    EXPLICIT = 4
+    NEVER = 5
+
+
+class State(enum.IntEnum):
+    VALID = 0
+    JEOPARDY = 1
+    LOST = 2
+    ENDED = 3
+
+
+class Event(enum.IntEnum):
+    JEOPARDY = 1
+    RESTORED = 2
+    LOST = 3
+
+
+class Error(Exception):
+    """What a call was refused with: `status`, and a sentence as the text."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
+class Busy(Error):
+    """Somebody else has it."""
+
+
+class Timeout(Error):
+    """Not done in time."""
+
+
+class Lost(Error):
+    """The session has ended or is not valid any more."""
+
+
+class Stale(Error):
+    """The token is older than one that was seen; `highest` is that one."""
+
+    highest = 0
+
+
+_ERRORS = {Status.BUSY: Busy, Status.TIMEOUT: Timeout, Status.LOST: Lost, Status.STALE: Stale}
+
+Slot = namedtuple("Slot", "pool slot")
+Acquisition = namedtuple("Acquisition", "id session_id token names slots value owner")
+Resource = namedtuple("Resource", "name holders waiting first_waiting remaining token revision")
+Ended = namedtuple("Ended", "acquisition reason by revision wall_ms")
+
+
+def _check(status):
+    if status != Status.OK:
+        status = Status(status)
+        text = library.lease_error().decode("utf-8", "replace")
+        raise _ERRORS.get(status, Error)(status, text)
+
+
+def _bytes(text):
+    return None if text is None else str(text).encode()
+
+
+def _text(value):
+    return "" if value is None else value.decode("utf-8", "replace")
+
+
+def _ms(seconds):
+    return max(1, int(seconds * 1000)) if seconds else 0
+
+
+def _wait_ms(seconds):
+    """None: without limit."""
+    return -1 if seconds is None else _ms(seconds)
+
+
+def _acquisition(found):
+    names = [_text(found.wants[i].resource or found.wants[i].pool) for i in range(found.n_wants)]
+    slots = [Slot(_text(found.slots[i].pool), _text(found.slots[i].slot)) for i in range(found.n_slots)]
+    return Acquisition(found.id, found.session_id, found.token, names, slots, _text(found.value), _text(found.owner))
+
+
+def _resource(found):
+    return Resource(
+        _text(found.name),
+        [_acquisition(found.holders[i]) for i in range(found.n_holders)],
+        found.n_waiting,
+        [_acquisition(found.first_waiting[i]) for i in range(found.n_first_waiting)],
+        found.remaining_ms / 1000 if found.remaining_ms >= 0 else None,
+        found.last_token,
+        found.revision,
+    )
+
+
+def _release(function, value, _parents):
+    function(value)
+
+
+class _Handle:
+    """Something of the library's that is released once, and before what it belongs to."""
+
+    def __init__(self, value, release, *parents):
+        self.value = value
+        self.close = weakref.finalize(self, _release, release, value, parents)
+
+    @property
+    def alive(self):
+        return self.close.alive
+
+
+class Hold:
+    """Something acquired. As a context manager it is given back at the end."""
+
+    def __init__(self, session, handle):
+        self._session = session
+        self._handle = _Handle(handle, library.lease_hold_destroy, session._handle)
+        found = _acquisition(library.lease_hold_acquisition(handle).contents)
+        self.acquisition = found
+        self.token = found.token
+        self.slots = found.slots
+        session._holds.add(self)
+
+    @property
+    def session(self):
+        return self._session
+
+    @property
+    def valid_for(self):
+        """Seconds for which it is certainly still valid; 0: it is not, and will not be again."""
+        if not self._handle.alive:
+            return 0.0
+        return library.lease_hold_valid_for_ms(self._handle.value) / 1000
+
+    def release(self):
+        """Gives it back. Error with NOT_FOUND: it had ended already."""
+        if self._handle.alive:
+            try:
+                _check(library.lease_release(self._handle.value))
+            finally:
+                self._handle.close()
+
+    def proclaim(self, value):
+        """Another value for observers."""
+        _check(library.lease_proclaim(self._handle.value, _bytes(value)))
+
+    def transfer(self, session_id=0, owner=None):
+        """Hands it to a session, or to the first waiting one of an owner."""
+        _check(library.lease_transfer(self._handle.value, session_id, _bytes(owner)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            self.release()
+        except Error as error:
+            if kind is None and error.status != Status.NOT_FOUND:
+                raise
+
+
+class _Pending:
+    """An acquisition that has begun."""
+
+    def __init__(self, session, wants, wait, value, hold_limit, queue_limit, on_progress):
+        self.session = session
+        array = (_library.Want * len(wants))(*wants)
+        options = _library.AcquireOptions(
+            ctypes.sizeof(_library.AcquireOptions), array, len(wants), _wait_ms(wait), _bytes(value),
+            _ms(hold_limit), queue_limit, _library.ProgressCallback(), None,
+        )  # fmt: skip
+        if on_progress is not None:
+            def tell(progress, _context):
+                found = progress.contents
+                holders = [_acquisition(found.holders[i]) for i in range(found.n_holders)]
+                left = found.holder_remaining_ms
+                on_progress(found.position, holders, left / 1000 if left >= 0 else None)
+
+            options.on_progress = _library.ProgressCallback(tell)
+        handle = ctypes.c_void_p()
+        _check(library.lease_acquire_start(session._handle.value, byref(options), None, None, byref(handle)))
+        self._handle = _Handle(handle, library.lease_wait_destroy, session._handle, options.on_progress)
+
+    def finish(self):
+        hold = ctypes.c_void_p()
+        try:
+            _check(library.lease_wait_finish(self._handle.value, -1, byref(hold)))
+        finally:
+            self._handle.close()
+        return Hold(self.session, hold)
+
+    def cancel(self):
+        library.lease_wait_cancel(self._handle.value)
+
+
+class Session:
+    """A lease with an owner, kept by a thread of the library. As a context manager it is ended."""
+
+    def __init__(self, client, ttl=None, purpose=Purpose.LOCK, strategy=Strategy.DEFAULT, owner=None, note=None,
+                 parent_id=0, on_event=None):  # fmt: skip
+        self._client = client
+        self._holds = weakref.WeakSet()
+        options = _library.SessionOptions(
+            ctypes.sizeof(_library.SessionOptions), purpose, _ms(ttl), strategy, _bytes(owner), _bytes(note),
+            parent_id, _library.EventCallback(), None,
+        )  # fmt: skip
+        if on_event is not None:
+            reference = weakref.ref(self)
+
+            def tell(_session, event, reason, _context):
+                on_event(reference(), Event(event), _text(reason))
+
+            options.on_event = _library.EventCallback(tell)
+        handle = ctypes.c_void_p()
+        _check(library.lease_session_create(client._handle.value, byref(options), byref(handle)))
+        self._handle = _Handle(handle, library.lease_session_destroy, client._handle, options.on_event)
+        client._sessions.add(self)
+
+    @property
+    def id(self):
+        return library.lease_session_id(self._handle.value)
+
+    @property
+    def ttl(self):
+        return library.lease_session_ttl_ms(self._handle.value) / 1000
+
+    @property
+    def state(self):
+        return State(library.lease_session_state(self._handle.value)) if self._handle.alive else State.ENDED
+
+    @property
+    def valid_for(self):
+        """Seconds for which it is certainly still valid; 0: it is not, and will not be again."""
+        return library.lease_valid_for_ms(self._handle.value) / 1000 if self._handle.alive else 0.0
+
+    def touch(self):
+        library.lease_session_touch(self._handle.value)
+
+    def renew(self):
+        _check(library.lease_session_renew(self._handle.value))
+
+    def change(self, ttl):
+        _check(library.lease_session_change(self._handle.value, _ms(ttl)))
+
+    def end(self):
+        """Gives back all that it has."""
+        if self._handle.alive:
+            try:
+                _check(library.lease_session_end(self._handle.value))
+            finally:
+                self._destroy()
+
+    def _destroy(self):
+        for hold in list(self._holds):
+            hold._handle.close()
+        self._handle.close()
+
+    def acquire_start(self, wants, wait=None, value=None, hold_limit=0, queue_limit=0, on_progress=None):
+        return _Pending(self, wants, wait, value, hold_limit, queue_limit, on_progress)
+
+    def acquire(self, *names, shared=False, wait=None, pools=None, **how):
+        """All of these resources and slots of `pools` ({name: n}), or none. wait None: without limit; 0: not at all."""
+        return self.acquire_start(wants(*names, shared=shared, pools=pools), wait, **how).finish()
+
+    def lock(self, *names, **how):
+        return self.acquire(*names, **how)
+
+    def campaign(self, name, value, **how):
+        return self.acquire(name, value=value, **how)
+
+    def reserve(self, pool, slots=1, **how):
+        return self.acquire(pools={pool: slots}, **how)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            self.end()
+        except Error:
+            if kind is None:
+                raise
+
+
+def wants(*names, shared=False, pools=None):
+    """What is to be acquired, for acquire_start()."""
+    each = [_library.Want(_bytes(name), int(shared), None, 0) for name in names]
+    return each + [_library.Want(None, 0, _bytes(pool), slots) for pool, slots in (pools or {}).items()]
+
+
+class Watch:
+    """Tells of the changes of a resource until it is closed."""
+
+    def __init__(self, client, name, on_change):
+        def tell(found, status, reason, _context):
+            if found:
+                on_change(_resource(found.contents), None)
+            else:
+                on_change(None, Error(Status(status), _text(reason)))
+
+        self._callback = _library.ResourceCallback(tell)
+        handle = ctypes.c_void_p()
+        _check(library.lease_observe(client._handle.value, _bytes(name), self._callback, None, byref(handle)))
+        self._handle = _Handle(handle, library.lease_watch_destroy, client._handle, self._callback)
+        client._watches.add(self)
+
+    def close(self):
+        self._handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Client:
+    """A connection to one cluster, over whichever of its endpoints answers."""
+
+    def __init__(self, endpoints=None, *, ca_file=None, cert_file=None, key_file=None, insecure_skip_verify=False,
+                 user=None, password=None, token=None, connect_timeout=0, request_timeout=0,
+                 protocol=Protocol.ANY, owner=None):  # fmt: skip
+        options = _library.Options(
+            ctypes.sizeof(_library.Options), _bytes(endpoints), _bytes(ca_file), _bytes(cert_file), _bytes(key_file),
+            insecure_skip_verify, _bytes(user), _bytes(password), _bytes(token), _ms(connect_timeout),
+            _ms(request_timeout), protocol, False, _bytes(owner),
+        )  # fmt: skip
+        handle = ctypes.c_void_p()
+        _check(library.lease_open(byref(options), byref(handle)))
+        self._handle = _Handle(handle, library.lease_close)
+        self._sessions = weakref.WeakSet()
+        self._watches = weakref.WeakSet()
+        self._mutex = threading.Lock()
+        self._shared_session = None
+
+    def connect(self):
+        """Waits until a server answers."""
+        _check(library.lease_connect(self._handle.value))
+
+    @property
+    def protocol(self):
+        return Protocol(library.lease_protocol_used(self._handle.value))
+
+    def session(self, **options):
+        return Session(self, **options)
+
+    def _usual_session(self):
+        with self._mutex:
+            if self._shared_session is None or self._shared_session.valid_for <= 0:
+                self._shared_session = Session(self)
+            return self._shared_session
+
+    def lock(self, *names, **how):
+        """A lock in the client's own session. wait None: without limit; 0: not at all."""
+        return self._usual_session().lock(*names, **how)
+
+    def campaign(self, name, value, **how):
+        return self._usual_session().campaign(name, value, **how)
+
+    def reserve(self, pool, slots=1, **how):
+        return self._usual_session().reserve(pool, slots, **how)
+
+    def end_session(self, session_id):
+        _check(library.lease_end_id(self._handle.value, session_id))
+
+    def fence_check(self, resource, token):
+        """Remembers the token; Stale when a higher one was seen. Gives the highest."""
+        highest = ctypes.c_int64()
+        try:
+            _check(library.lease_fence_check(self._handle.value, _bytes(resource), token, byref(highest)))
+        except Stale as error:
+            error.highest = highest.value
+            raise
+        return highest.value
+
+    def fence(self, resource):
+        highest = ctypes.c_int64()
+        _check(library.lease_fence_get(self._handle.value, _bytes(resource), byref(highest)))
+        return highest.value
+
+    def resource(self, name, waiters=0):
+        """Who has it, and who waits."""
+        found = ctypes.POINTER(_library.Resource)()
+        _check(library.lease_resource_get(self._handle.value, _bytes(name), waiters, byref(found)))
+        try:
+            return _resource(found.contents)
+        finally:
+            library.lease_free(found)
+
+    def observe(self, name, on_change):
+        """Calls on_change(resource, error) now and with every change, from a thread of the library."""
+        return Watch(self, name, on_change)
+
+    def pool_set(self, name, slots, hold_limit=0, shares=None):
+        texts = (ctypes.c_char_p * len(slots))(*[_bytes(slot) for slot in slots])
+        weights = [_library.Share(_bytes(owner), weight) for owner, weight in (shares or {}).items()]
+        array = (_library.Share * len(weights))(*weights)
+        pool = _library.Pool(_bytes(name), texts, len(slots), _ms(hold_limit), array, len(weights), None, 0, 0)
+        _check(library.lease_pool_set(self._handle.value, byref(pool)))
+
+    def pool_remove(self, name):
+        _check(library.lease_pool_remove(self._handle.value, _bytes(name)))
+
+    def pool(self, name):
+        """({slot: owner or None}, how many wait)"""
+        found = ctypes.POINTER(_library.Pool)()
+        _check(library.lease_pool_get(self._handle.value, _bytes(name), byref(found)))
+        try:
+            pool = found.contents
+            slots = {_text(pool.slots[i]): None for i in range(pool.n_slots)}
+            for i in range(pool.n_taken):
+                slots[_text(pool.taken[i].slot)] = _text(pool.taken[i].owner)
+            return slots, pool.n_waiting
+        finally:
+            library.lease_free(found)
+
+    def why(self, resource=None, pool=None, session_id=0, limit=0):
+        """What ended, newest first."""
+        query = _library.WhyQuery(ctypes.sizeof(_library.WhyQuery), _bytes(resource), _bytes(pool), session_id, 0,
+                                  limit)  # fmt: skip
+        found = ctypes.POINTER(_library.History)()
+        _check(library.lease_why(self._handle.value, byref(query), byref(found)))
+        try:
+            history = found.contents
+            return [_ended(history.ended[i]) for i in range(history.n_ended)]
+        finally:
+            library.lease_free(found)
+
+    def close(self):
+        """Sessions that were not ended run out on the server, but for the client's own, which is ended."""
+        if not self._handle.alive:
+            return
+        for watch in list(self._watches):
+            watch.close()
+        if self._shared_session is not None and self._shared_session.state != State.ENDED:
+            try:
+                self._shared_session.end()
+            except Error:
+                pass
+        for session in list(self._sessions):
+            session._destroy()
+        self._handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _ended(found):
+    acquisition = _acquisition(found.acquisition.contents) if found.acquisition else None
+    reason = library.lease_end_reason_text(found.reason).decode()
+    return Ended(acquisition, reason, _text(found.by), found.revision, found.wall_ms)
