@@ -47,7 +47,7 @@ format: ## format the C files in place
 
 install: build ## install under PREFIX (/usr/local) and DESTDIR
 	@meson configure $(BUILD) --prefix $(PREFIX)
-	@ninja -C $(BUILD) leased lease
+	@ninja -C $(BUILD) leased lease liblease
 	@meson install -C $(BUILD) --no-rebuild
 
 clean: ## remove what was built; data stays
