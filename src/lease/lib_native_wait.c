@@ -36,15 +36,15 @@ static void put_want(struct buffer *message, const struct lease_want *want, stru
 
 /* What is left of the wait, without the grace that is ours. */
 static int64_t wait_ms(const struct lease_wait *wait, uint64_t now_ms) {
-    enum { GRACE_MS = 1000 };
     if (!wait->waits) {
         return LEASE_NO_WAIT;
     }
     if (wait->deadline_ms == 0) {
         return LEASE_WAIT_FOREVER;
     }
-    return wait->deadline_ms > now_ms + GRACE_MS ? (int64_t)(wait->deadline_ms - now_ms) - GRACE_MS
-                                                 : 1;
+    return wait->deadline_ms > now_ms + LIB_WAIT_GRACE_MS
+               ? (int64_t)(wait->deadline_ms - now_ms) - LIB_WAIT_GRACE_MS
+               : 1;
 }
 
 static void encode(const struct lease_wait *wait, uint64_t now_ms, struct buffer *message) {

@@ -10,8 +10,7 @@
 enum {
     NAME_SIZE_MAX = 256,
     VALUE_SIZE_MAX = 64 * 1024,
-    AGAIN_MS = 50,  /* before a lost connection is tried again */
-    GRACE_MS = 1000 /* the server ends a wait by its own clock */
+    AGAIN_MS = 50 /* before a lost connection is tried again */
 };
 
 /* ---- notices ---- */
@@ -294,7 +293,9 @@ static struct lease_wait *create(struct lease_session *session,
     if (!wait->waits) {
         wait->deadline_ms = now_ms + connection->request_timeout_ms;
     } else if (options->wait_ms != LEASE_WAIT_FOREVER && options->wait_ms < LIB_KEEPER_TTL_MS_MAX) {
-        wait->deadline_ms = now_ms + (uint64_t)options->wait_ms + GRACE_MS;
+        /* leased ends a wait by its own clock, for etcd it is ours alone. */
+        bool is_etcd = connection->protocol == LEASE_PROTOCOL_ETCD;
+        wait->deadline_ms = now_ms + (uint64_t)options->wait_ms + (is_etcd ? 0 : LIB_WAIT_GRACE_MS);
     }
     /* A repeated request finds its first place again. */
     snprintf(wait->request_id, sizeof wait->request_id, "%llx-%llx", (unsigned long long)now_ms,

@@ -8,7 +8,8 @@
 #include "base/arena.h"
 #include "lease/lib_session.h"
 
-enum { LIB_REQUEST_ID_SIZE = 40 };
+/* The grace: a wait that the server should have ended by its own clock is ended here. */
+enum { LIB_REQUEST_ID_SIZE = 40, LIB_WAIT_GRACE_MS = 1000 };
 
 struct lease_hold {
     struct lease_connection *connection;

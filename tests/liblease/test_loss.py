@@ -1,0 +1,111 @@
+"""Whoever loses a lock knows before the next one has it: killed, stopped, cut off, server gone."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import lease
+from proxy import Proxy
+
+SECONDS = 60.0
+TTL = 2
+HOLDER = str(pathlib.Path(__file__).parent / "holder.py")
+
+
+class Holder:
+    """holder.py as a process of its own."""
+
+    def __init__(self, endpoints, name):
+        path = os.path.dirname(os.path.dirname(lease.__file__))
+        self.process = subprocess.Popen(
+            [sys.executable, HOLDER, endpoints, name, str(TTL)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
+        self.token = int(self.read("held")[0])
+
+    def read(self, word):
+        """The rest of the next line that begins with this word."""
+        for line in self.process.stdout:
+            if line.split()[0] == word:
+                return line.split()[1:]
+        raise AssertionError(f"the holder ended and did not say {word}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_a_killed_holder_is_replaced(any_server, prefix):
+    with lease.Client(any_server.endpoint) as client, Holder(any_server.endpoint, prefix) as holder:
+        holder.process.kill()
+        with client.lock(prefix, wait=SECONDS) as own:
+            assert own.token > holder.token
+
+
+def test_a_stopped_holder_wakes_without_its_lock(any_server, prefix):
+    with lease.Client(any_server.endpoint) as client, Holder(any_server.endpoint, prefix) as holder:
+        holder.process.send_signal(signal.SIGSTOP)
+        with client.lock(prefix, wait=SECONDS) as own:
+            client.fence_check(prefix, own.token)
+            holder.process.send_signal(signal.SIGCONT)
+            assert holder.read("event")[0] == "LOST"
+            assert holder.read("valid") == ["0.0", "0.0"]
+            with pytest.raises(lease.Stale):
+                client.fence_check(prefix, holder.token)
+
+
+def test_a_holder_that_is_cut_off_knows_before_the_next_one_has_it(any_server, prefix):
+    with Proxy(any_server.endpoint) as proxy, lease.Client(any_server.endpoint) as client:
+        with Holder(proxy.endpoint, prefix) as holder:
+            proxy.cut()
+            with client.lock(prefix, wait=SECONDS):
+                acquired_at = time.clock_gettime(time.CLOCK_BOOTTIME)
+                assert holder.read("event")[0] == "JEOPARDY"
+                event, lost_at = holder.read("event")
+                assert event == "LOST"
+                assert float(lost_at) < acquired_at
+
+
+def test_a_session_comes_back_from_jeopardy(any_server):
+    events, changed = [], threading.Condition()
+
+    def on_event(_session, event, _reason):
+        with changed:
+            events.append(event)
+            changed.notify_all()
+
+    def wait_for(event):
+        with changed:
+            assert changed.wait_for(lambda: event in events, SECONDS), events
+
+    with Proxy(any_server.endpoint) as proxy:
+        endpoints = f"{proxy.endpoint},{any_server.endpoint}"
+        with lease.Client(endpoints, connect_timeout=0.5) as client:
+            session = client.session(ttl=20, strategy=lease.Strategy.CONTINUOUS, on_event=on_event)
+            proxy.cut()
+            wait_for(lease.Event.JEOPARDY)
+            assert session.state != lease.State.LOST
+            wait_for(lease.Event.RESTORED)
+            assert events == [lease.Event.JEOPARDY, lease.Event.RESTORED]
+            session.end()
+
+
+def test_of_two_endpoints_one_may_be_dead(any_server, prefix):
+    with lease.Client(f"127.0.0.1:1,{any_server.endpoint}") as client, client.lock(prefix) as lock:
+        assert lock.token > 0
+
+
+def test_no_server_is_told_with_the_reason():
+    with lease.Client("127.0.0.1:1", request_timeout=0.3) as client:
+        with pytest.raises(lease.Error) as caught:
+            client.lock("x")
+        assert caught.value.status == lease.Status.UNAVAILABLE
+        assert "127.0.0.1:1" in str(caught.value)
