@@ -13,7 +13,7 @@ import lease
 from proxy import Proxy
 
 SECONDS = 60.0
-TTL = 2
+TTL = 1
 HOLDER = str(pathlib.Path(__file__).parent / "holder.py")
 
 
@@ -89,7 +89,7 @@ def test_a_session_comes_back_from_jeopardy(any_server):
     with Proxy(any_server.endpoint) as proxy:
         endpoints = f"{proxy.endpoint},{any_server.endpoint}"
         with lease.Client(endpoints, connect_timeout=0.5) as client:
-            session = client.session(ttl=20, strategy=lease.Strategy.CONTINUOUS, on_event=on_event)
+            session = client.session(ttl=9, strategy=lease.Strategy.CONTINUOUS, on_event=on_event)
             proxy.cut()
             wait_for(lease.Event.JEOPARDY)
             assert session.state != lease.State.LOST
