@@ -29,6 +29,14 @@ struct child {
     struct child_end end;
 };
 
+int child_free_number(int after) {
+    int number = after + 1;
+    for (int flags; (flags = fcntl(number, F_GETFD)) >= 0 && (flags & FD_CLOEXEC) == 0;) {
+        number++;
+    }
+    return number;
+}
+
 /* ---- starting ---------------------------------------------------------------------------------
  */
 
@@ -67,6 +75,7 @@ static _Noreturn void run_guard(const struct child *child, const struct child_op
     struct child_guard_options guard = {
         .argv = options->argv,
         .environment = environment,
+        .files = options->files,
         .deadline = child->deadline,
         .socket = socket,
         .terminal = is_foreground ? options->terminal->file : -1,
@@ -75,9 +84,6 @@ static _Noreturn void run_guard(const struct child *child, const struct child_op
     };
     close(child->socket);
     sigemptyset(&guard.signal_mask);
-    for (const int *file = options->files; file != NULL && *file >= 0; file++) {
-        fcntl(*file, F_SETFD, 0);
-    }
     child_guard_run(&guard);
 }
 

@@ -12,13 +12,18 @@
 #include <stdint.h>
 
 struct child;
+struct child_file;
 struct terminal;
+
+/* The first number after `after` under which a command inherits no file from us. Shells know
+ * numbers up to 9 alone, so files for it should have small ones. */
+int child_free_number(int after);
 
 struct child_options {
     char *const *argv;
-    const char *const *variables; /* "NAME=value", added to the environment; ends with NULL */
-    const int *files;             /* that it inherits beside those it gets anyway; ends with -1 */
-    uint32_t grace_ms;            /* from SIGTERM to SIGKILL */
+    const char *const *variables;   /* "NAME=value", added to the environment; ends with NULL */
+    const struct child_file *files; /* that it gets beside those it inherits; NULL: none */
+    uint32_t grace_ms;              /* from SIGTERM to SIGKILL */
     bool is_sigpipe_ignored;
     struct terminal *terminal;
 };

@@ -4,6 +4,7 @@
 #include "cli/descendants.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
 #include <string.h>
@@ -43,8 +44,24 @@ static void tell(const struct guard *guard, enum child_news_type type, int numbe
 /* ---- the command ------------------------------------------------------------------------------
  */
 
+/* Beyond the numbers that files of the command may have. */
+enum { FILES_MAX = 8, NUMBER_BEYOND = 32 };
+
+/* First all of them out of the way: a file of ours may have a number that another one is to get. */
+static void give_files(const struct child_file *files) {
+    int moved[FILES_MAX];
+    size_t n = 0;
+    for (; files != NULL && n < FILES_MAX && files[n].file >= 0; n++) {
+        moved[n] = fcntl(files[n].file, F_DUPFD_CLOEXEC, NUMBER_BEYOND);
+    }
+    for (size_t i = 0; i < n; i++) {
+        dup2(moved[i], files[i].number);
+    }
+}
+
 static _Noreturn void run_command(const struct guard *guard, pid_t parent) {
     const struct child_guard_options *options = guard->options;
+    int socket = fcntl(options->socket, F_DUPFD_CLOEXEC, NUMBER_BEYOND);
     setpgid(0, 0);
     /* The guard's end is the command's, and it may have come before this call. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -56,9 +73,10 @@ static _Noreturn void run_command(const struct guard *guard, pid_t parent) {
     }
     signal(SIGPIPE, options->is_sigpipe_ignored ? SIG_IGN : SIG_DFL);
     sigprocmask(SIG_SETMASK, &options->signal_mask, NULL);
+    give_files(options->files);
     execvpe(options->argv[0], options->argv, options->environment);
     const struct child_news news = {.type = CHILD_NEWS_FAILED, .number = errno};
-    send(options->socket, &news, sizeof news, MSG_NOSIGNAL);
+    send(socket, &news, sizeof news, MSG_NOSIGNAL);
     _exit(news.number == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 

@@ -43,9 +43,16 @@ struct child_news {
     bool is_kill_sent;
 };
 
+/* A file that the command gets under a number that its environment tells. */
+struct child_file {
+    int file; /* -1: the end of the list */
+    int number;
+};
+
 struct child_guard_options {
     char *const *argv;
-    char *const *environment; /* whole, for execve */
+    char *const *environment;       /* whole, for execve */
+    const struct child_file *files; /* may be NULL */
     const struct child_deadline *deadline;
     int socket;              /* SOCK_SEQPACKET: orders in, news out */
     int terminal;            /* whose foreground the command gets; -1: none */

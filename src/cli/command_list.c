@@ -3,11 +3,28 @@
 #include "cli/cli_commands.h"
 
 const struct cli_command *const cli_commands[] = {
+    /* Run a command. */
+    &cli_command_lock,
+    &cli_command_elect,
+    &cli_command_reserve,
+    &cli_command_session,
+    &cli_command_cron,
+    &cli_command_exec,
     /* Look. */
     &cli_command_ls,
+    &cli_command_get,
+    &cli_command_why,
+    &cli_command_watch,
     &cli_command_status,
     /* Change. */
     &cli_command_grant,
+    &cli_command_renew,
+    &cli_command_revoke,
+    &cli_command_pool_set,
+    &cli_command_pool_ls,
+    &cli_command_pool_rm,
+    &cli_command_fence_check,
+    &cli_command_fence_get,
     /* The cluster. */
     &cli_command_member_ls,
     &cli_command_member_add,

@@ -4,9 +4,25 @@
 
 #include "cli/cli.h"
 
+extern const struct cli_command cli_command_lock;
+extern const struct cli_command cli_command_elect;
+extern const struct cli_command cli_command_reserve;
+extern const struct cli_command cli_command_session;
+extern const struct cli_command cli_command_cron;
+extern const struct cli_command cli_command_exec;
+extern const struct cli_command cli_command_ls;
+extern const struct cli_command cli_command_get;
+extern const struct cli_command cli_command_why;
+extern const struct cli_command cli_command_watch;
 extern const struct cli_command cli_command_status;
 extern const struct cli_command cli_command_grant;
-extern const struct cli_command cli_command_ls;
+extern const struct cli_command cli_command_renew;
+extern const struct cli_command cli_command_revoke;
+extern const struct cli_command cli_command_pool_set;
+extern const struct cli_command cli_command_pool_ls;
+extern const struct cli_command cli_command_pool_rm;
+extern const struct cli_command cli_command_fence_check;
+extern const struct cli_command cli_command_fence_get;
 extern const struct cli_command cli_command_member_ls;
 extern const struct cli_command cli_command_member_add;
 extern const struct cli_command cli_command_member_rm;

@@ -1,4 +1,4 @@
-/* Resources, sessions and history, as one asks for them. */
+/* Resources, sessions, pools, fences and history, as one asks for them. */
 #include "lease/lib_etcd_look.h"
 #include "lease/lib_message.h"
 #include "lease/lib_read.h"
@@ -6,6 +6,8 @@
 #include "lease/lib_session.h"
 
 #include <string.h>
+
+enum { OWNER_SIZE_MAX = 128, SLOTS_MAX = 65536 };
 
 /* ---- resources ---- */
 
@@ -227,6 +229,221 @@ enum lease_status lease_session_list(struct lease_connection *connection, const 
     lib_put_int(&request.message, 5, (flags & LEASE_WITH_REMAINING) != 0);
     return lib_look(connection, &request, sizeof **out_list, read_session_list, NULL,
                     (const void **)out_list);
+}
+
+/* ---- pools ---- */
+
+static const char no_pools[] = "etcd has no pools";
+
+static enum lease_status check_pool(const struct lease_pool *pool) {
+    enum lease_status status = lib_check_name(pool->name);
+    if (status == LEASE_OK && pool->n_slots > SLOTS_MAX) {
+        status = lib_error(LEASE_INVALID, "a pool has at most %d slots", SLOTS_MAX);
+    }
+    for (size_t i = 0; status == LEASE_OK && i < pool->n_slots; i++) {
+        size_t size = strlen(pool->slots[i]);
+        if (size == 0 || size > OWNER_SIZE_MAX) {
+            status = lib_error(LEASE_INVALID, "a slot has 1 to %d bytes", OWNER_SIZE_MAX);
+        }
+    }
+    return status;
+}
+
+enum lease_status lease_pool_set(struct lease_connection *connection,
+                                 const struct lease_pool *pool) {
+    enum lease_status status = check_pool(pool);
+    if (status == LEASE_OK) {
+        status = lib_need_native(connection, no_pools);
+    }
+    if (status != LEASE_OK) {
+        return status;
+    }
+    struct lib_request request = {.path = "/leased.v1.Pools/Set", .is_repeatable = true};
+    struct buffer message;
+    struct buffer share;
+    buffer_init(&message);
+    buffer_init(&share);
+    lib_put_text(&message, 1, pool->name);
+    for (size_t i = 0; i < pool->n_slots; i++) {
+        lib_put_text(&message, 2, pool->slots[i]);
+    }
+    lib_put_int(&message, 3, pool->hold_limit_ms);
+    for (size_t i = 0; i < pool->n_shares; i++) {
+        lib_put_text(&share, 1, pool->shares[i].owner);
+        lib_put_int(&share, 2, pool->shares[i].weight);
+        lib_put_message(&message, 4, &share);
+    }
+    lib_put_message(&request.message, 1, &message);
+    buffer_clear(&message);
+    buffer_clear(&share);
+    return lib_tell(connection, &request);
+}
+
+enum lease_status lease_pool_remove(struct lease_connection *connection, const char *pool) {
+    enum lease_status status = lib_check_name(pool);
+    if (status == LEASE_OK) {
+        status = lib_need_native(connection, no_pools);
+    }
+    if (status != LEASE_OK) {
+        return status;
+    }
+    struct lib_request request = {.path = "/leased.v1.Pools/Remove"};
+    lib_put_text(&request.message, 1, pool);
+    return lib_tell(connection, &request);
+}
+
+static bool read_pool_item(struct arena *arena, struct bytes message, void *out) {
+    return lib_read_pool_state(arena, message, out);
+}
+
+static bool read_pools(struct arena *arena, struct bytes message, void *out, void *context) {
+    (void)context;
+    struct lease_pool_list *list = out;
+    struct lib_array array;
+    if (!lib_read_array(arena, message, 2, sizeof(struct lease_pool), read_pool_item, &array)) {
+        return false;
+    }
+    list->items = array.items;
+    list->n_items = array.n_items;
+    return true;
+}
+
+static bool read_one_pool(struct arena *arena, struct bytes message, void *out, void *context) {
+    struct lease_pool_list list;
+    if (!read_pools(arena, message, &list, context) || list.n_items != 1) {
+        return false;
+    }
+    memcpy(out, list.items, sizeof *list.items);
+    return true;
+}
+
+enum lease_status lease_pool_get(struct lease_connection *connection, const char *pool,
+                                 const struct lease_pool **out_pool) {
+    enum lease_status status = lib_check_name(pool);
+    if (status == LEASE_OK) {
+        status = lib_need_native(connection, no_pools);
+    }
+    if (status != LEASE_OK) {
+        return status;
+    }
+    struct lib_request request = {.path = "/leased.v1.Pools/Get", .is_repeatable = true};
+    lib_put_text(&request.message, 1, pool);
+    return lib_look(connection, &request, sizeof **out_pool, read_one_pool, NULL,
+                    (const void **)out_pool);
+}
+
+enum lease_status lease_pool_list(struct lease_connection *connection,
+                                  const struct lease_pool_list **out_list) {
+    enum lease_status status = lib_need_native(connection, no_pools);
+    if (status != LEASE_OK) {
+        return status;
+    }
+    struct lib_request request = {.path = "/leased.v1.Pools/List", .is_repeatable = true};
+    return lib_look(connection, &request, sizeof **out_list, read_pools, NULL,
+                    (const void **)out_list);
+}
+
+/* ---- fences ---- */
+
+static bool read_fence(struct bytes message, uint32_t highest_field, bool *out_accepted,
+                       int64_t *out_highest) {
+    struct pb_reader reader;
+    *out_accepted = false;
+    *out_highest = 0;
+    pb_reader_init(&reader, message);
+    while (pb_reader_next(&reader)) {
+        if (reader.field == highest_field) {
+            *out_highest = pb_reader_int64(&reader);
+        } else if (reader.field == 2) {
+            *out_accepted = pb_reader_bool(&reader);
+        } else {
+            pb_reader_skip(&reader);
+        }
+    }
+    return !reader.failed;
+}
+
+static enum lease_status know_fence(struct lease_connection *connection, const char *resource,
+                                    bool *out_is_etcd) {
+    enum lease_protocol protocol;
+    enum lease_status status = lib_check_name(resource);
+    if (status == LEASE_OK) {
+        status = lib_know_protocol(connection, &protocol);
+    }
+    if (status == LEASE_OK) {
+        *out_is_etcd = protocol == LEASE_PROTOCOL_ETCD;
+    }
+    return status;
+}
+
+enum lease_status lease_fence_check(struct lease_connection *connection, const char *resource,
+                                    int64_t token, int64_t *out_highest) {
+    bool is_etcd = false;
+    enum lease_status status = know_fence(connection, resource, &is_etcd);
+    if (status == LEASE_OK && (token <= 0 || token == INT64_MAX)) {
+        status = lib_error(LEASE_INVALID, "a token is above 0");
+    }
+    if (status != LEASE_OK) {
+        return status;
+    }
+    struct lib_request request = {.path = "/leased.v1.Fences/Check", .is_repeatable = true};
+    struct buffer answer;
+    if (is_etcd) {
+        lib_etcd_fence_encode(resource, token, &request);
+    } else {
+        lib_put_text(&request.message, 1, resource);
+        lib_put_int(&request.message, 2, token);
+    }
+    status = lib_ask(connection, &request, &answer);
+    if (status != LEASE_OK) {
+        return status;
+    }
+    bool is_accepted = false;
+    int64_t highest = 0;
+    struct bytes message = bytes_of(answer.data, answer.size);
+    bool is_well = is_etcd ? lib_etcd_fence_decode(message, token, &is_accepted, &highest)
+                           : read_fence(message, 3, &is_accepted, &highest);
+    buffer_clear(&answer);
+    if (!is_well) {
+        return lib_error(LEASE_PROTOCOL, "the server's answer is malformed");
+    }
+    if (out_highest != NULL) {
+        *out_highest = highest;
+    }
+    return is_accepted ? LEASE_OK
+                       : lib_error(LEASE_STALE, "token %lld is older than %lld, which was seen",
+                                   (long long)token, (long long)highest);
+}
+
+enum lease_status lease_fence_get(struct lease_connection *connection, const char *resource,
+                                  int64_t *out_highest) {
+    bool is_etcd = false;
+    enum lease_status status = know_fence(connection, resource, &is_etcd);
+    if (status != LEASE_OK) {
+        return status;
+    }
+    struct lib_request request = {.path = "/leased.v1.Fences/Get", .is_repeatable = true};
+    struct buffer answer;
+    if (is_etcd) {
+        lib_etcd_fence_encode_get(resource, &request);
+    } else {
+        lib_put_text(&request.message, 1, resource);
+    }
+    status = lib_ask(connection, &request, &answer);
+    if (status != LEASE_OK) {
+        return status;
+    }
+    bool ignored = false;
+    int64_t highest = 0;
+    struct bytes message = bytes_of(answer.data, answer.size);
+    bool is_well = is_etcd ? lib_etcd_fence_decode_get(message, &highest)
+                           : read_fence(message, 2, &ignored, &highest);
+    buffer_clear(&answer);
+    if (!is_well) {
+        return lib_error(LEASE_PROTOCOL, "the server's answer is malformed");
+    }
+    *out_highest = highest;
+    return LEASE_OK;
 }
 
 /* ---- what happened ---- */

@@ -2,6 +2,7 @@
 #include "cli/child.h"
 
 #include "base/clock.h"
+#include "cli/child_guard.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -122,6 +123,29 @@ static void variables_are_added_and_replaced(void **state) {
     struct child *child;
     assert_int_equal(child_start(&options, no_times, &child), STATUS_OK);
     assert_int_equal(wait_end(child).exit_code, 0);
+}
+
+static void files_get_the_numbers_that_are_told(void **state) {
+    struct witness one = make_witness();
+    struct witness two = make_witness();
+    /* Each gets the number of the other, and an error could still be told. */
+    const struct child_file files[] = {{one.writer, two.writer}, {two.writer, one.writer}, {-1, 0}};
+    char script[64];
+    snprintf(script, sizeof script, "echo one >&%d; echo two >&%d", two.writer, one.writer);
+    char *argv[] = {"bash", "-c", script, NULL};
+    const struct child_options options = {.argv = argv, .variables = no_variables, .files = files};
+    struct child *child;
+    char text[8] = "";
+    assert_int_equal(child_start(&options, no_times, &child), STATUS_OK);
+    assert_int_equal(wait_end(child).exit_code, 0);
+    assert_int_equal(read(one.reader, text, sizeof text), 4);
+    assert_memory_equal(text, "one", 3);
+    assert_true(child_free_number(STDERR_FILENO) > STDERR_FILENO);
+    assert_int_not_equal(child_free_number(one.reader - 1), one.reader);
+    close(one.writer);
+    close(two.writer);
+    close(one.reader);
+    close(two.reader);
 }
 
 static void a_signal_reaches_the_whole_group(void **state) {
@@ -252,6 +276,7 @@ int main(void) {
         cmocka_unit_test(the_exit_code_is_passed_on),
         cmocka_unit_test(what_cannot_be_run_is_told),
         cmocka_unit_test(variables_are_added_and_replaced),
+        cmocka_unit_test(files_get_the_numbers_that_are_told),
         cmocka_unit_test(a_signal_reaches_the_whole_group),
         cmocka_unit_test(at_its_deadline_it_gets_sigterm_then_sigkill),
         cmocka_unit_test(a_deadline_that_moves_on_ends_nothing),
