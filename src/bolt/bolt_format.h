@@ -20,10 +20,8 @@
 #ifndef LEASED_BOLT_BOLT_FORMAT_H
 #define LEASED_BOLT_BOLT_FORMAT_H
 
-#include <endian.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #define BOLT_MAGIC UINT32_C(0xed0cdaed)
 #define BOLT_CHECKSUM_START UINT64_C(0xcbf29ce484222325)
@@ -45,39 +43,6 @@ enum {
     BOLT_PAGE_FREELIST = 16,
     BOLT_ELEMENT_IS_BUCKET = 1
 };
-
-static inline uint16_t bolt_get_u16(const uint8_t *at) {
-    uint16_t value;
-    memcpy(&value, at, sizeof value);
-    return le16toh(value);
-}
-
-static inline uint32_t bolt_get_u32(const uint8_t *at) {
-    uint32_t value;
-    memcpy(&value, at, sizeof value);
-    return le32toh(value);
-}
-
-static inline uint64_t bolt_get_u64(const uint8_t *at) {
-    uint64_t value;
-    memcpy(&value, at, sizeof value);
-    return le64toh(value);
-}
-
-static inline void bolt_set_u16(uint8_t *at, uint16_t value) {
-    value = htole16(value);
-    memcpy(at, &value, sizeof value);
-}
-
-static inline void bolt_set_u32(uint8_t *at, uint32_t value) {
-    value = htole32(value);
-    memcpy(at, &value, sizeof value);
-}
-
-static inline void bolt_set_u64(uint8_t *at, uint64_t value) {
-    value = htole64(value);
-    memcpy(at, &value, sizeof value);
-}
 
 /* FNV-1a, 64 bits. */
 static inline uint64_t bolt_checksum(const uint8_t *bytes, size_t size) {

@@ -1,5 +1,6 @@
 #include "bolt/bolt_reader.h"
 
+#include "base/little_endian.h"
 #include "bolt/bolt_format.h"
 
 /* --- The file. --- */
@@ -18,15 +19,16 @@ static bool read_meta(struct bytes bytes, size_t offset, struct meta *out_meta) 
         return false;
     }
     const uint8_t *meta = bytes.data + offset + BOLT_PAGE_HEADER_SIZE;
-    if (bolt_get_u32(meta) != BOLT_MAGIC || bolt_get_u64(meta + BOLT_META_CHECKSUM_OFFSET) !=
-                                                bolt_checksum(meta, BOLT_META_CHECKSUM_OFFSET)) {
+    if (little_endian_get_u32(meta) != BOLT_MAGIC ||
+        little_endian_get_u64(meta + BOLT_META_CHECKSUM_OFFSET) !=
+            bolt_checksum(meta, BOLT_META_CHECKSUM_OFFSET)) {
         return false;
     }
-    *out_meta = (struct meta){.version = bolt_get_u32(meta + 4),
-                              .page_size = bolt_get_u32(meta + 8),
-                              .root = bolt_get_u64(meta + 16),
-                              .pages = bolt_get_u64(meta + 40),
-                              .transaction = bolt_get_u64(meta + 48)};
+    *out_meta = (struct meta){.version = little_endian_get_u32(meta + 4),
+                              .page_size = little_endian_get_u32(meta + 8),
+                              .root = little_endian_get_u64(meta + 16),
+                              .pages = little_endian_get_u64(meta + 40),
+                              .transaction = little_endian_get_u64(meta + 48)};
     return true;
 }
 
@@ -73,8 +75,8 @@ static bool page_of(const struct bolt_file *file, uint64_t id, struct bytes *out
         return false;
     }
     const uint8_t *page = file->bytes.data + id * file->page_size;
-    uint64_t overflow = bolt_get_u32(page + 12);
-    if (bolt_get_u64(page) != id || overflow >= file->pages - id) {
+    uint64_t overflow = little_endian_get_u32(page + 12);
+    if (little_endian_get_u64(page) != id || overflow >= file->pages - id) {
         return false;
     }
     *out_page = bytes_of(page, (overflow + 1) * file->page_size);
@@ -101,8 +103,8 @@ static bool push(struct bolt_cursor *cursor, struct bytes page) {
         ++cursor->pages_seen > cursor->file->pages) {
         return false;
     }
-    uint16_t flags = bolt_get_u16(page.data + 8);
-    size_t n = bolt_get_u16(page.data + 10);
+    uint16_t flags = little_endian_get_u16(page.data + 8);
+    size_t n = little_endian_get_u16(page.data + 10);
     if ((flags != BOLT_PAGE_LEAF && flags != BOLT_PAGE_BRANCH) ||
         n > (page.size - BOLT_PAGE_HEADER_SIZE) / BOLT_ELEMENT_SIZE) {
         return false;
@@ -147,16 +149,16 @@ static bool read_leaf(struct bolt_cursor *cursor, struct bytes *out_key, struct 
     struct bytes page = cursor->stack[cursor->depth - 1].page;
     size_t i = cursor->stack[cursor->depth - 1].i++;
     const uint8_t *head = head_of(page, i);
-    uint64_t position = bolt_get_u32(head + 4);
-    uint64_t key_size = bolt_get_u32(head + 8);
+    uint64_t position = little_endian_get_u32(head + 4);
+    uint64_t key_size = little_endian_get_u32(head + 8);
     if (!bytes_at(page, i, position, key_size, out_key) ||
-        !bytes_at(page, i, position + key_size, bolt_get_u32(head + 12), out_value) ||
+        !bytes_at(page, i, position + key_size, little_endian_get_u32(head + 12), out_value) ||
         (cursor->is_begun && bytes_compare(cursor->key_before, *out_key) >= 0)) {
         return fail(cursor);
     }
     cursor->key_before = *out_key;
     cursor->is_begun = true;
-    *out_is_bucket = (bolt_get_u32(head) & BOLT_ELEMENT_IS_BUCKET) != 0;
+    *out_is_bucket = (little_endian_get_u32(head) & BOLT_ELEMENT_IS_BUCKET) != 0;
     return true;
 }
 
@@ -170,7 +172,7 @@ bool bolt_cursor_next(struct bolt_cursor *cursor, struct bytes *out_key, struct 
             return read_leaf(cursor, out_key, out_value, out_is_bucket);
         } else {
             const uint8_t *head = head_of(cursor->stack[top].page, cursor->stack[top].i++);
-            if (!push_id(cursor, bolt_get_u64(head + 8))) {
+            if (!push_id(cursor, little_endian_get_u64(head + 8))) {
                 return fail(cursor);
             }
         }
@@ -205,7 +207,7 @@ enum status bolt_bucket_open(const struct bolt_file *file, const char *name,
     if (!is_bucket || value.size < BOLT_BUCKET_SIZE) {
         return STATUS_CORRUPT;
     }
-    out_bucket->root = bolt_get_u64(value.data);
+    out_bucket->root = little_endian_get_u64(value.data);
     out_bucket->inline_page =
         bytes_of(value.data + BOLT_BUCKET_SIZE, value.size - BOLT_BUCKET_SIZE);
     return STATUS_OK;

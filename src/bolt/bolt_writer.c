@@ -1,9 +1,11 @@
 #include "bolt/bolt_writer.h"
 
+#include "base/little_endian.h"
 #include "bolt/bolt_format.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     /* A branch has at least two children of a page each: 2^64 bytes are less than that deep. */
@@ -54,24 +56,25 @@ static uint8_t *page_begin(struct bolt_writer *writer, size_t size) {
 
 static void set_page_header(uint8_t *page, uint64_t id, uint16_t flags, size_t count,
                             size_t n_pages) {
-    bolt_set_u64(page, id);
-    bolt_set_u16(page + 8, flags);
-    bolt_set_u16(page + 10, (uint16_t)count);
-    bolt_set_u32(page + 12, (uint32_t)(n_pages - 1));
+    little_endian_put_u64(page, id);
+    little_endian_put_u16(page + 8, flags);
+    little_endian_put_u16(page + 10, (uint16_t)count);
+    little_endian_put_u32(page + 12, (uint32_t)(n_pages - 1));
 }
 
 static void write_meta(struct bolt_writer *writer, uint64_t id) {
     uint8_t *page = page_begin(writer, BOLT_PAGE_SIZE);
     set_page_header(page, id, BOLT_PAGE_META, 0, 1);
     uint8_t *meta = page + BOLT_PAGE_HEADER_SIZE;
-    bolt_set_u32(meta, BOLT_MAGIC);
-    bolt_set_u32(meta + 4, BOLT_VERSION);
-    bolt_set_u32(meta + 8, BOLT_PAGE_SIZE);
-    bolt_set_u64(meta + 16, writer->plan.root);
-    bolt_set_u64(meta + 32, FREELIST_PAGE);
-    bolt_set_u64(meta + 40, writer->plan.pages);
-    bolt_set_u64(meta + 48, id); /* the transaction: even ones are in page 0 */
-    bolt_set_u64(meta + BOLT_META_CHECKSUM_OFFSET, bolt_checksum(meta, BOLT_META_CHECKSUM_OFFSET));
+    little_endian_put_u32(meta, BOLT_MAGIC);
+    little_endian_put_u32(meta + 4, BOLT_VERSION);
+    little_endian_put_u32(meta + 8, BOLT_PAGE_SIZE);
+    little_endian_put_u64(meta + 16, writer->plan.root);
+    little_endian_put_u64(meta + 32, FREELIST_PAGE);
+    little_endian_put_u64(meta + 40, writer->plan.pages);
+    little_endian_put_u64(meta + 48, id); /* the transaction: even ones are in page 0 */
+    little_endian_put_u64(meta + BOLT_META_CHECKSUM_OFFSET,
+                          bolt_checksum(meta, BOLT_META_CHECKSUM_OFFSET));
 }
 
 static size_t level_size(const struct level *level) {
@@ -92,8 +95,9 @@ static uint64_t write_level(struct bolt_writer *writer, struct level *level, boo
     }
     for (size_t i = 0; i < level->n; i++) {
         uint8_t *position = heads + i * BOLT_ELEMENT_SIZE + (is_leaf ? 4 : 0);
-        uint32_t in_data = bolt_get_u32(position);
-        bolt_set_u32(position, in_data + (uint32_t)(level->heads.size - i * BOLT_ELEMENT_SIZE));
+        uint32_t in_data = little_endian_get_u32(position);
+        little_endian_put_u32(position,
+                              in_data + (uint32_t)(level->heads.size - i * BOLT_ELEMENT_SIZE));
     }
     writer->next_page += n_pages;
     level->heads.size = 0;
@@ -158,9 +162,9 @@ static void add_child(struct bolt_writer *writer, struct tree *tree, size_t at, 
     begin_element(writer, tree, at, key, 0);
     struct level *level = &tree->levels[at];
     uint8_t *head = add_head(level);
-    bolt_set_u32(head, (uint32_t)level->data.size);
-    bolt_set_u32(head + 4, (uint32_t)key.size);
-    bolt_set_u64(head + 8, page);
+    little_endian_put_u32(head, (uint32_t)level->data.size);
+    little_endian_put_u32(head + 4, (uint32_t)key.size);
+    little_endian_put_u64(head + 8, page);
     buffer_append(&level->data, key.data, key.size);
 }
 
@@ -177,10 +181,10 @@ static void tree_add(struct bolt_writer *writer, struct tree *tree, uint32_t fla
     begin_element(writer, tree, 0, key, value.size);
     struct level *leaf = &tree->levels[0];
     uint8_t *head = add_head(leaf);
-    bolt_set_u32(head, flags);
-    bolt_set_u32(head + 4, (uint32_t)leaf->data.size);
-    bolt_set_u32(head + 8, (uint32_t)key.size);
-    bolt_set_u32(head + 12, (uint32_t)value.size);
+    little_endian_put_u32(head, flags);
+    little_endian_put_u32(head + 4, (uint32_t)leaf->data.size);
+    little_endian_put_u32(head + 8, (uint32_t)key.size);
+    little_endian_put_u32(head + 12, (uint32_t)value.size);
     buffer_append(&leaf->data, key.data, key.size);
     buffer_append(&leaf->data, value.data, value.size);
 }
@@ -247,7 +251,7 @@ void bolt_writer_end_bucket(struct bolt_writer *writer) {
         set_page_header(value + BOLT_BUCKET_SIZE, 0, BOLT_PAGE_LEAF, 0, 1);
         size += BOLT_PAGE_HEADER_SIZE;
     } else {
-        bolt_set_u64(value, tree_finish(writer, &writer->bucket));
+        little_endian_put_u64(value, tree_finish(writer, &writer->bucket));
     }
     tree_add(writer, &writer->buckets, BOLT_ELEMENT_IS_BUCKET, bytes_from_text(writer->name),
              bytes_of(value, size));

@@ -1,6 +1,7 @@
 #include "core/auth_ranges.h"
 
 #include "base/arena.h"
+#include "core/auth_names.h"
 
 #include <stdlib.h>
 
@@ -137,6 +138,14 @@ static bool cover(const struct intervals *intervals, const struct key_range *ran
 
 bool auth_ranges_cover(const struct auth_ranges *ranges, enum right right,
                        const struct key_range *range) {
+    struct auth_name_range memory;
+    struct key_range named;
+    if (key_space_equal(range->space, KEY_SPACE_NATIVE)) {
+        if (!auth_names_map(range, &memory, &named)) {
+            return false;
+        }
+        range = &named;
+    }
     return ((right & RIGHT_READ) == 0 || cover(&ranges->read, range)) &&
            ((right & RIGHT_WRITE) == 0 || cover(&ranges->write, range));
 }

@@ -138,13 +138,10 @@ enum lease_status lib_know_protocol(struct lease_connection *connection,
     enum lease_protocol protocol = lease_protocol_used(connection);
     if (protocol == LEASE_PROTOCOL_ANY) {
         enum lease_status status = lease_connect(connection);
-        if (status != LEASE_OK) {
-            return status;
-        }
         protocol = lease_protocol_used(connection);
-    }
-    if (protocol == LEASE_PROTOCOL_ANY) {
-        return lib_error(LEASE_UNAVAILABLE, "the server does not tell which protocol it speaks");
+        if (protocol == LEASE_PROTOCOL_ANY) {
+            return status != LEASE_OK ? status : lib_error(LEASE_UNAVAILABLE, "no server answered");
+        }
     }
     *out_protocol = protocol;
     return LEASE_OK;

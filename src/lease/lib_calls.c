@@ -88,15 +88,15 @@ static void closed(struct lib_call *call) {
         return;
     }
     if (code == LIB_CODE_UNAVAILABLE && call->method->is_repeatable && !call->method->is_early) {
-        /* This server has no quorum, or stops; another may know better. */
+        snprintf(connection->last_failure, sizeof connection->last_failure, "%s", text);
         wait_again(call, clock_boottime_ms() + REPEAT_MS);
-        snprintf(connection->last_failure, sizeof connection->last_failure, "%s", call->text);
-        if (connection->n_endpoints > 1) {
-            lib_socket_fail(connection->socket, text);
-        }
-        return;
+    } else {
+        end(call, code, text);
     }
-    end(call, code, text);
+    if (code == LIB_CODE_UNAVAILABLE && connection->n_endpoints > 1 && connection->socket != NULL) {
+        /* This server has no quorum, or stops; another may know better. */
+        lib_socket_fail(connection->socket, "the server has no quorum, or is stopping");
+    }
 }
 
 static struct lib_call *find_news(struct lease_connection *connection) {

@@ -94,6 +94,30 @@ static void stop_call(struct lease_wait *wait) {
     wait->call = NULL;
 }
 
+/* After the last answer: the stream ends by itself. To reset it might look like leaving the queue.
+ */
+static void ignore_message(struct lib_call *call, struct bytes message) {
+    (void)call;
+    (void)message;
+}
+
+static void ignore_end(struct lib_call *call, enum lib_code code, const char *text) {
+    (void)call;
+    (void)code;
+    (void)text;
+}
+
+static void let_end(struct lease_wait *wait) {
+    static const struct lib_method method = {
+        .path = "/leased.v1.Resources/Acquire",
+        .on_message = ignore_message,
+        .on_end = ignore_end,
+    };
+    wait->call->method = &method;
+    wait->call->context = NULL;
+    wait->call = NULL;
+}
+
 static void on_message(struct lib_call *call, struct bytes message) {
     struct lease_wait *wait = call->context;
     struct arena arena;
@@ -103,7 +127,7 @@ static void on_message(struct lib_call *call, struct bytes message) {
         lib_native_wait_leave(wait);
         lib_wait_fail(wait, LEASE_PROTOCOL, "the server's answer is malformed");
     } else if (response.acquisition.stage == LEASE_STAGE_ACQUIRED) {
-        stop_call(wait);
+        let_end(wait);
         lib_wait_succeed(wait, &arena, &response.acquisition, NULL);
     } else {
         wait->acquisition_id = response.acquisition.id;

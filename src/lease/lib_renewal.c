@@ -66,8 +66,6 @@ static void on_end(struct lib_call *call, enum lib_code code, const char *text) 
     }
     if (code == LIB_CODE_UNAUTHENTICATED) {
         (void)lib_ready_authenticate_again(connection);
-    } else if (code == LIB_CODE_UNAVAILABLE && connection->socket != NULL) {
-        lib_socket_fail(connection->socket, text); /* another server may have a quorum */
     }
     fail_all(connection, code == LIB_CODE_OK ? "the server ended the stream" : text);
 }

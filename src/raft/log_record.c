@@ -1,8 +1,11 @@
 #include "raft/log_record.h"
 
 #include "base/crc32.h"
+#include "base/little_endian.h"
 
 #include <assert.h>
+#include <endian.h>
+#include <string.h>
 
 /*
  * The head: chain u32, head_sum u32, life u64, sequence u64, batch u64, index u64, term u64, size
@@ -31,37 +34,37 @@ static uint32_t chain_of(const uint8_t *head, uint32_t seed, const void *payload
 void log_record_encode(struct log_record *record, uint32_t seed, const void *payload,
                        uint8_t out_head[LOG_RECORD_HEAD_SIZE]) {
     memset(out_head, 0, LOG_RECORD_HEAD_SIZE);
-    log_put_u64(out_head + AT_LIFE, record->life);
-    log_put_u64(out_head + AT_SEQUENCE, record->sequence);
-    log_put_u64(out_head + AT_BATCH, record->batch);
-    log_put_u64(out_head + AT_INDEX, record->index);
-    log_put_u64(out_head + AT_TERM, record->term);
-    log_put_u32(out_head + AT_SIZE, record->size);
+    little_endian_put_u64(out_head + AT_LIFE, record->life);
+    little_endian_put_u64(out_head + AT_SEQUENCE, record->sequence);
+    little_endian_put_u64(out_head + AT_BATCH, record->batch);
+    little_endian_put_u64(out_head + AT_INDEX, record->index);
+    little_endian_put_u64(out_head + AT_TERM, record->term);
+    little_endian_put_u32(out_head + AT_SIZE, record->size);
     out_head[AT_TYPE] = record->type;
     out_head[AT_FLAGS] = record->flags;
-    log_put_u32(out_head + AT_HEAD_SUM,
-                crc32c(0, out_head + AT_LIFE, LOG_RECORD_HEAD_SIZE - AT_LIFE));
+    little_endian_put_u32(out_head + AT_HEAD_SUM,
+                          crc32c(0, out_head + AT_LIFE, LOG_RECORD_HEAD_SIZE - AT_LIFE));
     record->chain = chain_of(out_head, seed, payload, record->size);
-    log_put_u32(out_head, record->chain);
+    little_endian_put_u32(out_head, record->chain);
 }
 
 bool log_record_decode_head(const uint8_t *bytes, uint64_t size, uint64_t life,
                             struct log_record *out_record) {
-    if (size < LOG_RECORD_HEAD_SIZE || log_get_u64(bytes + AT_LIFE) != life) {
+    if (size < LOG_RECORD_HEAD_SIZE || little_endian_get_u64(bytes + AT_LIFE) != life) {
         return false;
     }
     uint32_t head_sum = crc32c(0, bytes + AT_LIFE, LOG_RECORD_HEAD_SIZE - AT_LIFE);
-    if (log_get_u32(bytes + AT_HEAD_SUM) != head_sum) {
+    if (little_endian_get_u32(bytes + AT_HEAD_SUM) != head_sum) {
         return false;
     }
     *out_record = (struct log_record){
-        .chain = log_get_u32(bytes),
+        .chain = little_endian_get_u32(bytes),
         .life = life,
-        .sequence = log_get_u64(bytes + AT_SEQUENCE),
-        .batch = log_get_u64(bytes + AT_BATCH),
-        .index = log_get_u64(bytes + AT_INDEX),
-        .term = log_get_u64(bytes + AT_TERM),
-        .size = log_get_u32(bytes + AT_SIZE),
+        .sequence = little_endian_get_u64(bytes + AT_SEQUENCE),
+        .batch = little_endian_get_u64(bytes + AT_BATCH),
+        .index = little_endian_get_u64(bytes + AT_INDEX),
+        .term = little_endian_get_u64(bytes + AT_TERM),
+        .size = little_endian_get_u32(bytes + AT_SIZE),
         .type = bytes[AT_TYPE],
         .flags = bytes[AT_FLAGS],
     };

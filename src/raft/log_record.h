@@ -7,11 +7,9 @@
 #ifndef LEASED_RAFT_LOG_RECORD_H
 #define LEASED_RAFT_LOG_RECORD_H
 
-#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 /* The numbers are stored; the first three are those of enum log_item_type. */
 enum log_record_type {
@@ -40,28 +38,6 @@ struct log_record {
     uint8_t type;
     uint8_t flags;
 };
-
-static inline void log_put_u32(uint8_t *bytes, uint32_t value) {
-    value = htole32(value);
-    memcpy(bytes, &value, sizeof value);
-}
-
-static inline void log_put_u64(uint8_t *bytes, uint64_t value) {
-    value = htole64(value);
-    memcpy(bytes, &value, sizeof value);
-}
-
-static inline uint32_t log_get_u32(const uint8_t *bytes) {
-    uint32_t value;
-    memcpy(&value, bytes, sizeof value);
-    return le32toh(value);
-}
-
-static inline uint64_t log_get_u64(const uint8_t *bytes) {
-    uint64_t value;
-    memcpy(&value, bytes, sizeof value);
-    return le64toh(value);
-}
 
 /* Zeros behind a payload of this size. */
 static inline size_t log_record_padding(size_t payload_size) {

@@ -1,6 +1,7 @@
 #include "raft/log_segment.h"
 
 #include "base/crc32.h"
+#include "base/little_endian.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,12 +65,12 @@ void log_segment_encode_header(struct log_segment *segment,
                                uint8_t out_bytes[LOG_SEGMENT_HEADER_SIZE]) {
     memset(out_bytes, 0, LOG_SEGMENT_HEADER_SIZE);
     memcpy(out_bytes, magic, sizeof magic);
-    log_put_u32(out_bytes + AT_VERSION, LOG_SEGMENT_VERSION);
-    log_put_u64(out_bytes + AT_GENERATION, segment->generation);
-    log_put_u64(out_bytes + AT_LIFE, segment->life);
-    log_put_u64(out_bytes + AT_SIZE, segment->size);
+    little_endian_put_u32(out_bytes + AT_VERSION, LOG_SEGMENT_VERSION);
+    little_endian_put_u64(out_bytes + AT_GENERATION, segment->generation);
+    little_endian_put_u64(out_bytes + AT_LIFE, segment->life);
+    little_endian_put_u64(out_bytes + AT_SIZE, segment->size);
     segment->chain = crc32c(0, out_bytes, AT_SUM);
-    log_put_u32(out_bytes + AT_SUM, segment->chain);
+    little_endian_put_u32(out_bytes + AT_SUM, segment->chain);
 }
 
 enum status log_segment_decode_header(const uint8_t *bytes, uint64_t size,
@@ -78,17 +79,17 @@ enum status log_segment_decode_header(const uint8_t *bytes, uint64_t size,
         return STATUS_CORRUPT;
     }
     uint32_t sum = crc32c(0, bytes, AT_SUM);
-    if (log_get_u32(bytes + AT_SUM) != sum) { /* a flipped bit is no newer version */
+    if (little_endian_get_u32(bytes + AT_SUM) != sum) { /* a flipped bit is no newer version */
         return STATUS_CORRUPT;
     }
-    if (log_get_u32(bytes + AT_VERSION) != LOG_SEGMENT_VERSION) {
-        return log_get_u32(bytes + AT_VERSION) > LOG_SEGMENT_VERSION ? STATUS_UNSUPPORTED
-                                                                     : STATUS_CORRUPT;
+    if (little_endian_get_u32(bytes + AT_VERSION) != LOG_SEGMENT_VERSION) {
+        return little_endian_get_u32(bytes + AT_VERSION) > LOG_SEGMENT_VERSION ? STATUS_UNSUPPORTED
+                                                                               : STATUS_CORRUPT;
     }
     *out_segment = (struct log_segment){
-        .generation = log_get_u64(bytes + AT_GENERATION),
-        .life = log_get_u64(bytes + AT_LIFE),
-        .size = log_get_u64(bytes + AT_SIZE),
+        .generation = little_endian_get_u64(bytes + AT_GENERATION),
+        .life = little_endian_get_u64(bytes + AT_LIFE),
+        .size = little_endian_get_u64(bytes + AT_SIZE),
         .chain = sum,
     };
     return STATUS_OK;
@@ -96,9 +97,9 @@ enum status log_segment_decode_header(const uint8_t *bytes, uint64_t size,
 
 void log_start_encode(const struct log_start *start, uint8_t out_bytes[LOG_START_SIZE]) {
     memset(out_bytes, 0, LOG_START_SIZE);
-    log_put_u64(out_bytes, start->previous_generation);
-    log_put_u64(out_bytes + 8, start->previous_end);
-    log_put_u32(out_bytes + 16, start->previous_chain);
+    little_endian_put_u64(out_bytes, start->previous_generation);
+    little_endian_put_u64(out_bytes + 8, start->previous_end);
+    little_endian_put_u32(out_bytes + 16, start->previous_chain);
 }
 
 bool log_segment_decode_start(const struct log_segment *segment, const uint8_t *bytes,
@@ -112,9 +113,9 @@ bool log_segment_decode_start(const struct log_segment *segment, const uint8_t *
     }
     const uint8_t *payload = record + LOG_RECORD_HEAD_SIZE;
     *out_start = (struct log_start){
-        .previous_generation = log_get_u64(payload),
-        .previous_end = log_get_u64(payload + 8),
-        .previous_chain = log_get_u32(payload + 16),
+        .previous_generation = little_endian_get_u64(payload),
+        .previous_end = little_endian_get_u64(payload + 8),
+        .previous_chain = little_endian_get_u32(payload + 16),
     };
     return true;
 }

@@ -1,7 +1,7 @@
 #include "raft/vote_store.h"
 
 #include "base/crc32.h"
-#include "raft/log_record.h"
+#include "base/little_endian.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -55,33 +55,34 @@ struct vote_store {
 static uint32_t slot_sum(const uint8_t bytes[SLOT_SIZE]) {
     uint8_t copy[SLOT_SIZE];
     memcpy(copy, bytes, SLOT_SIZE);
-    log_put_u32(copy + AT_SUM, 0);
+    little_endian_put_u32(copy + AT_SUM, 0);
     return crc32c(0, copy, SLOT_SIZE);
 }
 
 static void slot_encode(const struct vote_store *store, uint8_t out_bytes[SLOT_SIZE]) {
     memset(out_bytes, 0, SLOT_SIZE);
     memcpy(out_bytes, magic, sizeof magic);
-    log_put_u32(out_bytes + AT_VERSION, SLOT_VERSION);
-    log_put_u64(out_bytes + AT_SEQUENCE, store->sequence);
-    log_put_u64(out_bytes + AT_TERM, store->term);
-    log_put_u64(out_bytes + AT_VOTE, store->vote);
-    log_put_u32(out_bytes + AT_SUM, slot_sum(out_bytes));
+    little_endian_put_u32(out_bytes + AT_VERSION, SLOT_VERSION);
+    little_endian_put_u64(out_bytes + AT_SEQUENCE, store->sequence);
+    little_endian_put_u64(out_bytes + AT_TERM, store->term);
+    little_endian_put_u64(out_bytes + AT_VOTE, store->vote);
+    little_endian_put_u32(out_bytes + AT_SUM, slot_sum(out_bytes));
 }
 
 static void slot_decode(struct slot *slot, const uint8_t bytes[SLOT_SIZE]) {
     slot->state = SLOT_DAMAGED;
-    if (memcmp(bytes, magic, sizeof magic) != 0 || log_get_u32(bytes + AT_SUM) != slot_sum(bytes)) {
+    if (memcmp(bytes, magic, sizeof magic) != 0 ||
+        little_endian_get_u32(bytes + AT_SUM) != slot_sum(bytes)) {
         return;
     }
-    if (log_get_u32(bytes + AT_VERSION) != SLOT_VERSION) {
+    if (little_endian_get_u32(bytes + AT_VERSION) != SLOT_VERSION) {
         slot->state = SLOT_NEWER;
         return;
     }
     slot->state = SLOT_VALID;
-    slot->sequence = log_get_u64(bytes + AT_SEQUENCE);
-    slot->term = log_get_u64(bytes + AT_TERM);
-    slot->vote = log_get_u64(bytes + AT_VOTE);
+    slot->sequence = little_endian_get_u64(bytes + AT_SEQUENCE);
+    slot->term = little_endian_get_u64(bytes + AT_TERM);
+    slot->vote = little_endian_get_u64(bytes + AT_VOTE);
 }
 
 static int slot_load(struct vote_store *store, int i) {

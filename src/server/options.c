@@ -357,12 +357,13 @@ static enum status take_config_file(const struct option_set *set, struct raw_val
 }
 
 /* Installed under the name of etcd it has etcd's defaults where ours are stricter or other: whoever
- * starts it so cannot know of our flags. See docs/decisions/0040. */
+ * starts it so cannot know of our flags. See docs/decisions/0040 and 0042. */
 static void take_name(const struct option_set *set, struct raw_value *values, const char *program) {
     static const struct {
         const char *flag;
         const char *value;
-    } defaults[] = {{"allow-insecure", "true"}, {"log-format", "json"}};
+    } defaults[] = {
+        {"allow-insecure", "true"}, {"log-format", "json"}, {"auto-compaction-retention", "0"}};
     const char *slash = strrchr(program, '/');
     if (strcmp(slash != NULL ? slash + 1 : program, "etcd") != 0) {
         return;

@@ -46,21 +46,31 @@ class Session:
         self.rpcs = rpcs
         self.ttl = ttl
         sent = time.monotonic()
-        request = etcdrpc.LeaseGrantRequest(TTL=ttl)
-        self.lease = rpcs[0].lease.LeaseGrant(request, timeout=CALL_SECONDS).ID
+        self.lease = self.create()
         self.deadline = sent + ttl
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
+
+    def create(self):
+        request = etcdrpc.LeaseGrantRequest(TTL=self.ttl)
+        return self.rpcs[0].lease.LeaseGrant(request, timeout=CALL_SECONDS).ID
+
+    def renew(self, turn):
+        """False: it has ended."""
+        requests = iter([etcdrpc.LeaseKeepAliveRequest(ID=self.lease)])
+        answers = self.rpcs[turn].lease.LeaseKeepAlive(requests, timeout=self.ttl / 3)
+        return next(iter(answers)).TTL > 0
+
+    def revoke(self):
+        self.rpcs[0].lease.LeaseRevoke(etcdrpc.LeaseRevokeRequest(ID=self.lease), timeout=CALL_SECONDS)
 
     def _run(self):
         turn = 0
         while not self.done.wait(self.ttl / 6):
             sent = time.monotonic()
             try:
-                requests = iter([etcdrpc.LeaseKeepAliveRequest(ID=self.lease)])
-                answers = self.rpcs[turn].lease.LeaseKeepAlive(requests, timeout=self.ttl / 3)
-                if next(iter(answers)).TTL > 0:
+                if self.renew(turn):
                     self.deadline = sent + self.ttl
             except (grpc.RpcError, StopIteration):
                 turn = (turn + 1) % len(self.rpcs)
@@ -74,12 +84,14 @@ class Session:
             return  # it runs out
         self.fall_silent()
         try:
-            self.rpcs[0].lease.LeaseRevoke(etcdrpc.LeaseRevokeRequest(ID=self.lease), timeout=CALL_SECONDS)
+            self.revoke()
         except grpc.RpcError:
             pass  # it ends by itself
 
 
 class Worker:
+    session_kind = Session
+
     def __init__(self, name, witness, random_source, ttl, deaths, rpcs):
         self.name = name
         self.witness = witness
@@ -99,14 +111,14 @@ class Worker:
         while True:
             self.random.shuffle(self.rpcs)
             try:
-                session = Session(self.rpcs, self.ttl)
+                session = self.session_kind(self.rpcs, self.ttl)
             except grpc.RpcError:
                 continue
             try:
                 while self.hold_once(session):
                     pass
             except grpc.RpcError as error:
-                if error.code() not in PASSING and error.details() not in LOST:
+                if not self.is_passing(error):
                     raise
             except (TimeoutError, EOFError):
                 pass  # of a watch
@@ -141,6 +153,9 @@ class Worker:
 
     def unlock(self, key):
         raise NotImplementedError
+
+    def is_passing(self, error):
+        return error.code() in PASSING or error.details() in LOST
 
     def token_of(self, key):
         """0: the key is gone."""

@@ -1,7 +1,8 @@
 /*
- * Files of etcd's database. Checksums of the first two pages are put right, so that what lies behind
- * them is reached. What is taken must be sound.
+ * Files of etcd's database. Checksums of the first two pages are put right, so that what lies
+ * behind them is reached. What is taken must be sound.
  */
+#include "base/little_endian.h"
 #include "bolt/bolt_format.h"
 #include "doors/etcd/etcd_import.h"
 
@@ -13,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void mend(uint8_t *file, size_t size, size_t offset) {
     if (size >= offset + BOLT_PAGE_HEADER_SIZE + BOLT_META_SIZE) {
         uint8_t *meta = file + offset + BOLT_PAGE_HEADER_SIZE;
-        bolt_set_u64(meta + BOLT_META_CHECKSUM_OFFSET,
-                     bolt_checksum(meta, BOLT_META_CHECKSUM_OFFSET));
+        little_endian_put_u64(meta + BOLT_META_CHECKSUM_OFFSET,
+                              bolt_checksum(meta, BOLT_META_CHECKSUM_OFFSET));
     }
 }
 

@@ -93,11 +93,11 @@ def body_of(method, payload):
     return json_format.MessageToJson(message, preserving_proto_field_name=True)
 
 
-def post(server, path, body, headers=None, timeout=CALL_SECONDS):
+def post(server, path, body, headers=None, timeout=CALL_SECONDS, method="POST"):
     """Status and the first value of the answer."""
     connection = http.client.HTTPConnection(server.host, server.client_port, timeout=timeout)
     try:
-        connection.request("POST", path, body=body, headers=headers or {})
+        connection.request(method, path, body=body, headers=headers or {})
         answer = connection.getresponse()
         return answer.status, json.loads(answer.readline())
     finally:

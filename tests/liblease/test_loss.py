@@ -43,15 +43,15 @@ class Holder:
         self.process.communicate()
 
 
-def test_a_killed_holder_is_replaced(any_server, prefix):
-    with lease.Client(any_server.endpoint) as client, Holder(any_server.endpoint, prefix) as holder:
+def test_a_killed_holder_is_replaced(leased_server, prefix):
+    with lease.Client(leased_server.endpoint) as client, Holder(leased_server.endpoint, prefix) as holder:
         holder.process.kill()
         with client.lock(prefix, wait=SECONDS) as own:
             assert own.token > holder.token
 
 
-def test_a_stopped_holder_wakes_without_its_lock(any_server, prefix):
-    with lease.Client(any_server.endpoint) as client, Holder(any_server.endpoint, prefix) as holder:
+def test_a_stopped_holder_wakes_without_its_lock(leased_server, prefix):
+    with lease.Client(leased_server.endpoint) as client, Holder(leased_server.endpoint, prefix) as holder:
         holder.process.send_signal(signal.SIGSTOP)
         with client.lock(prefix, wait=SECONDS) as own:
             client.fence_check(prefix, own.token)
@@ -74,7 +74,7 @@ def test_a_holder_that_is_cut_off_knows_before_the_next_one_has_it(any_server, p
                 assert float(lost_at) < acquired_at
 
 
-def test_a_session_comes_back_from_jeopardy(any_server):
+def test_a_session_comes_back_from_jeopardy(leased_server):
     events, changed = [], threading.Condition()
 
     def on_event(_session, event, _reason):
@@ -86,8 +86,8 @@ def test_a_session_comes_back_from_jeopardy(any_server):
         with changed:
             assert changed.wait_for(lambda: event in events, SECONDS), events
 
-    with Proxy(any_server.endpoint) as proxy:
-        endpoints = f"{proxy.endpoint},{any_server.endpoint}"
+    with Proxy(leased_server.endpoint) as proxy:
+        endpoints = f"{proxy.endpoint},{leased_server.endpoint}"
         with lease.Client(endpoints, connect_timeout=0.5) as client:
             session = client.session(ttl=9, strategy=lease.Strategy.CONTINUOUS, on_event=on_event)
             proxy.cut()

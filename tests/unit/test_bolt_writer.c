@@ -1,4 +1,5 @@
 /* The writer and the reader of bbolt files together: what one writes the other reads. */
+#include "base/little_endian.h"
 #include "bolt/bolt_format.h"
 #include "bolt/bolt_reader.h"
 #include "bolt/bolt_writer.h"
@@ -183,10 +184,12 @@ static void pages_that_point_at_themselves_end(void **state) {
     write_file(&input, &out);
     for (size_t at = 2 * BOLT_PAGE_SIZE; at < out.size; at += BOLT_PAGE_SIZE) {
         uint8_t *page = out.data + at;
-        size_t n = bolt_get_u16(page + 8) == BOLT_PAGE_BRANCH ? bolt_get_u16(page + 10) : 0;
+        size_t n = little_endian_get_u16(page + 8) == BOLT_PAGE_BRANCH
+                       ? little_endian_get_u16(page + 10)
+                       : 0;
         for (size_t i = 0; i < n; i++) {
-            bolt_set_u64(page + BOLT_PAGE_HEADER_SIZE + i * BOLT_ELEMENT_SIZE + 8,
-                         at / BOLT_PAGE_SIZE);
+            little_endian_put_u64(page + BOLT_PAGE_HEADER_SIZE + i * BOLT_ELEMENT_SIZE + 8,
+                                  at / BOLT_PAGE_SIZE);
         }
     }
     struct bolt_file file;

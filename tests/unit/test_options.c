@@ -239,16 +239,21 @@ static void under_the_name_of_etcd_it_has_etcds_defaults(void **state) {
                                "--advertise-client-urls", "http://0.0.0.0:0"};
     char *const others[] = {"etcd", "--log-format=text", "--allow-insecure=false",
                             "--listen-client-urls", "http://0.0.0.0:2379"};
+    char *const compacting[] = {"etcd", "--auto-compaction-retention=1h"};
     char *const nothing[] = {NULL};
     char error[OPTIONS_ERROR_SIZE];
     struct options named;
     assert_int_equal(options_parse(&named, &all_doors, 5, arguments, nothing, error), OPTIONS_RUN);
     assert_true(named.allow_insecure);
     assert_int_equal(named.log_format, LOG_FORMAT_JSON);
+    assert_true(named.keeps_all_history);
     assert_int_equal(named.listen_client_urls.urls[0].port, 0);
     options_clear(&named);
     assert_int_equal(options_parse(&named, &all_doors, 5, others, nothing, error), OPTIONS_INVALID);
     assert_int_equal(named.allow_insecure, false);
+    options_clear(&named);
+    assert_int_equal(options_parse(&named, &all_doors, 2, compacting, nothing, error), OPTIONS_RUN);
+    assert_false(named.keeps_all_history);
     options_clear(&named);
 }
 

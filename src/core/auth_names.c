@@ -1,0 +1,72 @@
+#include "core/auth_names.h"
+
+#include <string.h>
+
+/* As native_keys.h has it: a byte for the kind, the name, NUL, the rest. */
+static struct bytes prefix_of(uint8_t kind) {
+    switch (kind) {
+    case 'r':
+        return bytes_from_text("leased/resources/");
+    case 'p':
+        return bytes_from_text("leased/pools/");
+    default:
+        return bytes_of("", 0);
+    }
+}
+
+static bool join(struct bytes prefix, struct bytes name, uint8_t *memory, struct bytes *out) {
+    if (prefix.size + name.size > AUTH_NAME_KEY_SIZE) {
+        return false;
+    }
+    memcpy(memory, prefix.data, prefix.size);
+    if (name.size > 0) {
+        memcpy(memory + prefix.size, name.data, name.size);
+    }
+    *out = bytes_of(memory, prefix.size + name.size);
+    return true;
+}
+
+/* Whether [key, range_end) has no key behind those of the name; `end` is where its NUL is. */
+static bool stays_within(const struct key_range *range, size_t end) {
+    struct bytes range_end = range->range_end;
+    if (range_end.size == 0) {
+        return true;
+    }
+    if (range_end.size < end + 1 || memcmp(range_end.data, range->key.data, end) != 0) {
+        return false;
+    }
+    return range_end.data[end] == 0 || (range_end.data[end] == 1 && range_end.size == end + 1);
+}
+
+/* Of all names that begin so: the end is that of the names, or the next kind. */
+static bool map_end(const struct key_range *range, struct bytes prefix, uint8_t *memory,
+                    struct bytes *out) {
+    struct bytes end = range->range_end;
+    uint8_t kind = range->key.data[0];
+    if (end.size > 1 && end.data[0] == kind) {
+        return join(prefix, bytes_of(end.data + 1, end.size - 1), memory, out);
+    }
+    if (end.size != 1 || end.data[0] != kind + 1 || !join(prefix, bytes_of("", 0), memory, out)) {
+        return false;
+    }
+    memory[out->size - 1]++;
+    return true;
+}
+
+bool auth_names_map(const struct key_range *range, struct auth_name_range *memory,
+                    struct key_range *out_range) {
+    struct bytes prefix = range->key.size > 0 ? prefix_of(range->key.data[0]) : bytes_of("", 0);
+    if (prefix.size == 0) {
+        return false;
+    }
+    struct bytes name = bytes_of(range->key.data + 1, range->key.size - 1);
+    const uint8_t *nul = name.size > 0 ? memchr(name.data, 0, name.size) : NULL;
+    *out_range = (struct key_range){.space = KEY_SPACE_ETCD};
+    if (nul != NULL) {
+        name.size = (size_t)(nul - name.data);
+        return stays_within(range, name.size + 1) &&
+               join(prefix, name, memory->key, &out_range->key);
+    }
+    return join(prefix, name, memory->key, &out_range->key) &&
+           map_end(range, prefix, memory->range_end, &out_range->range_end);
+}

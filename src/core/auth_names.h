@@ -1,0 +1,28 @@
+/*
+ * Keys of the native API carry the name of a resource or a pool. The right to a name is the right
+ * to a key of etcd's space that nobody need write: `leased/resources/NAME`, `leased/pools/NAME`. So
+ * roles are given and shown by the tools that people have, and are part of every backup.
+ */
+#ifndef LEASED_CORE_AUTH_NAMES_H
+#define LEASED_CORE_AUTH_NAMES_H
+
+#include "core/permission.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Longer names there are not (native_model.h: 256 bytes). */
+enum { AUTH_NAME_KEY_SIZE = 320 };
+
+struct auth_name_range {
+    uint8_t key[AUTH_NAME_KEY_SIZE];
+    uint8_t range_end[AUTH_NAME_KEY_SIZE];
+};
+
+/* The range of etcd's space whose right counts for a range of KEY_SPACE_NATIVE: of keys of one
+ * name, or of all names that begin so. It points into the memory. False: it is no such range, and
+ * only root has the right to it. */
+bool auth_names_map(const struct key_range *range, struct auth_name_range *memory,
+                    struct key_range *out_range);
+
+#endif

@@ -1,0 +1,184 @@
+/*
+ * What the services of this door share: the door itself, calls that wait for the service, and
+ * answers.
+ */
+#ifndef LEASED_DOORS_NATIVE_NATIVE_CALL_H
+#define LEASED_DOORS_NATIVE_NATIVE_CALL_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/latency.h"
+#include "base/list.h"
+#include "core/service.h"
+#include "doors/door.h"
+#include "doors/native/native_error.h"
+#include "net/grpc.h"
+#include "net/net_server.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+enum {
+    /* How often calls that could not go on are looked at. */
+    NATIVE_TICK_MS = 100,
+    /* Of one answer: a list goes on in the next one. */
+    NATIVE_ANSWER_SIZE = 1024 * 1024
+};
+
+struct native_clock;
+struct native_settler;
+struct native_times;
+struct native_waits;
+
+struct native_stats {
+    uint64_t sessions_created;
+    uint64_t acquired;         /* acquisitions that were told to their calls */
+    uint64_t acquired_at_once; /* of which without a wait */
+    uint64_t released;
+    uint64_t left; /* calls that ended before they were told */
+    uint64_t renewals;
+    size_t renew_streams;
+    size_t observers;
+    size_t event_streams;
+    struct latency wait; /* from the request to the answer, of those that waited */
+};
+
+struct native_door {
+    struct service *service;
+    uv_loop_t *loop;
+    struct arena arena;    /* of the request being handled */
+    struct buffer scratch; /* of the answer being made */
+    struct {
+        uint64_t cluster_id;
+        uint64_t member_id;
+        uint64_t term;
+        uint64_t asked_ms; /* when they were asked for */
+        bool is_known;
+    } identity;
+    struct service_renewal *spare_renewal;
+    struct native_clock *clock;
+    struct native_waits *waits;
+    struct native_settler *settler;
+    struct native_stats stats;
+};
+
+static inline struct native_door *native_door_of(const struct grpc_call *call) {
+    return grpc_call_context(call);
+}
+
+const struct key_store *native_keys(const struct native_door *door);
+const struct lease_table *native_leases(const struct native_door *door);
+
+/* --- Answers. --- */
+
+/* An empty buffer with the header of an answer in it, of the newest revision or of a given one.
+ * It belongs to the door: one answer at a time. */
+struct buffer *native_answer_begin(struct native_door *door);
+struct buffer *native_answer_begin_at(struct native_door *door, int64_t revision);
+/* Sends it; a stream goes on. */
+void native_answer_send(struct grpc_call *call, const struct buffer *answer);
+/* Sends it and ends the call. */
+void native_answer_finish(struct grpc_call *call, const struct buffer *answer);
+
+/* The header alone, for those that write in place (base/pb_writer.h). */
+struct native_header {
+    uint64_t cluster_id;
+    uint64_t member_id;
+    int64_t revision;
+    uint64_t term;
+};
+struct native_header native_header_now(struct native_door *door);
+
+/* --- Unary calls. --- */
+
+/* Sessions that an answer is about. */
+struct native_id_list {
+    int64_t *ids;
+    size_t n;
+    bool has_more;
+    int64_t next_id; /* where a list goes on */
+};
+
+/* A call that waits for the service. It belongs to the service until its callback: when the client
+ * goes away first, only `call` is taken from it. */
+struct native_call {
+    struct grpc_call *call; /* NULL: the client went away */
+    struct native_door *door;
+    union {
+        struct service_request request;
+        struct service_read read;
+    };
+    union {
+        void (*reply)(struct native_call *waiting, const struct outcome *outcome);
+        void (*resume)(struct grpc_call *call, struct bytes message);
+        void (*timed)(struct grpc_call *call, struct bytes message,
+                      const struct native_id_list *list, const int64_t *remaining_ms);
+    };
+    /* NULL: native_error_of() */
+    const struct native_error *(*error_of)(enum status status);
+    struct native_times *times; /* being asked for; NULL: none */
+    struct native_id_list list;
+    int64_t number;   /* whatever the reply needs to know */
+    uint8_t *message; /* a copy */
+    size_t message_size;
+};
+
+/* Runs a rule; `reply` is called when it was carried out and the client is still there. Errors are
+ * answered here. Returns the call's object, for what `reply` needs to know, or NULL. */
+struct native_call *
+native_call_run(struct grpc_call *call, uint32_t rule_number, const struct buffer *request,
+                void (*reply)(struct native_call *waiting, const struct outcome *outcome));
+
+/* Calls `resume` with the message once the state may be read, at once when it may be already. The
+ * ranges are those whose right the caller needs. Refusals are answered here. */
+void native_call_read(struct grpc_call *call, struct bytes message, const struct key_range *ranges,
+                      size_t n_ranges,
+                      void (*resume)(struct grpc_call *call, struct bytes message));
+
+/* Calls `resume` with the message and the same list once the time that is left of these sessions is
+ * known, in their order; -1: it is not. The list is copied. */
+void native_call_ask_times(struct grpc_call *call, struct bytes message,
+                           const struct native_id_list *list,
+                           void (*resume)(struct grpc_call *call, struct bytes message,
+                                          const struct native_id_list *list,
+                                          const int64_t *remaining_ms));
+
+/* For every unary method of those: forgets the call in the object that waits for the service. */
+void native_call_closed(struct grpc_call *call);
+
+/* --- Time that is left. --- */
+
+/* Asks for the time that is left of leases, which only the leader knows. */
+/* `done` is called once: before this returns when all is known at once, and NULL is returned; else
+ * later. The times are those of the ids, in their order; -1: not known. Without memory there are
+ * none: n is 0. Whoever loses interest calls native_times_forget(): `done` is not called then. */
+struct native_times *
+native_times_ask(struct native_door *door, const struct caller *caller, const int64_t *lease_ids,
+                 size_t n, void (*done)(void *context, const int64_t *remaining_ms, size_t n),
+                 void *context);
+void native_times_forget(struct native_times *times);
+
+/* --- The services. --- */
+
+struct native_methods {
+    const struct grpc_method *methods;
+    size_t n_methods;
+};
+extern const struct native_methods native_session_methods;
+extern const struct native_methods native_renew_methods;
+extern const struct native_methods native_resource_methods;
+extern const struct native_methods native_acquire_methods;
+extern const struct native_methods native_observe_methods;
+extern const struct native_methods native_pool_methods;
+extern const struct native_methods native_fence_methods;
+extern const struct native_methods native_history_methods;
+extern const struct native_methods native_event_methods;
+
+/* --- For the registry of doors. --- */
+
+extern const struct door_request native_request_table[];
+void native_metrics_write(const struct native_door *door, struct buffer *out);
+
+#endif

@@ -1,0 +1,76 @@
+#include "core/auth_names.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define TEXT(text) bytes_of(text, sizeof(text) - 1)
+
+static bool map(struct bytes key, struct bytes end, struct auth_name_range *memory,
+                struct key_range *out) {
+    const struct key_range range = {.space = KEY_SPACE_NATIVE, .key = key, .range_end = end};
+    return auth_names_map(&range, memory, out);
+}
+
+static void keys_of_one_name_need_the_right_to_it(void **state) {
+    struct auth_name_range memory;
+    struct key_range out;
+    const struct bytes keys[][2] = {
+        {TEXT("rweb\0"), TEXT("rweb\1")},
+        {TEXT("rweb\0h\0"), TEXT("")},
+        {TEXT("rweb\0h"), TEXT("rweb\0i")},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        assert_true(map(keys[i][0], keys[i][1], &memory, &out));
+        assert_true(bytes_equal(out.key, TEXT("leased/resources/web")));
+        assert_int_equal(out.range_end.size, 0);
+        assert_true(key_space_equal(out.space, KEY_SPACE_ETCD));
+    }
+    assert_true(map(TEXT("pgpu\0c"), TEXT(""), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/pools/gpu")));
+}
+
+static void names_that_begin_so_are_a_range(void **state) {
+    struct auth_name_range memory;
+    struct key_range out;
+    assert_true(map(TEXT("rweb/"), TEXT("rweb0"), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/resources/web/")));
+    assert_true(bytes_equal(out.range_end, TEXT("leased/resources/web0")));
+    assert_true(map(TEXT("r"), TEXT("s"), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/resources/")));
+    assert_true(bytes_equal(out.range_end, TEXT("leased/resources0")));
+}
+
+static void whatever_reaches_beyond_is_for_root(void **state) {
+    struct auth_name_range memory;
+    struct key_range out;
+    static uint8_t large[2 * AUTH_NAME_KEY_SIZE];
+    large[0] = 'r';
+    for (size_t i = 1; i < sizeof large; i++) {
+        large[i] = 'x';
+    }
+    assert_false(map(TEXT(""), TEXT("\0"), &memory, &out));
+    assert_false(map(TEXT("x"), TEXT("y"), &memory, &out));
+    assert_false(map(TEXT("rweb"), TEXT(""), &memory, &out));
+    assert_false(map(TEXT("rweb"), TEXT("\0"), &memory, &out));
+    assert_false(map(TEXT("rweb"), TEXT("t"), &memory, &out));
+    assert_false(map(TEXT("rweb\0"), TEXT("rweb\2"), &memory, &out));
+    assert_false(map(TEXT("rweb\0"), TEXT("rweb\1x"), &memory, &out));
+    assert_false(map(TEXT("rweb\0"), TEXT("rwec"), &memory, &out));
+    assert_false(map(TEXT("rweb\0"), TEXT("\0"), &memory, &out));
+    assert_false(map(TEXT("rweb\0"), TEXT("r"), &memory, &out));
+    assert_false(map(bytes_of(large, sizeof large), TEXT("s"), &memory, &out));
+    assert_false(map(TEXT("ra"), bytes_of(large, sizeof large), &memory, &out));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_of_one_name_need_the_right_to_it),
+        cmocka_unit_test(names_that_begin_so_are_a_range),
+        cmocka_unit_test(whatever_reaches_beyond_is_for_root),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
