@@ -193,8 +193,10 @@ static void joined(struct call *call) {
         check_failed("mutex", "client %zu cannot read its answer", mutex->number);
         return;
     }
+    /* A key that is first is not written again: the epoch of the lease tells that it is shared. */
+    bool is_counted = answer.version > mutex->joined.version || answer.is_first;
     if (!is_new && answer.create_revision == mutex->joined.create_revision &&
-        answer.version <= mutex->joined.version) {
+        (!is_counted || answer.epoch != 0)) {
         check_failed("mutex", "client %zu joined again and is not counted", mutex->number);
     }
     mutex->joined = answer;
