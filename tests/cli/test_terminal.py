@@ -80,7 +80,7 @@ def pid_in(text):
 
 
 def test_ctrl_c_ends_the_command_and_gives_the_lock_back(server):
-    with Terminal(server, lease_tool(), "lock", "tty", "--", "sh", "-c", "echo started $$; sleep 600") as terminal:
+    with Terminal(server, lease_tool(), "lock", "tty", "--", "sh", "-c", "echo started $$; exec sleep 600") as terminal:
         pid = pid_in(terminal.wait_text("started ") + terminal.wait_text("\n"))
         terminal.type(b"\x03")
         assert terminal.process.wait(SECONDS) == -signal.SIGINT, "as the shell that runs it expects"
