@@ -16,11 +16,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEPS = 1500, ROUNDS = 12, TTL_MS = 60 * 1000 };
+enum { STEPS = 1500, ROUNDS = 12, TTL_MS = 60 * 1000, OWNERS = 4, SESSIONS = 10 };
 
 static const char *const resource_names[REF_RESOURCES] = {"a", "ab", "b", "c"};
 static const char *const pool_names[REF_POOLS] = {"gpus", "a"};
-static const char *const owner_names[REF_OWNERS] = {"n", "o", "pp", "q"};
+static const char *const owner_names[OWNERS] = {"n", "o", "pp", "q"};
 static const char *const slot_names[REF_SLOTS] = {"4", "1", "x", "10", "2"};
 
 static struct ref ref;
@@ -207,13 +207,13 @@ static void step_session(void) {
     struct native_session_created created;
     struct buffer request;
     size_t at = 0;
-    while (at < REF_SESSIONS && ref.sessions[at].is_alive) {
+    while (at < SESSIONS && ref.sessions[at].is_alive) {
         at++;
     }
-    if (at == REF_SESSIONS) {
+    if (at == SESSIONS) {
         return;
     }
-    size_t owner = random_below(REF_OWNERS);
+    size_t owner = random_below(OWNERS);
     size_t parent = random_one_in(4) ? any_session() : REF_SESSIONS;
     if (parent != REF_SESSIONS && ref.sessions[parent].parent != REF_SESSIONS) {
         parent = REF_SESSIONS;
@@ -449,7 +449,7 @@ static void step_transfer(void) {
 
 static void set_pool(size_t pool) {
     struct bytes slots[REF_SLOTS];
-    struct native_share shares[REF_OWNERS];
+    struct native_share shares[OWNERS];
     struct native_pool_set set = {.name = bytes_from_text(pool_names[pool]),
                                   .pool = {.slots = slots, .shares = shares}};
     struct buffer request;
@@ -462,7 +462,7 @@ static void set_pool(size_t pool) {
             slots[set.pool.n_slots++] = bytes_from_text(slot_names[s]);
         }
     }
-    for (size_t o = 0; o < REF_OWNERS; o++) {
+    for (size_t o = 0; o < OWNERS; o++) {
         of->weights[o] = 1 + (uint32_t)random_below(3);
         if (of->weights[o] > 1 || random_one_in(2)) {
             shares[set.pool.n_shares++] = (struct native_share){

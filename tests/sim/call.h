@@ -31,7 +31,7 @@ enum call_type {
     CALL_TYPES
 };
 
-enum { CALL_RULE_ANSWER_SIZE_MAX = 64 }; /* more is cut off */
+enum { CALL_RULE_ANSWER_SIZE_MAX = 512 }; /* more is cut off */
 
 struct call {
     /* What is asked. */

@@ -4,7 +4,8 @@
  * history must be linearizable; watchers follow every key and must miss nothing; upkeep makes
  * backups and compacts; tickets run the rule of the sample door (tests/doors);
  * queuers run the trial rules (tests/rules): a lock that is handed on when a lease ends; mutexes
- * share one lock by the rules of etcd's Lock service and by its recipe for clients.
+ * share one lock by the rules of etcd's Lock service and by its recipe for clients; natives want
+ * several things at once by the rules of the native API.
  */
 #ifndef LEASED_SIM_CLIENTS_H
 #define LEASED_SIM_CLIENTS_H
@@ -60,6 +61,14 @@ void mutexes_start(size_t n);
 void mutexes_stop(void);
 /* When no lease is left. */
 void mutexes_check(void);
+
+/* Clients of the native API: sessions, resources, a pool. */
+enum { NATIVES_MAX = 6 };
+void natives_start(size_t n);
+void natives_stop(void);
+bool natives_are_there(void);
+/* When no lease is left. */
+void natives_check(void);
 
 /* The rules that every node knows. */
 const struct rule_set *clients_rules(void);

@@ -11,7 +11,7 @@
 
 static const char usage[] =
     "usage: lease-sim [--seed N | --seeds FROM-TO | --soak] [--jobs N] [--nodes N]\n"
-    "                 [--plan NAME] [--verbose] [--hash] [--keep-going]\n"
+    "                 [--plan NAME] [--natives] [--verbose] [--hash] [--keep-going]\n"
     "                 [--skip-sync PREFIX-OF-FILES | --skip-sync directory]\n";
 
 struct arguments {
@@ -63,6 +63,10 @@ static struct arguments parse(int argc, char **argv) {
         const char *name = argv[i];
         if (strcmp(name, "--verbose") == 0) {
             arguments.run.is_verbose = true;
+            continue;
+        }
+        if (strcmp(name, "--natives") == 0) {
+            arguments.run.has_natives = true;
             continue;
         }
         if (strcmp(name, "--hash") == 0) {

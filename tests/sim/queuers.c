@@ -6,6 +6,7 @@
 #include "checks.h"
 #include "clients.h"
 #include "doors/etcd/etcd_queue_rules.h"
+#include "doors/native/native_rules.h"
 #include "faults.h"
 #include "node.h"
 #include "sample_rules.h"
@@ -34,7 +35,7 @@ struct told {
 };
 
 const struct rule_set *clients_rules(void) {
-    static const struct rule *rules[TRIAL_RULES_MAX + 4];
+    static const struct rule *rules[TRIAL_RULES_MAX + 4 + NATIVE_N_RULES];
     static struct rule_set set = {.rules = rules};
     if (set.n == 0) {
         for (size_t i = 0; i < trial_rules.n; i++) {
@@ -44,6 +45,9 @@ const struct rule_set *clients_rules(void) {
         rules[set.n++] = &etcd_rule_join;
         rules[set.n++] = &etcd_rule_withdraw;
         rules[set.n++] = &etcd_rule_release;
+        for (size_t i = 0; i < NATIVE_N_RULES; i++) {
+            rules[set.n++] = native_rules[i];
+        }
     }
     return &set;
 }

@@ -15,8 +15,8 @@
 enum {
     REF_RESOURCES = 4,
     REF_POOLS = 2,
-    REF_OWNERS = 4,
-    REF_SESSIONS = 10,
+    REF_OWNERS = 8,
+    REF_SESSIONS = 64, /* also: no session */
     REF_WANTS = 3,
     REF_SLOTS = 5,
     REF_ACQUISITIONS = 60
