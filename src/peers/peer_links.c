@@ -189,12 +189,17 @@ static bool link_remove(struct peer_link *link) {
 
 void peers_set_member(struct peers *peers, uint64_t id, const char *address) {
     struct peer_link *link = link_find(peers, id);
-    bool was_open = false;
     if (peers->is_closing || (link != NULL && strcmp(link->address, address) == 0)) {
         return;
     }
+    if (link != NULL && link->connection != NULL) {
+        /* It was proven who is there. A member is told its new address while it still listens on
+         * the old one, and must not be cut off until it is restarted. */
+        snprintf(link->address, sizeof link->address, "%s", address);
+        return;
+    }
     if (link != NULL) {
-        was_open = link_remove(link);
+        (void)link_remove(link);
     }
     link = calloc(1, sizeof *link);
     if (link == NULL) {
@@ -204,9 +209,6 @@ void peers_set_member(struct peers *peers, uint64_t id, const char *address) {
     snprintf(link->address, sizeof link->address, "%s", address);
     list_append(&peers->links, &link->in_links);
     link_dial(link);
-    if (was_open) {
-        tell_lost(peers, id);
-    }
 }
 
 void peers_remove_member(struct peers *peers, uint64_t id) {

@@ -64,7 +64,7 @@ struct peers_callbacks {
     bool (*frame)(void *data, uint64_t from_id, uint8_t type, struct bytes body);
     /* Our own link to this member. The hello is the one with which it answered (its timers). */
     void (*link_opened)(void *data, uint64_t id, const struct peer_hello *hello);
-    /* It broke, or the member was removed or has another address (then from inside that call). What
+    /* It broke, or the member was removed (then from inside that call). What
      * was sent may not have arrived. */
     void (*link_lost)(void *data, uint64_t id);
 };
@@ -79,8 +79,8 @@ enum status peers_open(uv_loop_t *loop, const struct peers_options *options,
  * called any more but closed, within a second. */
 void peers_close(struct peers *peers, void (*closed)(void *data), void *data);
 
-/* Keeps a link to this member, at this address (host:port, or unix://PATH); a new address replaces
- * the old one. */
+/* Keeps a link to this member, at this address (host:port, or unix://PATH); a new address is
+ * for the next link: one that is open stays. */
 void peers_set_member(struct peers *peers, uint64_t id, const char *address);
 void peers_remove_member(struct peers *peers, uint64_t id);
 bool peers_is_linked(const struct peers *peers, uint64_t id);

@@ -246,10 +246,23 @@ static void a_new_address_replaces_the_old_one(void **state) {
     snprintf(b.address, sizeof b.address, "127.0.0.1:%u", b.port);
     assert_int_equal(node_try_open(&b), STATUS_OK);
     peers_set_member(a.peers, B, b.address);
-    assert_int_equal(a.n_lost, 1);
+    WAIT_UNTIL(a.n_lost == 1);
     WAIT_UNTIL(peers_is_linked(a.peers, B));
     peers_set_member(a.peers, B, b.address); /* as before */
     assert_true(peers_is_linked(a.peers, B));
+}
+
+static void a_new_address_is_for_the_next_link(void **state) {
+    char nobody[32];
+    link_both();
+    snprintf(nobody, sizeof nobody, "127.0.0.1:%u", free_port());
+    peers_set_member(a.peers, B, nobody);
+    run_for(150);
+    assert_true(peers_is_linked(a.peers, B));
+    assert_int_equal(a.n_lost, 0);
+    assert_true(send_note(&a, B, 0));
+    peers_flush(a.peers);
+    WAIT_UNTIL(b.n_notes == 1);
 }
 
 static void a_name_is_looked_up(void **state) {
@@ -515,6 +528,7 @@ static int run_in(enum mode in) {
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_member_that_is_removed_is_let_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_address_replaces_the_old_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_address_is_for_the_next_link, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_is_looked_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_address_that_makes_no_sense_does_no_harm, set_up,
                                         tear_down),
