@@ -11,7 +11,7 @@ import subprocess
 import pytest
 import yaml
 
-from harness import wait_for
+from harness import promql, wait_for
 from harness.cluster import Cluster
 from harness.etcdctl import call
 
@@ -21,6 +21,7 @@ SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 MATCHER = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"([^"]*)"\s*,?')
 SELECTOR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{([^}]*)\})?")
+TEMPLATE = re.compile(r"\{\{ \$(?:labels\.[a-z_]+|value)(?: \| humanize(?:Percentage|Duration)?)? \}\}")
 GROUPING = re.compile(r"\b(?:by|without|on|ignoring)\s*\([^)]*\)")
 
 # Labels that Prometheus itself adds, and a metric of its own.
@@ -188,6 +189,47 @@ def test_a_query_for_what_is_not_there_is_noticed(samples):
     for query in ("leased_nothing", 'grpc_server_started_total{grpc_type="both"}', 'leased_leases{shard="1"}'):
         with pytest.raises(AssertionError):
             check(samples, f"rate({query}[5m])")
+
+
+def alert_rules():
+    (group,) = yaml.safe_load((MONITORING / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+    assert set(group) == {"name", "rules"}
+    return group["rules"]
+
+
+def test_the_rules_are_well_formed():
+    """What promtool would look at, where it is not installed."""
+    rules = alert_rules()
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    for rule in rules:
+        assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}, rule
+        assert re.fullmatch(r"(\d+[smh])+", rule["for"]), rule
+        assert rule["labels"]["severity"] in ("warning", "critical"), rule
+        assert set(rule["annotations"]) == {"summary", "description"}, rule
+        for text in rule["annotations"].values():
+            left = TEMPLATE.sub("", text)
+            assert "{{" not in left and "}}" not in left and "$" not in left, text
+        promql.check(rule["expr"])
+
+
+def test_the_queries_of_the_board_are_well_formed():
+    board = json.loads((MONITORING / "grafana.json").read_text(encoding="utf-8"))
+    queries = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    assert len(queries) > 10
+    for query in queries:
+        promql.check(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "", "rate(", "rate(x[5m]", "rate(x)", "x[5m]", "sum by job (x)", "x == ", "x{job=leased}", 'x{job~"a"}', "nosuch(x)",
+        "x y", "x[5q]", "sum(x[5m])", "x > > 1", "and x", 'x{job="a}',
+    ],
+)  # fmt: skip
+def test_malformed_queries_are_noticed(query):
+    with pytest.raises(promql.Malformed):
+        promql.check(query)
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
