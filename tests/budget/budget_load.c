@@ -3,6 +3,9 @@
  * counted. Each round sends WIDTH requests at once and waits for all answers, so that the server
  * sees the same batches whenever and wherever it runs. Prints how many operations it did.
  */
+#include "base/buffer.h"
+#include "base/pb_append.h"
+#include "base/pb_reader.h"
 #include "client/lease_client.h"
 
 #include <stdio.h>
@@ -177,6 +180,105 @@ static void watch_round(struct budget_load *load) {
     load->awaited += WIDTH;
 }
 
+/* --- The native API. --- */
+
+static struct budget_load *load_of(struct grpc_client_call *call) {
+    struct budget_load *load;
+    memcpy(&load, grpc_client_call_room(call), sizeof load);
+    return load;
+}
+
+static struct grpc_client_call *native_open(struct budget_load *load,
+                                            const struct grpc_client_method *method) {
+    struct grpc_client_call *call =
+        grpc_client_open(lease_client_connection(load->client), method, 0);
+    check(call != NULL, "native: the connection is closed");
+    memcpy(grpc_client_call_room(call), &load, sizeof load);
+    return call;
+}
+
+static void native_send(struct grpc_client_call *call, const struct buffer *message) {
+    memcpy(grpc_client_call_reserve(call, message->size), message->data, message->size);
+    grpc_client_call_commit(call, message->size);
+}
+
+/* A number in a message that is in a message: fields from the outside to the inside. */
+static int64_t number_in(struct bytes message, const uint32_t *fields, size_t n_fields) {
+    struct pb_reader reader;
+    pb_reader_init(&reader, message);
+    while (pb_reader_next(&reader)) {
+        if (reader.field == fields[0]) {
+            return n_fields == 1 ? pb_reader_int64(&reader)
+                                 : number_in(pb_reader_bytes(&reader), fields + 1, n_fields - 1);
+        }
+        pb_reader_skip(&reader);
+    }
+    return 0;
+}
+
+static void on_session(struct grpc_client_call *call, enum grpc_code code, const char *text,
+                       struct bytes message) {
+    static const uint32_t id[] = {2, 1};
+    struct budget_load *load = load_of(call);
+    check(code == GRPC_OK, text);
+    if (load->n_lease_ids < WIDTH) {
+        load->lease_ids[load->n_lease_ids++] = number_in(message, id, 2);
+    }
+    count(load);
+}
+
+static void session_round(struct budget_load *load) {
+    static const struct grpc_client_method method = {
+        .path = "/leased.v1.Sessions/Create", .unary = true, .on_end = on_session};
+    struct buffer message;
+    buffer_init(&message);
+    pb_append_bytes(&message, 1, bytes_from_text("budget"));
+    pb_append_int64(&message, 2, TTL_SECONDS * 1000);
+    for (unsigned i = 0; i < WIDTH; i++) {
+        struct grpc_client_call *call = native_open(load, &method);
+        load->awaited++;
+        native_send(call, &message);
+        grpc_client_call_half_close(call);
+    }
+    buffer_clear(&message);
+}
+
+static void on_session_renewed(struct grpc_client_call *call, struct bytes message) {
+    static const uint32_t ttl_ms[] = {4};
+    check(number_in(message, ttl_ms, 1) > 0, "renew: the session is not there");
+    count(load_of(call));
+}
+
+static void on_renewals_end(struct grpc_client_call *call, enum grpc_code code, const char *text,
+                            struct bytes message) {
+    (void)call;
+    (void)code;
+    (void)message;
+    die(text);
+}
+
+static void renew_open(struct budget_load *load) {
+    static const struct grpc_client_method method = {.path = "/leased.v1.Sessions/Renew",
+                                                     .on_message = on_session_renewed,
+                                                     .on_end = on_renewals_end};
+    session_round(load);
+    wait_for_all(load);
+    load->done = 0;
+    load->keepalive = native_open(load, &method);
+}
+
+static void renew_round(struct budget_load *load) {
+    struct buffer message;
+    buffer_init(&message);
+    for (unsigned i = 0; i < WIDTH; i++) {
+        load->awaited++;
+        message.size = 0;
+        pb_append_int64(&message, 1, load->lease_ids[i]);
+        native_send(load->keepalive, &message);
+    }
+    buffer_clear(&message);
+}
+
 /* --- What can be asked for. --- */
 
 static const struct work {
@@ -186,7 +288,8 @@ static const struct work {
 } works[] = {
     {"put", NULL, put_round},           {"range", NULL, range_round},
     {"grant", NULL, grant_round},       {"keepalive", keepalive_open, keepalive_round},
-    {"watch", watch_open, watch_round},
+    {"watch", watch_open, watch_round}, {"session", NULL, session_round},
+    {"renew", renew_open, renew_round},
 };
 
 static const struct work *find_work(const char *name) {

@@ -25,7 +25,7 @@ SHRINK_NOTED = 0.80
 MARK_PAGE = "/version"
 MARK_FUNCTION = "serve_version"
 ROUNDS_WARM = 4
-ROUNDS = {"put": 40, "range": 40, "grant": 40, "keepalive": 200, "watch": 100}
+ROUNDS = {"put": 40, "range": 40, "grant": 40, "keepalive": 200, "watch": 100, "session": 40, "renew": 200}
 # Others on the machine may slow the server down as they like.
 PATIENCE_SECONDS = 60.0
 
