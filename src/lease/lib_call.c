@@ -57,8 +57,10 @@ bool lib_call_take_messages(struct lib_call *call) {
     if (error != NULL) {
         return malformed(call, error);
     }
-    memmove(call->in.data, call->in.data + at, call->in.size - at);
-    call->in.size -= at;
+    if (at > 0) {
+        memmove(call->in.data, call->in.data + at, call->in.size - at);
+        call->in.size -= at;
+    }
     return true;
 }
 

@@ -36,11 +36,17 @@ void lib_etcd_wait_free(struct lib_etcd_wait *etcd) {
     }
 }
 
+/* Deletes the key if it is still the one that was made. A repeated deletion must not meet a later
+ * one: where the revision is not known it is sent once. */
 static void remove_key(struct lib_etcd_wait *etcd, lib_answered *done) {
     struct lib_etcd_txn txn = {0};
     struct lib_request request;
-    lib_etcd_txn_delete(&txn, LIB_ETCD_THEN, bytes_from_text(etcd->key));
-    lib_etcd_txn_finish(&txn, true, &request);
+    struct bytes key = bytes_from_text(etcd->key);
+    if (etcd->revision != 0) {
+        lib_etcd_txn_if_created(&txn, key, etcd->revision);
+    }
+    lib_etcd_txn_delete(&txn, LIB_ETCD_THEN, key);
+    lib_etcd_txn_finish(&txn, etcd->revision != 0, &request);
     struct lib_asking *asking =
         lib_ask_start(etcd->connection, &request, done, done == NULL ? NULL : etcd);
     if (done != NULL) {
@@ -237,6 +243,29 @@ static bool take_place(struct lib_etcd_wait *etcd, struct bytes message, bool *o
     return is_well && etcd->revision > 0;
 }
 
+/* Nobody waits any more, and only now is it certain that the deletion comes after it. */
+static void leave_late(struct lib_etcd_wait *etcd, const struct lib_answer *answer) {
+    bool was_there = false;
+    bool is_known = answer->code == LIB_CODE_OK && take_place(etcd, answer->message, &was_there);
+    bool is_somebody_elses = is_known && was_there && !etcd->has_asked;
+    if (!is_somebody_elses) {
+        remove_key(etcd, NULL);
+    }
+    etcd->connection->n_farewells--;
+    free(etcd);
+}
+
+/* The key was there before: of another acquisition, or of one that is just being given back. */
+static void found_own(struct lib_etcd_wait *etcd) {
+    etcd->has_asked = false;
+    etcd->revision = 0;
+    if (etcd->connection->n_farewells > 0) {
+        lib_wait_again(etcd->wait);
+    } else {
+        fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
+    }
+}
+
 static void on_placed(void *context, const struct lib_answer *answer) {
     struct lib_etcd_wait *etcd = context;
     bool was_asked = etcd->has_asked;
@@ -244,10 +273,7 @@ static void on_placed(void *context, const struct lib_answer *answer) {
     etcd->asking = NULL;
     etcd->is_placing = false;
     if (etcd->wait == NULL) {
-        /* Nobody waits any more, and only now is it certain that the deletion comes after it. */
-        remove_key(etcd, NULL);
-        etcd->connection->n_farewells--;
-        free(etcd);
+        leave_late(etcd, answer);
         return;
     }
     etcd->has_asked = true;
@@ -256,8 +282,7 @@ static void on_placed(void *context, const struct lib_answer *answer) {
     } else if (!take_place(etcd, answer->message, &was_there)) {
         fail(etcd, LEASE_PROTOCOL, "the server's answer is malformed");
     } else if (was_there && !was_asked) {
-        etcd->has_asked = false; /* the key is not this one's */
-        fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
+        found_own(etcd);
     } else {
         check(etcd);
     }
