@@ -165,8 +165,14 @@ class _Handle:
     """Something of the library's that is released once, and before what it belongs to."""
 
     def __init__(self, value, release, *parents):
-        self.value = value
+        self._value = value
         self.close = weakref.finalize(self, _release, release, value, parents)
+
+    @property
+    def value(self):
+        if not self.alive:
+            raise Error(Status.INVALID, "it was closed, released or ended before")
+        return self._value
 
     @property
     def alive(self):
@@ -244,6 +250,7 @@ class _Pending:
         handle = ctypes.c_void_p()
         _check(library.lease_acquire_start(session._handle.value, byref(options), None, None, byref(handle)))
         self._handle = _Handle(handle, library.lease_wait_destroy, session._handle, options.on_progress)
+        session._pendings.add(self)
 
     def finish(self):
         hold = ctypes.c_void_p()
@@ -264,6 +271,7 @@ class Session:
                  parent_id=0, on_event=None):  # fmt: skip
         self._client = client
         self._holds = weakref.WeakSet()
+        self._pendings = weakref.WeakSet()
         options = _library.SessionOptions(
             ctypes.sizeof(_library.SessionOptions), purpose, _ms(ttl), strategy, _bytes(owner), _bytes(note),
             parent_id, _library.EventCallback(), None,
@@ -315,8 +323,8 @@ class Session:
                 self._destroy()
 
     def _destroy(self):
-        for hold in list(self._holds):
-            hold._handle.close()
+        for part in [*self._pendings, *self._holds]:
+            part._handle.close()
         self._handle.close()
 
     def acquire_start(self, wants, wait=None, value=None, hold_limit=0, queue_limit=0, on_progress=None):

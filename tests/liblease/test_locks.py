@@ -1,4 +1,7 @@
 """Locks and elections through liblease, against etcd and leased."""
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -188,3 +191,25 @@ def test_wrong_arguments_are_told(client):
     with pytest.raises(lease.Error) as caught:
         lease.Client("not an endpoint")
     assert "endpoint" in str(caught.value)
+
+
+def test_what_is_closed_refuses_and_a_program_ends(any_server, prefix):
+    program = f"""
+import lease
+client = lease.Client("{any_server.endpoint}")
+hold = client.lock("{prefix}")
+pending = client.session().acquire_start(lease.wants("{prefix}"))
+client.close()
+for used in (pending.finish, pending.session.renew, client.connect):
+    try:
+        used()
+    except lease.Error as error:
+        assert error.status == lease.Status.INVALID
+    else:
+        raise AssertionError(used)
+assert hold.valid_for == 0
+left_open = lease.Client("{any_server.endpoint}")
+left_open.lock("{prefix}")
+"""
+    path = os.path.dirname(os.path.dirname(lease.__file__))
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, check=True, timeout=SECONDS)

@@ -1,0 +1,131 @@
+"""What only leased's own API can do: shared and several at once, pools, transfer, limits, history."""
+import threading
+
+import pytest
+
+import lease
+from harness import wait_for
+
+SECONDS = 30.0
+
+
+@pytest.fixture
+def client(leased_server):
+    with lease.Client(leased_server.endpoint, protocol=lease.Protocol.NATIVE) as opened:
+        yield opened
+
+
+@pytest.fixture
+def other(leased_server):
+    with lease.Client(leased_server.endpoint, protocol=lease.Protocol.NATIVE, owner="other") as opened:
+        yield opened
+
+
+def test_the_native_api_is_found(leased_server):
+    with lease.Client(leased_server.endpoint) as client:
+        client.connect()
+        assert client.protocol == lease.Protocol.NATIVE
+
+
+def test_milliseconds_count(client):
+    with client.session(ttl=0.25) as session:
+        assert session.ttl == 0.25
+        assert 0 < session.valid_for <= 0.225
+
+
+def test_shared_locks_are_shared(client, other, prefix):
+    with client.lock(prefix, shared=True), other.lock(prefix, shared=True, wait=0):
+        with client.session() as third, pytest.raises(lease.Busy):
+            third.lock(prefix, wait=0)
+
+
+def test_several_are_had_together_or_not_at_all(client, other, prefix):
+    with client.lock(prefix + "b"):
+        with pytest.raises(lease.Busy):
+            other.lock(prefix + "a", prefix + "b", wait=0)
+        with client.lock(prefix + "a", wait=0):
+            pass
+    with other.lock(prefix + "a", prefix + "b", wait=SECONDS) as both:
+        assert sorted(both.acquisition.names) == [prefix + "a", prefix + "b"]
+
+
+def test_slots_of_a_pool_are_reserved(client, other):
+    client.pool_set("gpus", ["0", "1", "2"])
+    with client.reserve("gpus", 2) as held:
+        assert len({slot.slot for slot in held.slots}) == 2
+        assert {slot.pool for slot in held.slots} == {"gpus"}
+        with pytest.raises(lease.Busy):
+            other.reserve("gpus", 2, wait=0)
+        slots, _ = client.pool("gpus")
+        assert sorted(slots) == ["0", "1", "2"]
+        assert sum(owner is not None for owner in slots.values()) == 2
+        with pytest.raises(lease.Error) as caught:
+            client.pool_remove("gpus")
+        assert caught.value.status == lease.Status.REFUSED
+    client.pool_remove("gpus")
+    with pytest.raises(lease.Error) as caught:
+        client.pool("gpus")
+    assert caught.value.status == lease.Status.NOT_FOUND
+
+
+def test_a_lock_is_handed_to_a_named_successor(client, other, prefix):
+    with other.session() as successor:
+        hold = client.lock(prefix)
+        hold.transfer(session_id=successor.id)
+        assert hold.valid_for == 0
+        holders = client.resource(prefix).holders
+        assert [holder.session_id for holder in holders] == [successor.id]
+        assert holders[0].token > hold.token
+
+
+def test_a_hold_limit_ends_it_here_before_there(client, other, prefix):
+    hold = client.session().lock(prefix, hold_limit=0.5)
+    assert 0 < hold.valid_for <= 0.45
+    with other.lock(prefix, wait=SECONDS):
+        assert hold.valid_for == 0
+
+
+def test_a_full_queue_refuses(client, other, prefix):
+    with client.lock(prefix), client.session() as first, other.session() as second:
+        placed = threading.Event()
+        pending = first.acquire_start(lease.wants(prefix), on_progress=lambda *_: placed.set())
+        assert placed.wait(SECONDS)
+        with pytest.raises(lease.Error) as caught:
+            second.lock(prefix, queue_limit=1)
+        assert caught.value.status == lease.Status.QUEUE_FULL
+        pending.cancel()
+
+
+def test_a_session_changes_its_ttl(client):
+    with client.session(ttl=5, strategy=lease.Strategy.EXPLICIT) as session:
+        session.change(60)
+        assert session.ttl == 60 and session.valid_for > 50
+        session.change(3)
+        assert session.ttl == 3 and 0 < session.valid_for <= 2.7
+        session.renew()
+        assert session.valid_for <= 2.7
+
+
+def test_a_child_ends_with_its_parent(client, other, prefix):
+    parent = client.session()
+    child = other.session(parent_id=parent.id)
+    child.lock(prefix)
+    parent.end()
+    with pytest.raises(lease.Lost):
+        child.renew()
+    assert child.valid_for == 0
+
+
+def test_what_ended_is_told(client, other, prefix):
+    with client.lock(prefix) as lock:
+        pass
+    session = other.session()
+    revoked = session.lock(prefix)
+    client.end_session(session.id)
+
+    def ends():
+        return [(end.reason, end.acquisition and end.acquisition.token) for end in client.why(prefix)]
+
+    wait_for(lambda: len(ends()) >= 2, SECONDS, "both ends are known")
+    assert ends()[1] == ("released", lock.token)
+    assert ends()[0][1] == revoked.token
