@@ -273,6 +273,9 @@ enum lease_status lease_end_id(struct lease_connection *connection, int64_t sess
     }
     struct lib_request request = {0};
     lib_session_encode_end(protocol, session_id, &request);
+    if (protocol == LEASE_PROTOCOL_NATIVE) {
+        lib_put_int(&request.message, 2, 1); /* by somebody else than its holder */
+    }
     return lib_tell(connection, &request);
 }
 

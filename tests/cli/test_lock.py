@@ -87,6 +87,21 @@ def test_tokens_grow_and_the_lock_is_free_afterwards(server, name):
 # Who waits
 
 
+def test_one_after_the_other(server, name):
+    first, first_token, _ = holder(server, name)
+    with first:
+        second = Running("lock", name, "--verbose", "--", "sh", "-c", HOLD, server=server)
+        with second:
+            told = second.error_line()
+            assert f"waiting for {name}: position 1, held by " in told
+            state = lease_json(server, "get", name)
+            assert state["waiting"] == 1 and state["holders"][0]["token"] == first_token
+            first.signal(signal.SIGTERM)
+            assert first.wait() == 128 + signal.SIGTERM
+            _, token, _ = second.line().split()
+            assert int(token) > first_token
+
+
 def test_who_does_not_wait_is_told_who_has_it(server, name):
     first, _, _ = holder(server, name, "--owner", "ann")
     with first:
@@ -107,6 +122,27 @@ def test_who_waits_and_is_interrupted_leaves_the_queue(server, name):
         assert lease_json(server, "get", name)["waiting"] == 0
 
 
+def test_shared_locks_are_held_together_and_exclude_others(server, name):
+    one, _, _ = holder(server, name, "--shared")
+    two, _, _ = holder(server, name, "--shared")
+    with one, two:
+        assert len(lease_json(server, "get", name)["holders"]) == 2
+        assert lease("lock", name, "--no-wait", "--", "true", server=server).returncode == 75
+        one.signal(signal.SIGTERM)
+        two.signal(signal.SIGTERM)
+        one.wait(), two.wait()
+    assert lease("lock", name, "--no-wait", "--", "true", server=server).returncode == 0
+
+
+def test_several_locks_are_held_at_once_or_not_at_all(server, name):
+    first, _, _ = holder(server, name + "/b")
+    with first:
+        assert lease("lock", "--no-wait", name + "/a", name + "/b", "--", "true", server=server).returncode == 75
+        assert lease("lock", "--no-wait", name + "/a", "--", "true", server=server).returncode == 0
+    wait_for(lambda: lease("lock", name + "/a", name + "/b", "--", "true", server=server).returncode == 0,
+             GONE_SECONDS, "both are free")  # fmt: skip
+
+
 def test_without_a_command_it_is_held_until_a_signal(server, name):
     with Running("lock", name, server=server) as running:
         assert re.fullmatch(rf"{name} held, token \d+, session [0-9a-f]+", running.line())
@@ -117,6 +153,20 @@ def test_without_a_command_it_is_held_until_a_signal(server, name):
 
 
 # What must never be left behind
+
+
+def test_a_killed_lease_leaves_nothing_and_the_next_gets_the_lock(server, name):
+    script = '(setsid sh -c "trap \'\' TERM HUP; echo $$ >&2; exec sleep 600") & ' + HOLD
+    running, token, pid = holder(server, name, "--ttl", "1s", script=script)
+    with running:
+        stray = int(running.error_line())
+        running.process.kill()
+        wait_gone(pid)
+        del stray
+    done = lease("lock", name, "--", "sh", "-c", "echo $LEASE_TOKEN", server=server)
+    assert int(done.stdout) > token
+    ended = lease_json(server, "why", name)["ended"]
+    assert any(one["reason"] == "expired" and one["acquisition"]["token"] == token for one in ended)
 
 
 def test_a_stopped_lease_cannot_keep_its_command_alive(server, name):
@@ -169,3 +219,15 @@ def test_a_holder_that_slept_too_long_is_refused_by_the_fence(server, name):
             os.kill(one, signal.SIGCONT)
         assert running.wait() == 76
         wait_gone(pid)
+
+
+def test_a_revoked_holder_is_ended_and_why_tells_it(server, name):
+    running, token, pid = holder(server, name)
+    with running:
+        (found,) = lease_json(server, "get", name)["holders"]
+        assert lease("revoke", found["session"], server=server).returncode == 0
+        assert running.wait() == 76
+        wait_gone(pid)
+    (ended,) = [one for one in lease_json(server, "why", name)["ended"] if one["acquisition"]["token"] == token]
+    assert ended["reason"] == "revoked"
+    assert "revoked by somebody else" in lease("why", name, server=server).stdout

@@ -114,3 +114,13 @@ def test_a_closed_terminal_leaves_nothing_behind(server):
         terminal.process.wait(SECONDS)
         wait_gone(pid)
     wait_for(lambda: lease_json(server, "get", "closed")["holders"] == [], SECONDS, "the lock is free")
+
+
+def test_who_waits_sees_the_place_and_the_holder(server):
+    with Terminal(server, lease_tool(), "lock", "shown", "--owner", "ann", "--", "sh", "-c", "echo started; exec sleep 600") as one:
+        one.wait_text("started")
+        with Terminal(server, lease_tool(), "lock", "shown", "--", "echo", "mine") as two:
+            two.wait_text("waiting for shown: position 1, held by ann")
+            one.type(b"\x03")
+            two.wait_text("mine")
+            assert two.process.wait(SECONDS) == 0
