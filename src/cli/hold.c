@@ -14,7 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { DRAW_MS = 1000, CANCEL_MS_MAX = 2000 };
+enum { DRAW_MS = 1000, LEAVE_MS = 100, CANCEL_MS_MAX = 2000 };
 
 /* ---- life -------------------------------------------------------------------------------------
  */
@@ -179,6 +179,7 @@ static enum lease_status make_session(struct hold *hold, struct hold_wait *wait)
     options.on_event = on_event;
     options.context = hold;
     hold->is_lost = false;
+    hold->is_over = false;
     hold->reason[0] = '\0';
     enum lease_status status =
         lease_session_create_start(hold->connection, &options, on_created, wait);
@@ -302,7 +303,10 @@ void hold_release(struct hold *hold) {
         return;
     }
     /* Its end gives back what it has, in one request. */
-    if (!hold->is_lost && lease_valid_for_ms(hold->session) > 0) {
+    if (!hold->is_lost && hold->is_over) {
+        lease_session_end_start(hold->session);
+        hold_pump(hold, -1, LEAVE_MS);
+    } else if (!hold->is_lost && lease_valid_for_ms(hold->session) > 0) {
         lease_session_end(hold->session);
     }
     lease_hold_destroy(hold->held);

@@ -61,6 +61,7 @@ struct hold {
     int signal_number; /* that told us to stop waiting; 0: none */
     bool is_hung_up;   /* the terminal is gone, and the command was ended for it */
     bool is_lost;
+    bool is_over; /* not waited for when it is given back: the server may be gone */
     char reason[HOLD_REASON_SIZE_MAX]; /* why it was lost */
     struct hold_wait *waiting;
 };

@@ -230,6 +230,7 @@ enum cli_exit hold_exit_of(struct hold *hold, const struct child_end *end) {
     if (end->error != 0) {
         fprintf(stderr, "lease: the command cannot be run: %s\n", strerror(end->error));
     } else if (end->was_ended && !hold->is_hung_up) {
+        hold->is_over = true;
         fprintf(stderr, "lease: %s was lost and the command was ended%s%s\n", hold->options.title,
                 hold->reason[0] != '\0' ? ": " : "", hold->reason);
         return CLI_LOST;

@@ -135,7 +135,7 @@ def test_shared_locks_are_held_together_and_exclude_others(server, name):
 
 
 def test_several_locks_are_held_at_once_or_not_at_all(server, name):
-    first, _, _ = holder(server, name + "/b")
+    first, _, _ = holder(server, name + "/b", "--ttl", "1s")
     with first:
         assert lease("lock", "--no-wait", name + "/a", name + "/b", "--", "true", server=server).returncode == 75
         assert lease("lock", "--no-wait", name + "/a", "--", "true", server=server).returncode == 0
@@ -222,7 +222,7 @@ def test_a_holder_that_slept_too_long_is_refused_by_the_fence(server, name):
 
 
 def test_a_revoked_holder_is_ended_and_why_tells_it(server, name):
-    running, token, pid = holder(server, name)
+    running, token, pid = holder(server, name, "--ttl", "2s")
     with running:
         (found,) = lease_json(server, "get", name)["holders"]
         assert lease("revoke", found["session"], server=server).returncode == 0
