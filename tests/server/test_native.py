@@ -414,6 +414,14 @@ def test_malformed_messages_are_refused(native):
         assert caught.value.code() == Code.INVALID_ARGUMENT, described.name
 
 
+def test_a_read_is_small_whatever_fields_it_has(native):
+    unknown = b"\xfa\x3f" + b"\xc0\x84\x3d" + b"x" * 1_000_000  # field 1023, a million bytes
+    request = request_of("Resources/Get", resource="r").SerializeToString() + unknown
+    with pytest.raises(grpc.RpcError) as caught:
+        native.channel.unary_unary("/leased.v1.Resources/Get")(request, timeout=CALL_SECONDS)
+    assert caught.value.code() == Code.INVALID_ARGUMENT and "large" in caught.value.details()
+
+
 # JSON
 
 

@@ -6,6 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    /* Of a request that reads: names are short. Unknown fields must not make it large. */
+    READ_SIZE_MAX = 16 * 1024,
+    /* Held for each lease whose time is asked for. */
+    TIME_BYTES = 192
+};
+
 const struct key_store *native_keys(const struct native_door *door) {
     return state_view_keys(service_view(door->service));
 }
@@ -94,6 +101,8 @@ void native_call_closed(struct grpc_call *call) {
         return;
     }
     waiting->call = NULL;
+    free(waiting->message);
+    waiting->message = NULL;
     if (waiting->times != NULL) {
         native_times_forget(waiting->times);
         destroy(waiting);
@@ -163,6 +172,10 @@ static void read_ready(struct service_read *read, enum status status) {
 void native_call_read(struct grpc_call *call, struct bytes message, const struct key_range *ranges,
                       size_t n_ranges,
                       void (*resume)(struct grpc_call *call, struct bytes message)) {
+    if (message.size > READ_SIZE_MAX) {
+        native_error_finish(call, native_error_of(STATUS_REQUEST_TOO_LARGE));
+        return;
+    }
     struct native_call *waiting = create(call);
     if (waiting == NULL) {
         return;
@@ -222,6 +235,10 @@ void native_call_ask_times(struct grpc_call *call, struct bytes message,
                            void (*resume)(struct grpc_call *call, struct bytes message,
                                           const struct native_id_list *list,
                                           const int64_t *remaining_ms)) {
+    if (!grpc_call_hold(call, list->n * TIME_BYTES)) {
+        native_error_finish(call, native_error_of(STATUS_TOO_MANY_REQUESTS));
+        return;
+    }
     struct native_call *waiting = create(call);
     if (waiting == NULL) {
         return;
