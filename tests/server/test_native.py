@@ -93,13 +93,13 @@ def test_renewals_are_answered_each_for_itself(native):
 
 
 def test_a_renewed_session_outlives_its_ttl_and_another_does_not(native, name):
-    renewed, left_alone = native.session(ttl_ms=1000), native.session(ttl_ms=1000)
+    renewed, left_alone = native.session(ttl_ms=2000), native.session(ttl_ms=2000)
     native.acquire(left_alone, want(name))
     requests, answers = native.renewals()
 
     def is_over():
         requests.add(request_of("Sessions/Renew", session_id=renewed))
-        assert next(answers).ttl_ms == 1000
+        assert next(answers).ttl_ms == 2000
         return not native.resource(name).holders
 
     wait_for(is_over, CALL_SECONDS, "the end of a session")

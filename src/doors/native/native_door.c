@@ -53,7 +53,7 @@ static void close_door(void *opaque) {
 
 const struct door native_door = {
     .name = "native",
-    .title = "leased's own API",
+    .title = "native API",
     .api_version = "1",
     .default_port = 2379,
     .is_default = true,
