@@ -66,7 +66,6 @@ void mutexes_check(void);
 enum { NATIVES_MAX = 6 };
 void natives_start(size_t n);
 void natives_stop(void);
-bool natives_are_there(void);
 /* When no lease is left. */
 void natives_check(void);
 

@@ -49,10 +49,6 @@ static bool is_stopped;
 static void next(void *data);
 static void ask(void *data);
 
-bool natives_are_there(void) {
-    return n_natives > 0;
-}
-
 static void again(struct native *native) {
     native->relies = false;
     native->node = clients_choose_node();
@@ -66,6 +62,11 @@ static struct call *make(struct native *native, uint32_t rule,
     call->answered = answered;
     call->data = native;
     return call;
+}
+
+/* In the other half of the seeds the order of resources is looked at. */
+static bool has_transfers(void) {
+    return world_seed() % 2 == 0;
 }
 
 /* --- What must be true of every state. --- */
@@ -152,8 +153,42 @@ static void check_conflicts(const struct reading *reading) {
     }
 }
 
+static const struct ref_acquisition *find_in(const struct ref *ref, int64_t id) {
+    for (size_t i = 0; i < REF_ACQUISITIONS; i++) {
+        if (ref->all[i].exists && ref->all[i].id == id) {
+            return &ref->all[i];
+        }
+    }
+    return NULL;
+}
+
+/* Whoever got something since this node was last looked at did not overtake one that came earlier,
+ * waited for the same then and waits still. Only transfers may. */
+static void check_order(const struct reading *reading, const struct ref *before) {
+    for (size_t i = 0; i < reading->n && !has_transfers(); i++) {
+        const struct ref_acquisition *a = &reading->ref.all[i];
+        const struct ref_acquisition *then = find_in(before, a->id);
+        for (size_t j = 0; a->is_held && then != NULL && !then->is_held && j < reading->n; j++) {
+            const struct ref_acquisition *b = &reading->ref.all[j];
+            if (b->is_held || b->id >= a->id || find_in(before, b->id) == NULL) {
+                continue;
+            }
+            for (size_t w = 0; w < a->n_wants; w++) {
+                const struct ref_want *other = ref_want_of(b, false, a->wants[w].thing);
+                if (!a->wants[w].is_pool && other != NULL &&
+                    (!a->wants[w].is_shared || !other->is_shared)) {
+                    check_failed("native", "on %s %" PRId64 " got %s before %" PRId64,
+                                 reading->node->name, a->id, resource_names[a->wants[w].thing],
+                                 b->id);
+                }
+            }
+        }
+    }
+}
+
 static void check_state(const struct node *node) {
     static struct reading reading;
+    static struct ref before[NODES_MAX];
     if (!node->is_up || node->service == NULL) {
         return;
     }
@@ -167,6 +202,7 @@ static void check_state(const struct node *node) {
     key_store_visit(keys, all.space, all.key, all.range_end, read_acquisition, &reading);
     if (key_store_count(keys, left.space, left.key, left.range_end) == 0 && !reading.is_too_much) {
         check_conflicts(&reading);
+        check_order(&reading, &before[node->index]);
         (void)ref_taken(&reading.ref, 0);
         for (size_t i = 0; i < reading.n; i++) {
             if (!reading.ref.all[i].is_held && ref_fits(&reading.ref, &reading.ref.all[i])) {
@@ -175,6 +211,7 @@ static void check_state(const struct node *node) {
             }
         }
     }
+    before[node->index] = reading.ref;
     arena_clear(&reading.arena);
 }
 
@@ -194,7 +231,8 @@ static void let_go(void *data) {
     if (is_stopped) {
         return;
     }
-    switch (random_below(5)) {
+    uint64_t way = random_below(5);
+    switch (way == 2 && !has_transfers() ? 0 : way) {
     case 0:
         call = make(native, NATIVE_RULE_RELEASE, ended);
         native_release_encode(&call->rule_request,

@@ -47,12 +47,9 @@ static const struct auth_change steps[] = {
     {.action = AUTH_ROLE_GRANT_PERMISSION,
      .role = NAME("worker"),
      .permission = {RIGHT_READ_WRITE, {{.value = 250}, ALL, ALL}}},
-    {.action = AUTH_ROLE_GRANT_PERMISSION,
-     .role = NAME("worker"),
-     .permission = {RIGHT_READ_WRITE, {{.value = 18}, ALL, ALL}}},
     {.action = AUTH_ENABLE, .token_key = {.data = token_key, .size = sizeof token_key}},
 };
-enum { N_STEPS = sizeof steps / sizeof steps[0], NATIVE_STEP = N_STEPS - 2 };
+enum { N_STEPS = sizeof steps / sizeof steps[0] };
 
 static const struct auth_change allow = {
     .action = AUTH_ROLE_GRANT_PERMISSION,
@@ -133,9 +130,6 @@ static void next_change(void *data) {
     (void)data;
     if (is_stopped) {
         return;
-    }
-    if (step == NATIVE_STEP && !natives_are_there()) {
-        step++;
     }
     const struct auth_change *wanted = &steps[step];
     if (step == N_STEPS) {

@@ -16,8 +16,8 @@ bool native_fence_checked_decode(struct bytes answer, struct native_fence_checke
     return !reader.failed && reader_left(&reader) == 0;
 }
 
-/* A value that is no token was put by somebody else: nothing is known, and nothing is refused less
- * than before. */
+/* A value that is no token was put by another client: what the highest one was is not known any
+ * more, so nothing is accepted. */
 static enum status run_fence_check(struct rule_run *run, struct bytes request,
                                    struct buffer *answer) {
     struct reader reader;

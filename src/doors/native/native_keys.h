@@ -2,9 +2,8 @@
  * The keys of the native API. Integers are eight bytes, highest first, with the sign bit flipped,
  * so that the order of keys is that of numbers; NUL ends a name.
  *
- * In KEY_SPACE_NATIVE, named by what they are about: a permission to names (native_name_range(),
- * native_prefix_range()) covers all keys of these names, to write what acquires and releases, to
- * read what looks.
+ * In KEY_SPACE_NATIVE, named by what they are about: the right to a name (core/auth_names.h) is the
+ * right to all its keys, to write what acquires and releases, to read what looks.
  *
  *     r NAME NUL h MODE ID   a holder of a resource; MODE is a byte, 0 exclusive, 1 shared. No
  *                            value. Its create revision is the token. Written again, as it is, when

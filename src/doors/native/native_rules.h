@@ -13,8 +13,8 @@
  * Only those go before older ones that wait for nothing but slots of this one pool; therefore
  * nobody waits in a circle.
  *
- * Rights, while authentication is on: to acquire needs the right to write the keys of every name
- * (native_name_range()); to use a session, in any way, the right to write the keys that are
+ * Rights, while authentication is on: to acquire needs the right to write every name that is wanted
+ * (core/auth_names.h); to use a session, in any way, the right to write the keys that are
  * attached to it. What is handed over to others needs no right of the one that gives.
  *
  * Every request is checked to the last byte: STATUS_MALFORMED, STATUS_INVALID (a name, a size or a
