@@ -66,9 +66,9 @@ void welcome_print(FILE *stream, const char *client_url, const char *tls_flags,
     }
     fprintf(stream,
             "\nleased %s serves %s\nData directory: %s\n\nTry, in another terminal:\n"
-            "  %s put greeting hello\n"
-            "  %s lease grant 10\n"
-            "  %s%s status\n\n",
-            LEASED_VERSION, client_url, data_path, etcdctl, etcdctl, lease, endpoint);
+            "  %s%s status\n"
+            "  %s%s lock demo -- sh -c 'echo token $LEASE_TOKEN'\n"
+            "  %s put greeting hello\n\n",
+            LEASED_VERSION, client_url, data_path, lease, endpoint, lease, endpoint, etcdctl);
     fflush(stream);
 }

@@ -46,7 +46,7 @@ static void the_default_address_need_not_be_typed(void **state) {
     stream = open_memstream(&text, &size);
     welcome_print(stream, "http://[::1]:5", "", "/data");
     fclose(stream);
-    assert_non_null(strstr(text, "  etcdctl --endpoints=[::1]:5 lease grant 10\n"));
+    assert_non_null(strstr(text, "  etcdctl --endpoints=[::1]:5 put greeting hello\n"));
     assert_non_null(strstr(text, "lease --endpoint=[::1]:5 status\n"));
     free(text);
 
@@ -54,7 +54,7 @@ static void the_default_address_need_not_be_typed(void **state) {
     welcome_print(stream, "https://a:5", " --cacert=ca.crt", "/data");
     fclose(stream);
     assert_non_null(
-        strstr(text, "  etcdctl --endpoints=https://a:5 --cacert=ca.crt lease grant 10\n"));
+        strstr(text, "  etcdctl --endpoints=https://a:5 --cacert=ca.crt put greeting hello\n"));
     assert_non_null(strstr(text, "lease --endpoint=https://a:5 --cacert=ca.crt status\n"));
     free(text);
 }
