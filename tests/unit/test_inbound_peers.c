@@ -3,7 +3,9 @@
  * tests run in a network of their own where the system allows it, so that callers come from several
  * hosts.
  */
+#include "base/little_endian.h"
 #include "peer_links_fixture.h"
+#include "peers/large_frames.h"
 
 #include <dirent.h>
 #include <malloc.h>
@@ -450,6 +452,48 @@ static void an_announced_frame_costs_nothing_before_it_arrives(void **state) {
     close(fd);
 }
 
+/* So many members send large frames at once that another has to wait for one of them. */
+static void few_large_frames_are_received_at_a_time(void **state) {
+    enum { BODY = PEER_FRAME_USUAL_SIZE_MAX + 1, SIZE = PEER_FRAME_PREFIX_SIZE + BODY };
+    int fds[LARGE_FRAMES_MAX + 1];
+    if (a.tls != NULL) {
+        return;
+    }
+    uint8_t *frame = malloc(SIZE);
+    assert_non_null(frame);
+    little_endian_put_u32(frame, BODY);
+    frame[4] = BULK;
+    for (size_t i = 0; i < BODY; i++) {
+        frame[PEER_FRAME_PREFIX_SIZE + i] = (uint8_t)(i + a.n_bulks);
+    }
+    a.bulk_size = BODY;
+    n_more = LARGE_FRAMES_MAX;
+    for (size_t i = 0; i <= LARGE_FRAMES_MAX; i++) {
+        struct peer_hello hello = a_hello(i < LARGE_FRAMES_MAX ? MORE_ID + i : C, A, PEER_FOR_LINK);
+        fds[i] = raw_connect(a.port);
+        assert_int_equal(raw_call(fds[i], &hello, a.secret, NULL), PEER_WELCOME);
+        raw_send(fds[i], frame, 100);
+        run_for(20);
+    }
+    uint64_t before = a.n_bulks;
+    size_t sent = 100;
+    for (int i = 0; i < 2; i++) {
+        uint64_t until_ms = clock_boottime_ms() + (i == 0 ? 300 : WAIT_MS_MAX);
+        while (clock_boottime_ms() < until_ms && a.n_bulks == before) {
+            ssize_t n = send(fds[LARGE_FRAMES_MAX], frame + sent, SIZE - sent, MSG_NOSIGNAL);
+            sent += n > 0 ? (size_t)n : 0;
+            uv_run(&loop, UV_RUN_NOWAIT);
+        }
+        assert_int_equal(a.n_bulks, before + (uint64_t)i);
+        close(fds[i]);
+    }
+    for (size_t i = 2; i <= LARGE_FRAMES_MAX; i++) {
+        close(fds[i]);
+    }
+    n_more = 0;
+    free(frame);
+}
+
 /* --- Who is set up otherwise. --- */
 
 static void other_secrets_and_certificates_get_no_link(void **state) {
@@ -588,6 +632,7 @@ static int run_in(enum mode in) {
         INBOUND_TEST(who_belongs_elsewhere_is_told_so),
         INBOUND_TEST(frames_behind_a_hello_are_bounded),
         INBOUND_TEST(an_announced_frame_costs_nothing_before_it_arrives),
+        INBOUND_TEST(few_large_frames_are_received_at_a_time),
         INBOUND_TEST(other_secrets_and_certificates_get_no_link),
         INBOUND_TEST(a_wrong_secret_is_logged_once_and_never_shown),
         INBOUND_TEST(closing_ends_callers_in_every_state),
