@@ -71,8 +71,11 @@ static const struct native_error errors[STATUS_COUNT] = {
     [STATUS_INVALID] = {GRPC_INVALID_ARGUMENT,
                         "the request has a name, a size or a number that is out of bounds"},
     [STATUS_MALFORMED] = {GRPC_INVALID_ARGUMENT, "the request is not a message of this method"},
-    [STATUS_UNSUPPORTED] = {GRPC_UNIMPLEMENTED,
-                            "a member of the cluster does not know the native API yet: replace it"},
+    /* Not UNIMPLEMENTED: a client would take the server for one without this API. */
+    [STATUS_UNSUPPORTED] =
+        {GRPC_UNAVAILABLE,
+         "a member of the cluster is of an older release, or the cluster has just "
+         "started: ask again"},
     [STATUS_NO_MEMORY] = {GRPC_RESOURCE_EXHAUSTED, "the server is out of memory"},
     [STATUS_USER_EMPTY] = {GRPC_UNAUTHENTICATED, "user name is empty: log in"},
     [STATUS_PERMISSION_DENIED] = {GRPC_PERMISSION_DENIED, "permission denied"},
