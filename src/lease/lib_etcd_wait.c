@@ -21,9 +21,10 @@ struct lib_etcd_wait {
     char key[KEY_SIZE_MAX];
     struct lib_asking *asking;
     struct lib_call *watch;
-    bool is_placing;  /* a place is being asked for */
-    bool has_asked;   /* it was, at least once */
-    int64_t revision; /* in which the key was made; 0: not known */
+    bool is_placing;         /* a place is being asked for */
+    bool is_after_farewells; /* while something was being given back */
+    bool has_asked;          /* it was, at least once */
+    int64_t revision;        /* in which the key was made; 0: not known */
 };
 
 static void check(struct lib_etcd_wait *etcd);
@@ -259,7 +260,7 @@ static void leave_late(struct lib_etcd_wait *etcd, const struct lib_answer *answ
 static void found_own(struct lib_etcd_wait *etcd) {
     etcd->has_asked = false;
     etcd->revision = 0;
-    if (etcd->connection->n_farewells > 0) {
+    if (etcd->is_after_farewells) {
         lib_wait_again(etcd->wait);
     } else {
         fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
@@ -299,6 +300,7 @@ static void place(struct lib_etcd_wait *etcd) {
     lib_etcd_txn_range(&txn, LIB_ETCD_ELSE, &own);
     lib_etcd_txn_finish(&txn, false, &request);
     etcd->is_placing = true;
+    etcd->is_after_farewells = etcd->connection->n_farewells > 0;
     etcd->asking = lib_ask_start(etcd->connection, &request, on_placed, etcd);
 }
 

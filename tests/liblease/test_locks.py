@@ -53,6 +53,13 @@ def test_somebody_elses_lock_is_busy(client, other, prefix):
         wait_for(lambda: client.resource(prefix).waiting == 0, SECONDS, "whoever gave up has left the queue")
 
 
+def test_who_gave_up_may_ask_again_at_once(client, other, prefix):
+    with client.lock(prefix), other.session() as session:
+        for _ in range(10):
+            with pytest.raises(lease.Timeout):
+                session.lock(prefix, wait=0.003)
+
+
 def test_a_lock_is_handed_over_in_order(any_server, client, prefix):
     order, clients, threads = [], [], []
     with client.lock(prefix) as lock:
