@@ -1,10 +1,12 @@
 #include "base/buffer.h"
 
+#include "base/varint.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER_CAPACITY_MIN = 64, VARINT_BYTES_MAX = 10 };
+enum { BUFFER_CAPACITY_MIN = 64 };
 
 void buffer_init(struct buffer *buffer) {
     *buffer = (struct buffer){0};
@@ -15,39 +17,24 @@ void buffer_clear(struct buffer *buffer) {
     buffer_init(buffer);
 }
 
-uint8_t *buffer_reserve(struct buffer *buffer, size_t extra) {
+void buffer_grow(struct buffer *buffer, size_t extra) {
     assert(extra <= SIZE_MAX / 4);
     assert(buffer->size <= SIZE_MAX / 4);
+    assert(buffer->size <= buffer->capacity);
     size_t needed = buffer->size + extra;
-    if (needed > buffer->capacity) {
-        size_t capacity = buffer->capacity * 2;
-        if (capacity < BUFFER_CAPACITY_MIN) {
-            capacity = BUFFER_CAPACITY_MIN;
-        }
-        if (capacity < needed) {
-            capacity = needed;
-        }
-        uint8_t *data = realloc(buffer->data, capacity);
-        if (data == NULL) {
-            abort();
-        }
-        buffer->data = data;
-        buffer->capacity = capacity;
+    size_t capacity = buffer->capacity * 2;
+    if (capacity < BUFFER_CAPACITY_MIN) {
+        capacity = BUFFER_CAPACITY_MIN;
     }
-    return buffer->data + buffer->size;
-}
-
-void buffer_append(struct buffer *buffer, const void *data, size_t size) {
-    if (size == 0) {
-        return;
+    if (capacity < needed) {
+        capacity = needed;
     }
-    memcpy(buffer_reserve(buffer, size), data, size);
-    buffer->size += size;
-}
-
-void buffer_put_u8(struct buffer *buffer, uint8_t value) {
-    *buffer_reserve(buffer, 1) = value;
-    buffer->size += 1;
+    uint8_t *data = realloc(buffer->data, capacity);
+    if (data == NULL) {
+        abort();
+    }
+    buffer->data = data;
+    buffer->capacity = capacity;
 }
 
 void buffer_put_u32(struct buffer *buffer, uint32_t value) {
@@ -67,14 +54,7 @@ void buffer_put_u64(struct buffer *buffer, uint64_t value) {
 }
 
 void buffer_put_varint(struct buffer *buffer, uint64_t value) {
-    uint8_t *to = buffer_reserve(buffer, VARINT_BYTES_MAX);
-    size_t n = 0;
-    while (value >= 0x80) {
-        to[n++] = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    to[n++] = (uint8_t)value;
-    buffer->size += n;
+    buffer->size += varint_write(buffer_reserve(buffer, VARINT_SIZE_MAX), value);
 }
 
 void buffer_put_zigzag(struct buffer *buffer, int64_t value) {
@@ -123,25 +103,33 @@ uint64_t reader_get_u64(struct reader *reader) {
     return reader_get_fixed(reader, 8);
 }
 
+/* Near the end of the bytes. */
+__attribute__((noinline)) static size_t read_last_varint(const struct reader *reader,
+                                                         uint64_t *out_value) {
+    /* Zeros behind the end: a number that goes on there ends with one, which is refused. */
+    uint8_t bytes[VARINT_SIZE_MAX] = {0};
+    size_t left = reader_left(reader);
+    if (left == 0) {
+        return 0;
+    }
+    memcpy(bytes, reader->data + reader->position, left);
+    return varint_read(bytes, out_value);
+}
+
 uint64_t reader_get_varint(struct reader *reader) {
     uint64_t value = 0;
-    for (unsigned i = 0; i < VARINT_BYTES_MAX; i++) {
-        uint8_t byte = reader_get_u8(reader);
-        if (reader->failed) {
-            return 0;
-        }
-        value |= (uint64_t)(byte & 0x7f) << (7 * i);
-        if ((byte & 0x80) == 0) {
-            /* The tenth byte holds the one bit that is left of 64. A last byte of zero says
-             * nothing: the writer leaves it out, so that equal values have equal bytes. */
-            if ((i == VARINT_BYTES_MAX - 1 && byte > 1) || (i > 0 && byte == 0)) {
-                break;
-            }
-            return value;
-        }
+    size_t size = 0;
+    if (!reader->failed) {
+        size = reader_left(reader) >= VARINT_SIZE_MAX
+                   ? varint_read(reader->data + reader->position, &value)
+                   : read_last_varint(reader, &value);
     }
-    reader->failed = true;
-    return 0;
+    if (size == 0) {
+        reader->failed = true;
+        return 0;
+    }
+    reader->position += size;
+    return value;
 }
 
 int64_t reader_get_zigzag(struct reader *reader) {

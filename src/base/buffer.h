@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct buffer {
     uint8_t *data;
@@ -20,12 +21,30 @@ struct buffer {
 void buffer_init(struct buffer *buffer);
 void buffer_clear(struct buffer *buffer);
 
+/* Makes room for `extra` more bytes, of which there is none yet. */
+void buffer_grow(struct buffer *buffer, size_t extra);
+
 /* Makes room for `extra` more bytes and returns where they go; the caller then raises `size`.
  * Aborts when memory is out. The pointer is valid until the next call on this buffer. */
-uint8_t *buffer_reserve(struct buffer *buffer, size_t extra);
+static inline uint8_t *buffer_reserve(struct buffer *buffer, size_t extra) {
+    if (extra > buffer->capacity - buffer->size) {
+        buffer_grow(buffer, extra);
+    }
+    return buffer->data + buffer->size;
+}
 
-void buffer_append(struct buffer *buffer, const void *data, size_t size);
-void buffer_put_u8(struct buffer *buffer, uint8_t value);
+static inline void buffer_append(struct buffer *buffer, const void *data, size_t size) {
+    if (size > 0) {
+        memcpy(buffer_reserve(buffer, size), data, size);
+        buffer->size += size;
+    }
+}
+
+static inline void buffer_put_u8(struct buffer *buffer, uint8_t value) {
+    *buffer_reserve(buffer, 1) = value;
+    buffer->size += 1;
+}
+
 void buffer_put_u32(struct buffer *buffer, uint32_t value);
 void buffer_put_u64(struct buffer *buffer, uint64_t value);
 void buffer_put_varint(struct buffer *buffer, uint64_t value);

@@ -24,7 +24,8 @@ static inline struct bytes bytes_from_text(const char *text) {
 }
 
 static inline bool bytes_equal(struct bytes a, struct bytes b) {
-    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+    /* The second is often a constant, whose size the compiler knows. */
+    return a.size == b.size && (b.size == 0 || memcmp(a.data, b.data, b.size) == 0);
 }
 
 /* Lexical order of unsigned bytes; a prefix sorts before what it is a prefix of. */

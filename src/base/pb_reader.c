@@ -1,7 +1,6 @@
 #include "base/pb_reader.h"
 
-/* A varint of 64 bits has at most ten bytes. */
-enum { VARINT_SIZE_MAX = 10 };
+#include "base/varint.h"
 
 void pb_reader_init(struct pb_reader *reader, struct bytes bytes) {
     /* No bytes may come without an address, to which nothing can be added, not even 0. */
@@ -17,11 +16,15 @@ static void fail(struct pb_reader *reader) {
 }
 
 static uint64_t read_varint(struct pb_reader *reader) {
+    const uint8_t *at = reader->at;
+    size_t left = (size_t)(reader->end - at);
+    const uint8_t *end = at + (left < VARINT_SIZE_MAX ? left : VARINT_SIZE_MAX);
     uint64_t value = 0;
-    for (unsigned i = 0; i < VARINT_SIZE_MAX && reader->at < reader->end; i++) {
-        uint8_t byte = *reader->at++;
-        value |= (uint64_t)(byte & 0x7f) << (7 * i);
+    for (unsigned shift = 0; at < end; shift += 7) {
+        uint8_t byte = *at++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
         if (byte < 0x80) {
+            reader->at = at;
             return value;
         }
     }

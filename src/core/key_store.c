@@ -47,10 +47,14 @@ int64_t key_store_compacted_revision(const struct key_store *store) {
     return store->compacted_revision;
 }
 
+size_t key_store_bytes(const struct key_store *store) {
+    return store->record_bytes + store->tree.bytes + store->history.bytes;
+}
+
 void key_store_stats(const struct key_store *store, struct key_store_stats *out_stats) {
     out_stats->keys = key_tree_live(store->tree.root);
     out_stats->records = store->records;
-    out_stats->bytes = store->record_bytes + store->tree.bytes + store->history.bytes;
+    out_stats->bytes = key_store_bytes(store);
     out_stats->bytes_live = store->record_bytes_live;
     out_stats->history_bytes =
         store->record_bytes - store->record_bytes_live + store->history.bytes;

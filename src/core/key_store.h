@@ -43,6 +43,8 @@ struct key_store_stats {
     size_t history_bytes; /* of which other versions and tombstones, and the order of all */
 };
 void key_store_stats(const struct key_store *store, struct key_store_stats *out_stats);
+/* Of these, `bytes`. */
+size_t key_store_bytes(const struct key_store *store);
 
 /* --- Writing. All changes between begin and end share one revision. --- */
 

@@ -66,6 +66,10 @@ struct service_read {
 enum status service_read(struct service *service, const struct caller *caller,
                          struct service_read *read, const struct key_range *ranges,
                          size_t n_ranges);
+/* The same without an object, as most reads wait for nothing. STATUS_PENDING: it has to wait, and
+ * service_read() is to be called. */
+enum status service_read_now(struct service *service, const struct caller *caller,
+                             const struct key_range *ranges, size_t n_ranges);
 /* The same for a read that may be stale: it is answered at once. */
 enum status service_read_local(struct service *service, const struct caller *caller,
                                const struct key_range *ranges, size_t n_ranges);
@@ -180,6 +184,9 @@ bool service_allow_work(struct service *service, size_t work);
 uint32_t service_cluster_version(struct service *service);
 /* Monotonic time. */
 uint64_t service_now_ms(struct service *service);
+/* Another number before and after each poll of the loop: what hardly ever changes need not be asked
+ * for by every request. */
+uint64_t service_iteration(const struct service *service);
 
 /*
  * A read that takes long: a view of the state, read by a worker while the loop goes on. It is read

@@ -136,6 +136,7 @@ static void stop_reading(struct connection *connection) {
 }
 
 void connection_feed(struct connection *connection, struct bytes bytes) {
+    connection->pool->shared->stopwatch_us = 0;
     if (connection->must_close || connection->is_lingering || bytes.size == 0) {
         return;
     }

@@ -1,6 +1,5 @@
 #include "net/grpc_call.h"
 
-#include "base/clock.h"
 #include "net/grpc_message.h"
 #include "net/http_fields.h"
 #include "net/net_shared.h"
@@ -88,15 +87,22 @@ void grpc_call_drop_free(struct net_shared *shared) {
 
 void grpc_call_count(struct grpc_call *call, struct grpc_stats *stats) {
     call->stats = stats;
-    call->started_us = clock_stopwatch_us();
+    call->started_us = net_shared_stopwatch_us(shared_of(call));
     stats->started++;
 }
 
-/* Once for each call. */
 static void count_end(struct grpc_call *call, enum grpc_code code) {
-    if (call->stats != NULL) {
+    if (call->stats != NULL && !call->is_handled) {
         call->stats->handled[code]++;
-        latency_add(&call->stats->handling, clock_stopwatch_us() - call->started_us);
+        call->is_handled = true;
+    }
+}
+
+/* When the answer has been sent, or what the socket took of it. */
+static void count_time(struct grpc_call *call) {
+    if (call->stats != NULL) {
+        uint64_t now_us = net_shared_stopwatch_us(shared_of(call));
+        latency_add(&call->stats->handling, now_us - call->started_us);
         call->stats = NULL;
     }
 }
@@ -104,6 +110,7 @@ static void count_end(struct grpc_call *call, enum grpc_code code) {
 static void on_close(struct http_exchange *exchange) {
     struct grpc_call *call = call_of(exchange);
     count_end(call, GRPC_CANCELLED);
+    count_time(call);
     http_exchange_count_partial(exchange, 0);
     grpc_framing_reset(&call->framing);
     if (call->is_opened && call->method->on_close != NULL) {
@@ -224,6 +231,10 @@ static void on_bytes(struct http_exchange *exchange, struct bytes bytes) {
             call->stats->received++;
         }
         call->method->on_message(call, message);
+        if (bytes.size == 0 && exchange->partial_bytes == 0 &&
+            grpc_framing_is_idle(&call->framing)) {
+            return; /* most messages come whole, and alone */
+        }
     }
 }
 

@@ -25,6 +25,7 @@ struct grpc_call {
     size_t reserved_size;
     char *text; /* of the status; NULL: none */
     uint8_t code;
+    bool is_handled;       /* its end is counted */
     bool is_opened;        /* the door knows it */
     bool has_message;      /* unary, server stream: the one message came */
     bool refuses_encoding; /* the answer names the encodings we take */

@@ -30,8 +30,20 @@ static void take(struct bytes *input, size_t size) {
     input->size -= size;
 }
 
+static uint32_t announced(const uint8_t prefix[GRPC_PREFIX_SIZE]) {
+    return (uint32_t)prefix[1] << 24 | (uint32_t)prefix[2] << 16 | (uint32_t)prefix[3] << 8 |
+           prefix[4];
+}
+
 /* False: the input ended before the prefix did. */
 static bool read_prefix(struct grpc_framing *framing, struct bytes *input) {
+    if (framing->prefix_size == 0 && input->size >= GRPC_PREFIX_SIZE) {
+        memcpy(framing->prefix, input->data, GRPC_PREFIX_SIZE);
+        take(input, GRPC_PREFIX_SIZE);
+        framing->prefix_size = GRPC_PREFIX_SIZE;
+        framing->announced_size = announced(framing->prefix);
+        return true;
+    }
     size_t wanted = (size_t)GRPC_PREFIX_SIZE - framing->prefix_size;
     size_t size = input->size < wanted ? input->size : wanted;
     if (size > 0) {
@@ -42,9 +54,7 @@ static bool read_prefix(struct grpc_framing *framing, struct bytes *input) {
     if (framing->prefix_size < GRPC_PREFIX_SIZE) {
         return false;
     }
-    framing->announced_size = (uint32_t)framing->prefix[1] << 24 |
-                              (uint32_t)framing->prefix[2] << 16 |
-                              (uint32_t)framing->prefix[3] << 8 | framing->prefix[4];
+    framing->announced_size = announced(framing->prefix);
     return true;
 }
 

@@ -45,6 +45,11 @@ enum grpc_framing_result grpc_framing_next(struct grpc_framing *framing, size_t 
  * Nothing is taken off the input. False: none, or not whole. */
 bool grpc_framing_peek(struct bytes input, size_t *at, struct bytes *out_message);
 
+/* Between messages, and nothing is held of the last one. */
+static inline bool grpc_framing_is_idle(const struct grpc_framing *framing) {
+    return framing->prefix_size == 0 && !framing->is_delivered;
+}
+
 /* True when the stream may end here: no message has begun. */
 bool grpc_framing_is_between_messages(const struct grpc_framing *framing);
 

@@ -39,18 +39,17 @@ static size_t place_of(size_t size) {
 
 static void *take(size_t size, void *user_data) {
     struct http2_memory *memory = user_data;
-    if (size > BLOCK_SIZE_MAX) {
-        return NULL;
-    }
     size_t rounded = size > 0 ? (size + SIZE_STEP - 1) / SIZE_STEP * SIZE_STEP : SIZE_STEP;
     union header *header = NULL;
-    if (rounded <= (size_t)SIZES * SIZE_STEP) {
+    if (size <= (size_t)SIZES * SIZE_STEP) {
         header = memory->waiting[place_of(rounded)];
         if (header != NULL) {
             memory->waiting[place_of(rounded)] = header->next;
             memory->kept_bytes -= rounded;
             return header + 1;
         }
+    } else if (size > BLOCK_SIZE_MAX) {
+        return NULL;
     }
     header = malloc(sizeof *header + rounded);
     if (header == NULL) {

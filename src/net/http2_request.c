@@ -132,6 +132,15 @@ static bool is_authority(struct bytes value) {
     return true;
 }
 
+/* The same for one of at least eight bytes: the last eight are looked at together, some of them
+ * twice. */
+static inline bool is_long_authority(struct bytes value) {
+    uint64_t part = 0;
+    memcpy(&part, value.data + value.size - sizeof part, sizeof part);
+    value.size -= value.size % sizeof part;
+    return are_visible(part) && is_authority(value);
+}
+
 static bool set_path(struct http2_request *request, const struct http_session *session,
                      struct bytes value) {
     request->route = route_table_find_method(session->routes, value);
@@ -173,7 +182,9 @@ static bool add_pseudo_header(struct http2_request *request, const struct http_s
         is_valid = is(value, "http") || is(value, "https");
     } else if (is(name, ":authority")) {
         bit = SEEN_AUTHORITY;
-        is_valid = is_authority(value) && value.size <= HTTP_FIELD_PART_MAX;
+        is_valid =
+            (value.size >= sizeof(uint64_t) ? is_long_authority(value) : is_authority(value)) &&
+            value.size <= HTTP_FIELD_PART_MAX;
         /* No door of gRPC asks for it. */
         if (is_valid && request->route == NULL) {
             http_fields_add(&request->http.fields, bytes_from_text("host"), value);
@@ -258,6 +269,19 @@ static void keep_field(struct http2_request *request, struct bytes name, struct 
     http_fields_add(fields, name, value);
 }
 
+/* A field that not every call has. */
+__attribute__((noinline)) static bool add_field(struct http2_request *request, struct bytes name,
+                                                struct bytes value) {
+    /* RFC 9113, 8.2.1: small letters, and no control characters that could end a line. */
+    if (!nghttp2_check_header_name(name.data, name.size) ||
+        !nghttp2_check_header_value_rfc9113(value.data, value.size) ||
+        value.size > HTTP_FIELD_PART_MAX || !interpret(request, name, value)) {
+        return false;
+    }
+    keep_field(request, name, value);
+    return true;
+}
+
 bool http2_request_add(struct http2_request *request, const struct http_session *session,
                        struct bytes name, struct bytes value) {
     request->header_size += name.size + value.size + HTTP_FIELD_OVERHEAD;
@@ -280,14 +304,7 @@ bool http2_request_add(struct http2_request *request, const struct http_session 
             return true;
         }
     }
-    /* RFC 9113, 8.2.1: small letters, and no control characters that could end a line. */
-    if (!nghttp2_check_header_name(name.data, name.size) ||
-        !nghttp2_check_header_value_rfc9113(value.data, value.size) ||
-        value.size > HTTP_FIELD_PART_MAX || !interpret(request, name, value)) {
-        return false;
-    }
-    keep_field(request, name, value);
-    return true;
+    return add_field(request, name, value);
 }
 
 bool http2_request_check_trailer(struct bytes name, struct bytes value) {
@@ -362,6 +379,7 @@ bool http2_request_start(struct http2_request *request, struct http2_session *se
     exchange->has_length = request->http.has_length;
     exchange->length_left = request->http.length;
     nghttp2_session_set_stream_user_data(session->nghttp2, stream_id, exchange);
+    http2_session_know(session, stream_id, exchange);
     http_exchange_count_held(exchange,
                              http_exchange_cost(exchange) + request->http.fields.capacity);
     if (call != NULL) {

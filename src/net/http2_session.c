@@ -91,8 +91,17 @@ static const struct http_wire http2_wire = {
 
 /* --- callbacks of nghttp2 ------------------------------------------------------------------ */
 
-static struct http_exchange *exchange_of(struct http2_session *session, int32_t stream_id) {
-    return nghttp2_session_get_stream_user_data(session->nghttp2, stream_id);
+/* One request is several frames, and each of its frames several callbacks. */
+static inline struct http_exchange *exchange_of(struct http2_session *session, int32_t stream_id) {
+    if (stream_id != session->known_id) {
+        struct http_exchange *exchange =
+            nghttp2_session_get_stream_user_data(session->nghttp2, stream_id);
+        if (exchange == NULL) {
+            return NULL;
+        }
+        http2_session_know(session, stream_id, exchange);
+    }
+    return session->known;
 }
 
 static uint64_t now_ms(const struct http2_session *session) {
@@ -262,6 +271,7 @@ static int on_data_chunk_recv(nghttp2_session *nghttp2, uint8_t flags, int32_t s
 
 static int on_stream_close(nghttp2_session *nghttp2, int32_t stream_id, uint32_t error_code,
                            void *user_data) {
+    (void)nghttp2;
     (void)error_code;
     struct http2_session *session = user_data;
     struct http_exchange *exchange = exchange_of(session, stream_id);
@@ -269,7 +279,8 @@ static int on_stream_close(nghttp2_session *nghttp2, int32_t stream_id, uint32_t
         if (exchange->is_half_closed) {
             http2_streams_note_ended(&session->streams, stream_id);
         }
-        nghttp2_session_set_stream_user_data(nghttp2, stream_id, NULL);
+        /* nghttp2 forgets the stream when this returns. */
+        http2_session_know(session, 0, NULL);
         http_exchange_on_wire_close(exchange);
     }
     return 0;

@@ -31,11 +31,20 @@ struct http2_session {
     struct http2_guard guard;
     struct http2_scanner scanner;
     struct http2_streams streams;
+    int32_t known_id; /* of the stream that was looked up last; 0: none */
+    struct http_exchange *known;
     bool is_input_ended; /* the peer sends no more */
 };
 
 static inline struct http2_session *http2_session_of(struct http_exchange *exchange) {
     return list_entry(exchange->session, struct http2_session, http);
+}
+
+/* The exchange of a stream has been made. */
+static inline void http2_session_know(struct http2_session *session, int32_t stream_id,
+                                      struct http_exchange *exchange) {
+    session->known_id = stream_id;
+    session->known = exchange;
 }
 
 /* Ends the connection politely: GOAWAY with this code, then close. */

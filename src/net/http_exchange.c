@@ -70,6 +70,7 @@ static void wake_writers(struct http_session *session) {
 }
 
 void http_session_settle(struct http_session *session) {
+    session->shared->stopwatch_us = 0;
     struct list *node = NULL;
     while ((node = list_pop_first(&session->closing)) != NULL) {
         struct http_exchange *exchange = list_entry(node, struct http_exchange, in_closing);

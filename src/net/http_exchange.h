@@ -228,8 +228,13 @@ bool http_session_is_crowded(struct http_session *session);
 /* To be called in each iteration of the loop. */
 void http_shares_wake_crowded(struct net_shared *shared);
 
+/* The same, when some were held before or are now. */
+bool http_exchange_count_partial_change(struct http_exchange *exchange, size_t held);
 /* So many bytes of the unfinished request are held now. When all together are too many, those that
  * have not grown for longest are ended; false: that is this one. */
-bool http_exchange_count_partial(struct http_exchange *exchange, size_t held);
+static inline bool http_exchange_count_partial(struct http_exchange *exchange, size_t held) {
+    return (held == 0 && exchange->partial_bytes == 0) ||
+           http_exchange_count_partial_change(exchange, held);
+}
 
 #endif

@@ -113,11 +113,8 @@ static void set_partial(struct http_exchange *exchange, size_t held) {
     }
 }
 
-bool http_exchange_count_partial(struct http_exchange *exchange, size_t held) {
+bool http_exchange_count_partial_change(struct http_exchange *exchange, size_t held) {
     struct net_shared *shared = exchange->session->shared;
-    if (held == 0 && exchange->partial_bytes == 0) {
-        return true;
-    }
     set_partial(exchange, held);
     /* A request that grows is being sent; the one that has not grown for longest has to go. */
     while (shared->partial_bytes > NET_PARTIAL_BYTES_MAX && !list_is_empty(&shared->partials)) {

@@ -7,6 +7,7 @@
 #define LEASED_NET_NET_SHARED_H
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "net/net_server.h"
 #include "net/net_timers.h"
@@ -39,12 +40,21 @@ struct net_shared {
     struct list crowded;          /* struct http_session by in_crowded */
     size_t held_bytes;            /* of open exchanges */
     uint64_t noted_ns;            /* see grpc_call_note_work() */
+    uint64_t stopwatch_us;        /* see net_shared_stopwatch_us(); 0: not read */
     uint64_t tls_hello_logged_ms; /* when a client last spoke TLS to a plain listener; 0: never */
     struct net_stats stats;
     bool is_shutting_down;
 };
 
 void net_shared_init(struct net_shared *shared, const struct net_limits *limits, uint64_t now_ms);
+/* The time, for what monitors are told: read once for all requests that come in one piece, and once
+ * for all that end together. */
+static inline uint64_t net_shared_stopwatch_us(struct net_shared *shared) {
+    if (shared->stopwatch_us == 0) {
+        shared->stopwatch_us = clock_stopwatch_us();
+    }
+    return shared->stopwatch_us;
+}
 /* Every session is closed. */
 void net_shared_clear(struct net_shared *shared);
 

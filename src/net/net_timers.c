@@ -90,10 +90,8 @@ void net_timers_arm(struct net_timers *timers, struct net_timer *timer, uint64_t
     timing_wheel_arm(timers->wheel, timer->handle, due_ms);
 }
 
-void net_timers_disarm(struct net_timers *timers, struct net_timer *timer) {
-    if (timer->handle == TIMING_WHEEL_NONE) {
-        return;
-    }
+void net_timers_stop(struct net_timers *timers, struct net_timer *timer) {
+    assert(net_timer_is_armed(timer));
     timing_wheel_disarm(timers->wheel, timer->handle);
     slot_give(timers, timer->handle);
     timer->handle = TIMING_WHEEL_NONE;

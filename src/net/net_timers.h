@@ -25,9 +25,15 @@ void net_timers_destroy(struct net_timers *timers);
 
 void net_timer_init(struct net_timer *timer, void (*fire)(struct net_timer *timer));
 void net_timers_arm(struct net_timers *timers, struct net_timer *timer, uint64_t due_ms);
-void net_timers_disarm(struct net_timers *timers, struct net_timer *timer);
 static inline bool net_timer_is_armed(const struct net_timer *timer) {
     return timer->handle != TIMING_WHEEL_NONE;
+}
+/* Of one that is armed. */
+void net_timers_stop(struct net_timers *timers, struct net_timer *timer);
+static inline void net_timers_disarm(struct net_timers *timers, struct net_timer *timer) {
+    if (net_timer_is_armed(timer)) {
+        net_timers_stop(timers, timer);
+    }
 }
 
 /* Where the present time is found between two runs. Without it, time stands still from one

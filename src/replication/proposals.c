@@ -400,8 +400,9 @@ static struct proposal *move_to_next(struct service *service, size_t size) {
     return proposal;
 }
 
-void proposals_submit(struct service *service, struct service_request *request,
-                      const struct command *command) {
+/* `work` is what the command may be: work_of(). */
+static void gather(struct service *service, struct service_request *request,
+                   const struct command *command, size_t work) {
     struct proposal *proposal = open_proposal(service);
     size_t before = proposal->commands.size;
     command_encode(&proposal->commands, command);
@@ -418,7 +419,6 @@ void proposals_submit(struct service *service, struct service_request *request,
     if (size > LOG_ENTRY_COMMANDS_SIZE_MAX && proposal->n_commands > 0) {
         proposal = move_to_next(service, size);
     }
-    size_t work = work_of(service, command);
     service->proposals.pending_work += work;
     proposal->work += work;
     service->proposals.pending_bytes += size;
@@ -427,6 +427,11 @@ void proposals_submit(struct service *service, struct service_request *request,
     if (proposal->commands.size >= LOG_ENTRY_COMMANDS_SIZE_MAX) {
         proposals_close_open(service);
     }
+}
+
+void proposals_submit(struct service *service, struct service_request *request,
+                      const struct command *command) {
+    gather(service, request, command, work_of(service, command));
 }
 
 /* A lease id that nobody has: the process's own prefix, then a counter. */
@@ -471,7 +476,7 @@ static bool is_too_much(const struct service *service, size_t work) {
 }
 
 static enum status check_submitted(struct service *service, const struct caller *caller,
-                                   const struct command *command) {
+                                   const struct command *command, size_t *out_work) {
     if (service->closing || service->failed) {
         return STATUS_STOPPED;
     }
@@ -487,6 +492,7 @@ static enum status check_submitted(struct service *service, const struct caller 
         (work > 0 && is_too_much(service, work))) {
         return STATUS_TOO_MANY_REQUESTS;
     }
+    *out_work = work;
     const struct auth *auth = state_machine_auth(service->machine);
     if (auth_is_enabled(auth)) {
         status = refusals_note(
@@ -500,13 +506,13 @@ static enum status check_submitted(struct service *service, const struct caller 
 
 /* While authentication is on, a command takes its caller along. */
 static void submit_as(struct service *service, const struct caller *caller,
-                      struct service_request *request, const struct command *command) {
+                      struct service_request *request, const struct command *command, size_t work) {
     if (auth_is_enabled(state_machine_auth(service->machine)) && !auth_is_server_command(command)) {
         const struct command as = {.type = COMMAND_AS,
                                    .as = {.caller = *caller, .command = command}};
-        proposals_submit(service, request, &as);
+        gather(service, request, &as, work);
     } else {
-        proposals_submit(service, request, command);
+        gather(service, request, command, work);
     }
 }
 
@@ -516,7 +522,8 @@ bool service_is_congested(const struct service *service) {
 
 void service_submit(struct service *service, const struct caller *caller,
                     struct service_request *request, const struct command *command) {
-    enum status status = check_submitted(service, caller, command);
+    size_t work = 0;
+    enum status status = check_submitted(service, caller, command, &work);
     if (status != STATUS_OK) {
         proposals_refuse(service, request, status);
         return;
@@ -524,8 +531,8 @@ void service_submit(struct service *service, const struct caller *caller,
     if (command->type == COMMAND_LEASE_GRANT && command->grant.id == 0) {
         struct command with_id = *command;
         with_id.grant.id = choose_lease_id(service);
-        submit_as(service, caller, request, &with_id);
+        submit_as(service, caller, request, &with_id, work);
         return;
     }
-    submit_as(service, caller, request, command);
+    submit_as(service, caller, request, command, work);
 }

@@ -110,12 +110,14 @@ enum status quota_check(struct service *service, const struct command *command) 
     if (cost == 0) {
         return STATUS_OK;
     }
-    struct quota_sizes sizes = sizes_of(service);
     uint64_t quota = service->quota.bytes;
-    uint64_t wanted = sizes.all + service->proposals.pending_bytes + cost;
+    uint64_t wanted = key_store_bytes(state_machine_keys(service->machine)) +
+                      lease_table_bytes(state_machine_leases(service->machine)) +
+                      service->proposals.pending_bytes + cost;
     if (wanted <= quota) {
         return STATUS_OK;
     }
+    struct quota_sizes sizes = sizes_of(service);
     if (is_history_worth_it(service, &sizes)) {
         /* Room is being made. */
         return wanted <= quota + quota / LEFT_PART ? STATUS_OK : STATUS_TOO_MANY_REQUESTS;

@@ -73,6 +73,37 @@ static void every_magnitude_survives(void **state) {
     }
 }
 
+/* Group by group, as they are defined; written one behind the other and read in the same order. */
+static void numbers_are_written_in_groups_of_seven_bits(void **state) {
+    (void)state;
+    struct buffer buffer;
+    buffer_init(&buffer);
+    struct reader reader;
+    size_t n = 0;
+    uint8_t expected[64 * 3 * 10];
+    for (unsigned bits = 0; bits < 64; bits++) {
+        for (int delta = -1; delta <= 1; delta++) {
+            uint64_t value = (UINT64_C(1) << bits) + (uint64_t)delta;
+            buffer_put_varint(&buffer, value);
+            for (; value >= 0x80; value >>= 7) {
+                expected[n++] = (uint8_t)(value | 0x80);
+            }
+            expected[n++] = (uint8_t)value;
+        }
+    }
+    assert_int_equal(buffer.size, n);
+    assert_memory_equal(buffer.data, expected, n);
+    reader_init(&reader, bytes_of(buffer.data, buffer.size));
+    for (unsigned bits = 0; bits < 64; bits++) {
+        for (int delta = -1; delta <= 1; delta++) {
+            assert_true(reader_get_varint(&reader) == (UINT64_C(1) << bits) + (uint64_t)delta);
+        }
+    }
+    assert_false(reader.failed);
+    assert_int_equal(reader_left(&reader), 0);
+    buffer_clear(&buffer);
+}
+
 static void a_buffer_grows_without_losing_anything(void **state) {
     struct buffer buffer;
     buffer_init(&buffer);
@@ -237,6 +268,7 @@ int main(void) {
         cmocka_unit_test(what_was_written_is_read_back),
         cmocka_unit_test(numbers_are_little_endian),
         cmocka_unit_test(every_magnitude_survives),
+        cmocka_unit_test(numbers_are_written_in_groups_of_seven_bits),
         cmocka_unit_test(a_buffer_grows_without_losing_anything),
         cmocka_unit_test(reserved_room_is_the_callers_until_size_is_raised),
         cmocka_unit_test(reading_past_the_end_fails_and_gives_zero_from_then_on),

@@ -5,37 +5,71 @@
 
 /* --- The header. --- */
 
+static void encode_header(struct etcd_identity *identity, int64_t revision) {
+    uint8_t *at = identity->header + 2 + identity->ids_size;
+    if (revision != 0) {
+        *at++ = 3 << 3 | PB_VARINT;
+        at = pb_put_varint(at, (uint64_t)revision);
+    }
+    memcpy(at, identity->term, identity->term_size);
+    at += identity->term_size;
+    identity->header_size = (size_t)(at - identity->header);
+    identity->header[1] = (uint8_t)(identity->header_size - 2);
+    identity->revision = revision;
+}
+
 void etcd_identity_init(struct etcd_identity *identity, uint64_t cluster_id, uint64_t member_id,
                         uint64_t term) {
     struct pb_writer writer;
-    pb_writer_init(&writer, identity->ids, sizeof identity->ids);
+    pb_writer_init(&writer, identity->term, sizeof identity->term);
+    pb_write_uint64(&writer, 4, term);
+    identity->term_size = (size_t)(writer.at - identity->term);
+    pb_writer_init(&writer, identity->header + 2, 2 * (size_t)ETCD_HEADER_FIELD_SIZE_MAX);
     pb_write_uint64(&writer, 1, cluster_id);
     pb_write_uint64(&writer, 2, member_id);
-    identity->ids_size = (size_t)(writer.at - identity->ids);
-    identity->term = term;
+    identity->ids_size = (size_t)(writer.at - identity->header - 2);
+    /* A message of less than 128 bytes, in field 1. */
+    identity->header[0] = 1 << 3 | PB_BYTES;
+    encode_header(identity, 0);
+}
+
+void etcd_identity_set_revision(struct etcd_identity *identity, int64_t revision) {
+    if (revision != identity->revision) {
+        encode_header(identity, revision);
+    }
+}
+
+/* What the identity has ready is of this revision, or none is. */
+static bool is_encoded(const struct etcd_header *header) {
+    return header->identity != NULL && header->identity->revision == header->revision;
 }
 
 static size_t header_body_size(const struct etcd_header *header) {
     size_t size = pb_int64_size(3, header->revision);
     if (header->identity != NULL) {
-        size += header->identity->ids_size + pb_uint64_size(4, header->identity->term);
+        size += header->identity->ids_size + header->identity->term_size;
     }
     return size;
 }
 
 size_t etcd_header_size(const struct etcd_header *header) {
-    return pb_message_size(1, header_body_size(header));
+    return is_encoded(header) ? header->identity->header_size
+                              : pb_message_size(1, header_body_size(header));
 }
 
 void etcd_header_write(struct pb_writer *writer, const struct etcd_header *header) {
     const struct etcd_identity *identity = header->identity;
+    if (is_encoded(header)) {
+        pb_write_raw(writer, bytes_of(identity->header, identity->header_size));
+        return;
+    }
     pb_write_message(writer, 1, header_body_size(header));
     if (identity != NULL) {
-        pb_write_raw(writer, bytes_of(identity->ids, identity->ids_size));
+        pb_write_raw(writer, bytes_of(identity->header + 2, identity->ids_size));
     }
     pb_write_int64(writer, 3, header->revision);
     if (identity != NULL) {
-        pb_write_uint64(writer, 4, identity->term);
+        pb_write_raw(writer, bytes_of(identity->term, identity->term_size));
     }
 }
 

@@ -10,18 +10,24 @@
 #include "core/operation.h"
 #include "core/record.h"
 
-/* Two varint fields of 64 bits with tags of one byte. */
-enum { ETCD_HEADER_IDS_SIZE_MAX = 22 };
+/* Varint fields of 64 bits with tags of one byte: one, and the four of a header behind its head. */
+enum { ETCD_HEADER_FIELD_SIZE_MAX = 11, ETCD_HEADER_SIZE_MAX = 2 + 4 * ETCD_HEADER_FIELD_SIZE_MAX };
 
-/* What is the same in the header of every answer, partly encoded in advance because every answer
- * begins with it. */
+/* What is the same in the header of every answer, encoded in advance because every answer begins
+ * with it: cluster_id, member_id and term. With the revision that was asked for last it is a whole
+ * header, as many answers have the same one. */
 struct etcd_identity {
-    uint8_t ids[ETCD_HEADER_IDS_SIZE_MAX]; /* cluster_id and member_id */
-    size_t ids_size;
-    uint64_t term;
+    size_t ids_size; /* 0: not initialised */
+    size_t term_size;
+    uint8_t term[ETCD_HEADER_FIELD_SIZE_MAX];
+    int64_t revision; /* of the header */
+    size_t header_size;
+    uint8_t header[ETCD_HEADER_SIZE_MAX]; /* with the ids, whatever the revision */
 };
 void etcd_identity_init(struct etcd_identity *identity, uint64_t cluster_id, uint64_t member_id,
                         uint64_t term);
+/* The header for this revision is made, if it is not there already. */
+void etcd_identity_set_revision(struct etcd_identity *identity, int64_t revision);
 
 struct etcd_header {
     const struct etcd_identity *identity; /* NULL in parts of a transaction's answer */
