@@ -148,6 +148,7 @@ static void background_work(uv_idle_t *idle) {
             key_store_reclaim(state_machine_keys(service->machine), BACKGROUND_BUDGET);
         more |= service->background.is_reclaiming;
     }
+    more |= service->forwarding.has_ready_reads;
     if (!more) {
         uv_idle_stop(&service->background.handle);
         service->background.is_running = false;
@@ -156,8 +157,8 @@ static void background_work(uv_idle_t *idle) {
 
 void apply_background(struct service *service) {
     watch_hub_begin_iteration(state_machine_watches(service->machine));
-    bool has_work =
-        watch_hub_has_work(state_machine_watches(service->machine)) || can_reclaim(service);
+    bool has_work = watch_hub_has_work(state_machine_watches(service->machine)) ||
+                    can_reclaim(service) || service->forwarding.has_ready_reads;
     if (has_work && !service->background.is_running && !service->closing) {
         uv_idle_start(&service->background.handle, background_work);
         service->background.is_running = true;

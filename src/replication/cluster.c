@@ -1,5 +1,6 @@
 /* Several nodes as one: pings for the leader's lease, commits announced, members made known, and
- * who gets which frame of a peer. What is asked of the leader is in forwarding.c and proposals.c.
+ * who gets which frame of a peer. What is asked of the leader is in forwarding.c, renewals.c and
+ * proposals.c.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -206,10 +207,10 @@ static void handle_frame(struct service *service, uint64_t from_id,
         return;
     case PEER_RENEW:
     case PEER_RENEW_AS:
-        forwarding_on_renew(service, from_id, frame);
+        renewals_on_renew(service, from_id, frame);
         return;
     case PEER_RENEW_RESULT:
-        forwarding_on_renew_result(service, from_id, frame);
+        renewals_on_result(service, from_id, frame);
         return;
     case PEER_CHANGE:
     case PEER_CHANGE_AS:
@@ -285,7 +286,7 @@ static void arm_raft_timer(struct service *service, uint64_t now_ms) {
 enum status cluster_open(struct service *service, char *out_error, size_t error_size) {
     list_init(&service->forwarding.waiting_reads);
     list_init(&service->forwarding.peer_reads);
-    list_init(&service->forwarding.held_renewals);
+    renewals_init(service);
     list_init(&service->changes);
     /* An answer to an earlier process on this node, which may come over a new link, must not be
      * taken for one to this process: the numbers of their questions do not meet. */

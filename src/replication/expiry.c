@@ -153,7 +153,7 @@ enum status expiry_check_shown(struct service *service, const struct service_ren
 }
 
 enum status expiry_answer(struct service *service, struct service_renewal *renewal,
-                          int64_t *out_ttl_ms) {
+                          uint64_t clock_ms, int64_t *out_ttl_ms) {
     struct lease_table *leases = state_machine_leases(service->machine);
     if (auth_is_enabled(state_machine_auth(service->machine))) {
         enum status allowed = check_right(service, renewal);
@@ -164,7 +164,7 @@ enum status expiry_answer(struct service *service, struct service_renewal *renew
     if (!lease_table_is_of(leases, renewal->id, renewal->owner)) {
         return STATUS_LEASE_NOT_FOUND;
     }
-    uint64_t now_ms = expiry_now_ms(service);
+    uint64_t now_ms = lease_clock_read(&service->expiry.clock, clock_ms);
     if (renewal->private.only_ask) {
         return lease_table_remaining(leases, renewal->id, now_ms, out_ttl_ms);
     }
@@ -188,15 +188,16 @@ enum status service_ask(struct service *service, struct service_renewal *renewal
     if (service->closing || service->failed) {
         return STATUS_STOPPED;
     }
-    if (cluster_is_authority(service, clock_boottime_ms())) {
-        return expiry_answer(service, renewal, out_ttl_ms);
+    uint64_t clock_ms = clock_boottime_ms();
+    if (cluster_is_authority(service, clock_ms)) {
+        return expiry_answer(service, renewal, clock_ms, out_ttl_ms);
     }
     /* A leader of an older release could not read the question, and would close the link. */
     if (!key_space_equal(renewal->owner, KEY_SPACE_ETCD) &&
         state_machine_cluster_version(service->machine) < CLUSTER_VERSION_RULES) {
         return STATUS_UNSUPPORTED;
     }
-    forwarding_hold_renewal(service, renewal);
+    renewals_hold(service, renewal);
     return STATUS_PENDING;
 }
 

@@ -33,6 +33,7 @@ const struct state_view *service_view(const struct service *service) {
 
 static void before_polling(uv_prepare_t *prepare) {
     struct service *service = prepare->data;
+    service->iteration++;
     service->read_work = 0;
     if (service->is_node_closing) {
         return;
@@ -58,6 +59,7 @@ static void before_polling(uv_prepare_t *prepare) {
 
 static void after_polling(uv_check_t *check) {
     struct service *service = check->data;
+    service->iteration++;
     if (service->is_node_closing) {
         return;
     }
@@ -273,6 +275,10 @@ void replication_close(struct service *service, void (*closed)(void *data), void
 }
 
 /* --- Telling. --- */
+
+uint64_t service_iteration(const struct service *service) {
+    return service->iteration;
+}
 
 /* Asked for by every answer that tells the term, so the directory is not read each time. */
 static uint64_t disk_bytes(struct service *service) {

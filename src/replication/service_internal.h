@@ -118,11 +118,20 @@ struct leadership {
 /* forwarding.c */
 struct forwarding {
     struct list waiting_reads;
+    bool has_ready_reads; /* some of them are to be answered in the next iteration */
     struct list peer_reads;
     size_t n_peer_reads;
-    size_t n_peer_questions;   /* renewals of other nodes, wherever they wait */
-    struct list held_renewals; /* until there is a leader that may answer them */
-    uint64_t request_id;       /* the newest given to a question */
+    uint64_t request_id; /* the newest given to a question */
+};
+
+/* renewals.c */
+enum { RENEWAL_SLOTS = 1024 };
+struct renewals {
+    struct list held;                 /* until a leader may answer them, or is asked for them */
+    struct list asked[RENEWAL_SLOTS]; /* of the leader, by request_id */
+    size_t n_asked;
+    size_t n_peer_questions; /* of other nodes, wherever they wait */
+    uint64_t looked_ms;      /* when all that wait were last looked at */
 };
 
 /* A member that has been told of a commit. */
@@ -341,12 +350,14 @@ struct service {
     void *closed_data;
     uv_prepare_t prepare;
     uv_check_t check;
+    uint64_t iteration; /* see service_iteration() */
     unsigned n_handles_open;
 
     struct proposals proposals;
     struct peer_proposals peer_proposals;
     struct leadership leadership;
     struct forwarding forwarding;
+    struct renewals renewals;
     struct cluster cluster;
     struct leader_lease leader_lease;
     struct voter_promise promise;
@@ -502,18 +513,34 @@ void member_changes_link_lost(struct service *service, uint64_t id);
 void member_changes_fail(struct service *service, enum status status);
 
 /* forwarding.c */
+enum {
+    /* A question that found no leader for so long is given up. */
+    FORWARDING_TIMEOUT_MS = 5000
+};
 void forwarding_poll(struct service *service, uint64_t leader_id, uint64_t now_ms);
-/* Until there is a leader that may answer it. */
-void forwarding_hold_renewal(struct service *service, struct service_renewal *renewal);
-/* Questions on their way may be lost. */
+/* There is another leader, or another link to it: what was asked is asked again. */
 void forwarding_ask_again(struct service *service);
 void forwarding_fail(struct service *service, enum status status);
 void forwarding_on_read(struct service *service, uint64_t from_id, const struct peer_frame *frame);
 void forwarding_on_read_result(struct service *service, uint64_t from_id,
                                const struct peer_frame *frame);
-void forwarding_on_renew(struct service *service, uint64_t from_id, const struct peer_frame *frame);
-void forwarding_on_renew_result(struct service *service, uint64_t from_id,
-                                const struct peer_frame *frame);
+/* A question that is not on its way. */
+bool forwarding_may_ask(uint64_t request_id, uint64_t sent_ms, uint64_t now_ms);
+/* An answer is lost when the leader has no link to us yet, or no room on it: the question is asked
+ * once more, under the same number, so that a late answer counts too. */
+bool forwarding_is_overdue(const struct service *service, uint64_t sent_ms, uint64_t now_ms);
+/* Only the leader was asked. */
+bool forwarding_is_of_leader(const struct service *service, uint64_t from_id);
+
+/* renewals.c */
+void renewals_init(struct service *service);
+/* Until the leader may answer it, or this node leads; then done() is called. */
+void renewals_hold(struct service *service, struct service_renewal *renewal);
+void renewals_poll(struct service *service, uint64_t leader_id, uint64_t now_ms);
+void renewals_ask_again(struct service *service);
+void renewals_fail(struct service *service, enum status status);
+void renewals_on_renew(struct service *service, uint64_t from_id, const struct peer_frame *frame);
+void renewals_on_result(struct service *service, uint64_t from_id, const struct peer_frame *frame);
 
 /* transfer.c */
 void transfer_poll(struct service *service, uint64_t now_ms);
@@ -546,9 +573,10 @@ void expiry_leader_seen(struct service *service, uint64_t now_ms);
 /* service_renew() or service_time_left(), as the question says. */
 enum status service_ask(struct service *service, struct service_renewal *renewal,
                         int64_t *out_ttl_ms);
-/* The answer of a node that may give it. STATUS_PENDING: it is given later. */
+/* The answer of a node that may give it, at `clock_ms` of CLOCK_BOOTTIME, which is now.
+ * STATUS_PENDING: it is given later. */
 enum status expiry_answer(struct service *service, struct service_renewal *renewal,
-                          int64_t *out_ttl_ms);
+                          uint64_t clock_ms, int64_t *out_ttl_ms);
 /* What becomes of the leader's answer when the keys of the lease are shown here: its keys may be
  * others than ours. */
 enum status expiry_check_shown(struct service *service, const struct service_renewal *renewal,

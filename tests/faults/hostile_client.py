@@ -38,11 +38,11 @@ READ_SECONDS_MAX = 60.0
 class Probe:
     """Runs probe.py; `result` is there when it has ended."""
 
-    def __init__(self, server):
+    def __init__(self, server, user=()):
         self.result = None
         script = pathlib.Path(__file__).with_name("probe.py")
         self._process = subprocess.Popen(
-            [sys.executable, str(script), str(server.client_port)],
+            [sys.executable, str(script), str(server.client_port), *user],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -84,9 +84,10 @@ class MemoryWatch(threading.Thread):
 
 
 @contextlib.contextmanager
-def attacked(server, name, growth_max=GROWTH_MAX):
-    """The attack goes inside. `growth_max` is more where the attack stores data that stays."""
-    probe = Probe(server)
+def attacked(server, name, growth_max=GROWTH_MAX, user=()):
+    """The attack goes inside. `growth_max` is more where the attack stores data that stays. `user` is who the
+    other client is: a name and a password."""
+    probe = Probe(server, user)
     memory = MemoryWatch(server)
     try:
         probe.wait_ready()

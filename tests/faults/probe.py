@@ -1,6 +1,6 @@
 """A process that puts and renews all the time and measures how long each request waits.
 
-    probe.py PORT
+    probe.py PORT [USER PASSWORD]
 
 It says "ready" after its first round, ends when its standard input does, and then prints one line
 of JSON. It is a process of its own, and speaks frames by hand, so that the attacker's work in the
@@ -16,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from harness.http2_frames import DATA, Connection, Ended, call, frame, message  # noqa: E402
 
+AUTHENTICATE = b"/etcdserverpb.Auth/Authenticate"
 PUT = b"/etcdserverpb.KV/Put"
 GRANT = b"/etcdserverpb.Lease/LeaseGrant"
 KEEP_ALIVE = b"/etcdserverpb.Lease/LeaseKeepAlive"
@@ -47,7 +48,7 @@ def pack(**fields):
 
 
 def unpack(data):
-    """The numbers of a message by their field numbers."""
+    """The numbers and bytes of a message by their field numbers."""
     def number():
         nonlocal at
         value, shift = 0, 0
@@ -67,6 +68,7 @@ def unpack(data):
         else:
             assert tag & 7 == 2, f"wire type {tag & 7}"
             size = number()
+            fields[tag >> 3] = data[at: at + size]
             at += size
     return fields
 
@@ -89,19 +91,25 @@ class Measured:
 class Client:
     """One connection for puts and one for the stream of renewals."""
 
-    def __init__(self, server):
+    def __init__(self, server, user=None):
+        """`user` is a name and a password."""
+        self._token = ()
         self._writes = Connection(server, timeout_s=GIVE_UP_SECONDS)
         self._renewals = Connection(server, timeout_s=GIVE_UP_SECONDS)
         self._stream = 1
+        if user is not None:
+            name, password = (text.encode() for text in user)
+            answer = unpack(self._unary(AUTHENTICATE, pack(_1=name, _2=password)))
+            self._token = ((b"token", answer[2]),)
         self._lease = unpack(self._unary(GRANT, pack(_1=TTL_SECONDS)))[2]
         self._renewal = pack(_1=self._lease)
-        self._renewals.send(call(1, KEEP_ALIVE, self._renewal, flags=0))
+        self._renewals.send(call(1, KEEP_ALIVE, self._renewal, *self._token, flags=0))
         self._received = 0
         self._wait_renewed()
 
     def _unary(self, path, request):
         stream, self._stream = self._stream, self._stream + 2
-        self._writes.send(call(stream, path, request))
+        self._writes.send(call(stream, path, request, *self._token))
         answer = self._writes.wait_answer(stream)
         assert answer.grpc_status == 0, f"{path}: {answer.grpc_status} {answer.grpc_message}"
         del self._writes.answers[stream]
@@ -130,7 +138,7 @@ def main():
     puts, renewals = Measured(), Measured()
     late_s, failure = 0.0, None
     try:
-        client = Client(server)
+        client = Client(server, sys.argv[2:] or None)
         client.put(0)
         print("ready", flush=True)
         while not done.is_set():

@@ -315,6 +315,13 @@ static inline void fake_service_run(struct service *service) {
     watch_hub_publish(state_machine_watches(service->machine));
 }
 
+enum status service_read_now(struct service *service, const struct caller *caller,
+                             const struct key_range *ranges, size_t n_ranges) {
+    assert_non_null(caller);
+    assert_true(ranges != NULL || n_ranges == 0);
+    return service->reads_wait ? STATUS_PENDING : STATUS_OK;
+}
+
 enum status service_read(struct service *service, const struct caller *caller,
                          struct service_read *read, const struct key_range *ranges,
                          size_t n_ranges) {
@@ -442,6 +449,12 @@ uint64_t service_now_ms(struct service *service) {
     uint64_t now_ms = service->now_ms;
     service->now_ms += service->now_step_ms;
     return now_ms;
+}
+
+uint64_t service_iteration(const struct service *service) {
+    static uint64_t iteration;
+    (void)service;
+    return ++iteration;
 }
 
 /* --- Long reads: the part is read at once, or when the test says so. --- */
@@ -611,7 +624,8 @@ static const struct etcd_door_options options = {
     .request_size_max = (size_t)2 * 1024 * 1024,
     .progress_at_once_watches_max = 2,
     .watch_bytes_per_stream_max = 1000,
-    .renewals_per_stream_max = 3,
+    .renewals_per_stream_max = 6,
+    .renewals_asked_max = 3,
     .fragment_size = 600,
     .queued_calls_max = 3,
 };

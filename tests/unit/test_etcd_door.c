@@ -296,6 +296,49 @@ static void renewals_keep_their_order_when_some_wait(void **state) {
     fake_call_close(stream);
 }
 
+/* What is more than the service is asked for waits in the stream, and keeps its place. */
+static void renewals_beyond_those_that_are_asked_for_take_turns(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *stream = fake_call_open(fixture->door, "/etcdserverpb.Lease/LeaseKeepAlive");
+    fixture->service.renewals_wait = true;
+    for (size_t i = 0; i < options.renewals_per_stream_max; i++) {
+        keep_alive(stream, (int64_t)i);
+    }
+    fake_call_half_close(stream);
+    assert_int_equal(fixture->service.n_renewals, options.renewals_asked_max);
+    assert_true(stream->held_bytes > 0);
+    for (size_t i = 0; i < options.renewals_per_stream_max; i++) {
+        assert_false(stream->is_finished);
+        struct service_renewal *first = fake_service_renewal(&fixture->service, 0);
+        assert_int_equal(first->id, i);
+        first->done(first, STATUS_OK, 20000);
+        assert_kept(stream, (int64_t)i, 20);
+        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    }
+    assert_true(stream->is_finished);
+    assert_int_equal(stream->code, GRPC_OK);
+    assert_int_equal(stream->held_bytes, 0);
+    fake_call_close(stream);
+}
+
+static void a_stream_may_go_while_its_renewals_wait_for_turns(void **state) {
+    struct fixture *fixture = *state;
+    struct grpc_call *stream = fake_call_open(fixture->door, "/etcdserverpb.Lease/LeaseKeepAlive");
+    fixture->service.renewals_wait = true;
+    for (size_t i = 0; i < options.renewals_per_stream_max; i++) {
+        keep_alive(stream, (int64_t)i);
+    }
+    struct service_renewal *second = fake_service_renewal(&fixture->service, 1);
+    second->done(second, STATUS_OK, 1000);
+    fake_call_close(stream);
+    uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    assert_int_equal(fixture->service.n_renewals, options.renewals_asked_max);
+    for (size_t i = 1; i < options.renewals_asked_max; i++) {
+        struct service_renewal *first = fake_service_renewal(&fixture->service, 0);
+        first->done(first, STATUS_OK, 1000);
+    }
+}
+
 static void a_stream_may_go_while_its_renewals_wait(void **state) {
     struct fixture *fixture = *state;
     struct grpc_call *stream = fake_call_open(fixture->door, "/etcdserverpb.Lease/LeaseKeepAlive");
@@ -452,6 +495,8 @@ int main(void) {
         TEST(a_token_is_refused),
         TEST(renewals_are_answered_and_missing_leases_have_no_time_left),
         TEST(renewals_keep_their_order_when_some_wait),
+        TEST(renewals_beyond_those_that_are_asked_for_take_turns),
+        TEST(a_stream_may_go_while_its_renewals_wait_for_turns),
         TEST(a_stream_may_go_while_its_renewals_wait),
         TEST(too_many_waiting_renewals_end_the_stream),
         TEST(a_stream_ends_when_the_leader_is_lost_that_it_insists_on),

@@ -58,6 +58,7 @@ static struct peer_renewal asked;
 static bool is_not_leading; /* answers that it does not lead (yet, or any more) */
 
 static void leader_answer(uint64_t request_id, enum status status);
+static void leader_allow_read(uint64_t request_id);
 
 /* --- The leader. --- */
 
@@ -97,6 +98,9 @@ static bool leader_frame(void *data, uint64_t from_id, uint8_t type, struct byte
         if (is_not_leading) {
             leader_answer(asked_request_id, STATUS_NO_LEADER);
         }
+    }
+    if (type == PEER_READ && peer_frame_decode(type, body, &arena, &frame) == STATUS_OK) {
+        leader_allow_read(frame.read.request_id);
     }
     arena_clear(&arena);
     return true;
@@ -147,6 +151,17 @@ static void leader_answer(uint64_t request_id, enum status status) {
                                .renew_result = {.n = 1, .results = &result}};
     struct buffer *buffer = peers_frame_begin(leader, FOLLOWER_ID, PEER_RENEW_RESULT, false);
     assert_non_null(buffer);
+    peer_frame_encode(buffer, &frame);
+    peers_frame_end(leader, FOLLOWER_ID);
+    peers_flush(leader);
+}
+
+static void leader_allow_read(uint64_t request_id) {
+    struct peer_frame frame = {.type = PEER_READ_RESULT,
+                               .read_result = {.request_id = request_id, .status = STATUS_OK}};
+    struct buffer *buffer = peers_frame_begin(leader, FOLLOWER_ID, PEER_READ_RESULT, false);
+    assert_non_null(buffer);
+    frame.read_result.index = 1;
     peer_frame_encode(buffer, &frame);
     peers_frame_end(leader, FOLLOWER_ID);
     peers_flush(leader);
@@ -395,6 +410,47 @@ static void who_is_told_that_there_is_no_leader_asks_again_in_a_moment(void **st
     assert_int_equal(first.status, STATUS_OK);
 }
 
+/* Reads that take a while each. */
+enum { READS = 40, READ_MS = 2, READS_MS_MAX = 10 };
+static struct service_read reads[READS];
+static size_t n_read;
+static size_t n_read_in_iteration;
+
+static void read_slowly(struct service_read *read, enum status status) {
+    (void)read;
+    assert_int_equal(status, STATUS_OK);
+    uint64_t start_ms = clock_boottime_ms();
+    while (clock_boottime_ms() - start_ms < READ_MS) {
+    }
+    n_read++;
+    n_read_in_iteration++;
+}
+
+/* They wait for the same answer of the leader, and for nothing else: no event brings the rest. */
+static void reads_that_become_safe_together_do_not_fill_an_iteration(void **state) {
+    (void)state;
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    n_read = 0;
+    for (size_t i = 0; i < READS; i++) {
+        reads[i] = (struct service_read){.ready = read_slowly};
+        assert_int_equal(service_read(service, &caller_anonymous, &reads[i], NULL, 0),
+                         STATUS_PENDING);
+    }
+    uint64_t start_ms = clock_boottime_ms();
+    while (n_read < READS && clock_boottime_ms() - start_ms < WAIT_MS_MAX) {
+        n_read_in_iteration = 0;
+        uv_run(&loop, UV_RUN_ONCE);
+        assert_in_range(n_read_in_iteration, 0, READS_MS_MAX / READ_MS + 1);
+        if (n_read > 0) {
+            is_speaking = false;
+            assert_true(n_read == READS || n_read_in_iteration > 0);
+        }
+    }
+    assert_int_equal(n_read, READS);
+}
+
 struct write {
     struct service_request request;
     bool is_done;
@@ -571,6 +627,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(leases_of_others_are_not_asked_for_before_all_know_them,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_is_told_that_there_is_no_leader_asks_again_in_a_moment,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(reads_that_become_safe_together_do_not_fill_an_iteration,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_write_ends_though_the_leader_that_is_heard_is_not_reached,
                                         set_up, tear_down),

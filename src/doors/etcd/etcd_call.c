@@ -21,9 +21,9 @@ const struct caller *etcd_caller(const struct grpc_call *call) {
 
 /* --- Header. --- */
 
-/* Asked for once a millisecond at most: every answer needs it, and it hardly ever changes. */
-static void refresh_identity(struct etcd_door *door) {
+__attribute__((noinline)) static void ask_identity(struct etcd_door *door) {
     uint64_t now_ms = service_now_ms(door->service);
+    door->identity_iteration = service_iteration(door->service);
     if (now_ms == door->identity_ms && door->identity.ids_size > 0) {
         return;
     }
@@ -34,8 +34,18 @@ static void refresh_identity(struct etcd_door *door) {
     door->identity_ms = now_ms;
 }
 
+/* Asked for once a millisecond at most, and the time once an iteration: every answer needs it, and
+ * it hardly ever changes. */
+static inline void refresh_identity(struct etcd_door *door) {
+    if (service_iteration(door->service) != door->identity_iteration ||
+        door->identity.ids_size == 0) {
+        ask_identity(door);
+    }
+}
+
 struct etcd_header etcd_header_at(struct etcd_door *door, int64_t revision) {
     refresh_identity(door);
+    etcd_identity_set_revision(&door->identity, revision);
     return (struct etcd_header){.identity = &door->identity, .revision = revision};
 }
 
@@ -239,13 +249,21 @@ static void give_up(struct etcd_call *waiting) {
 static bool may_read(struct grpc_call *call, const struct caller *caller, struct bytes message,
                      const struct key_range *ranges, size_t n_ranges,
                      void (*resume)(struct grpc_call *call, struct bytes message)) {
+    struct etcd_door *door = etcd_door_of(call);
+    enum status status = service_read_now(door->service, caller, ranges, n_ranges);
+    if (status == STATUS_OK) {
+        return true;
+    }
+    if (status != STATUS_PENDING) {
+        etcd_error_finish(call, etcd_error_of(status));
+        return false;
+    }
     struct etcd_call *waiting = etcd_call_create(call);
     if (waiting == NULL) {
         return false;
     }
     waiting->read.ready = read_ready;
-    enum status status =
-        service_read(waiting->door->service, caller, &waiting->read, ranges, n_ranges);
+    status = service_read(door->service, caller, &waiting->read, ranges, n_ranges);
     if (status == STATUS_PENDING) {
         waiting->resume = resume;
         if (!etcd_call_keep(waiting, message)) {

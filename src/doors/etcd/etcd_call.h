@@ -29,6 +29,7 @@ struct etcd_ticker {
 struct etcd_call;
 struct etcd_long_read;
 struct etcd_queues;
+struct etcd_renewal_turns;
 
 /* A gRPC client takes no message above this, whatever it was configured with. */
 #define ETCD_ANSWER_SIZE_MAX ((size_t)INT32_MAX)
@@ -38,21 +39,23 @@ struct etcd_door {
     struct authenticator *authenticator;
     struct etcd_door_options options;
     const struct net_server *net; /* for its statistics; NULL: none */
-    uint64_t quota_bytes; /* of keys and their history, shown in the metrics */
+    uint64_t quota_bytes;         /* of keys and their history, shown in the metrics */
     struct etcd_access access;
     bool has_gateway;
     struct etcd_identity identity;
     uint64_t leader_id;
-    uint64_t identity_ms;     /* when the two above were asked for */
-    struct arena arena;       /* of the request being handled */
-    struct hash_key hash_key; /* of tables of ids that clients choose */
+    uint64_t identity_ms;        /* when the two above were asked for */
+    uint64_t identity_iteration; /* of the service, when the time was last looked at */
+    struct arena arena;          /* of the request being handled */
+    struct hash_key hash_key;    /* of tables of ids that clients choose */
     struct list free_calls;
     size_t n_free_calls;
     uv_timer_t timer;
     struct list tickers;
     size_t n_urgent; /* tickers that want the fast pace */
     struct service_renewal *spare_renewal;
-    struct etcd_queues *queues; /* calls that wait for locks and elections */
+    struct etcd_renewal_turns *renewal_turns; /* whose renewals are asked for next */
+    struct etcd_queues *queues;               /* calls that wait for locks and elections */
     struct etcd_door_stats stats;
 };
 

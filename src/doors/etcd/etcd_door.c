@@ -4,6 +4,7 @@
 #include "doors/etcd/etcd_gateway.h"
 #include "doors/etcd/etcd_queue.h"
 #include "doors/etcd/etcd_queue_rules.h"
+#include "doors/etcd/etcd_renewal_turns.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ const struct etcd_door_options etcd_door_options_default = {
     .progress_at_once_watches_max = 100,
     .watch_bytes_per_stream_max = (size_t)16 * 1024 * 1024,
     .renewals_per_stream_max = 100 * 1000,
+    .renewals_asked_max = 1024,
     .fragment_size = COMMAND_SIZE_DEFAULT + FRAGMENT_EXTRA,
     .queued_calls_max = 100 * 1000,
 };
@@ -90,6 +92,7 @@ struct etcd_door *etcd_door_create(uv_loop_t *loop, struct service *service,
     int result = uv_timer_init(loop, &door->timer);
     assert(result == 0);
     door->queues = etcd_queues_create(door, loop);
+    door->renewal_turns = etcd_renewal_turns_create(loop);
     return door;
 }
 
@@ -116,6 +119,7 @@ void etcd_door_destroy(struct etcd_door *door) {
         return;
     }
     etcd_queues_destroy(door->queues);
+    etcd_renewal_turns_destroy(door->renewal_turns);
     assert(list_is_empty(&door->tickers));
     assert(door->stats.requests == 0);
     struct list *link;

@@ -25,6 +25,7 @@ struct etcd_door_options {
     size_t progress_at_once_watches_max; /* a stream of more gets its progress at a tick */
     size_t watch_bytes_per_stream_max;   /* of keys and range ends of all watches of a stream */
     size_t renewals_per_stream_max;      /* waiting for an answer; the stream is ended above */
+    size_t renewals_asked_max;           /* of one stream, of the service; others take turns */
     size_t fragment_size;                /* watch answers are split above, when the client agrees */
     size_t queued_calls_max; /* for locks and elections, of all clients; further ones are refused */
 };

@@ -3,18 +3,32 @@
  * object and no wait. */
 #include "doors/etcd/etcd_call.h"
 #include "doors/etcd/etcd_lease.h"
+#include "doors/etcd/etcd_renewal_turns.h"
 #include "doors/etcd/etcd_request.h"
 
 #include <stdlib.h>
 
-/* More than that hardly fit into the processor's caches, beside all else. */
-enum { LEASES_CACHED_MAX = 128 * 1024 };
+enum {
+    /* More than that hardly fit into the processor's caches, beside all else. */
+    LEASES_CACHED_MAX = 128 * 1024,
+    WAITING_CAPACITY_MIN = 64
+};
+
+/* Leases whose renewals wait for a turn, oldest first. */
+struct waiting_ids {
+    int64_t *ids;
+    size_t n;
+    size_t taken;
+    size_t capacity;
+};
 
 struct keepalive_stream {
     struct grpc_call *call;
     struct etcd_door *door;
     struct list renewals; /* in the order of the requests, all behind one that waits */
     size_t n_renewals;
+    struct waiting_ids waiting; /* behind all of these */
+    struct etcd_renewal_turn turn;
     struct etcd_ticker ticker;
     bool half_closed;
     bool finished;
@@ -31,8 +45,20 @@ struct renewal {
     int64_t ttl_ms;
 };
 
+static size_t n_waiting(const struct keepalive_stream *stream) {
+    return stream->waiting.n - stream->waiting.taken;
+}
+
+static void forget_waiting(struct keepalive_stream *stream) {
+    etcd_renewal_turn_leave(&stream->turn);
+    grpc_call_release(stream->call, stream->waiting.capacity * sizeof(int64_t));
+    free(stream->waiting.ids);
+    stream->waiting = (struct waiting_ids){0};
+}
+
 static void stream_finish(struct keepalive_stream *stream, const struct etcd_error *error) {
     stream->finished = true;
+    forget_waiting(stream);
     if (error != NULL) {
         etcd_error_finish(stream->call, error);
     } else {
@@ -73,7 +99,7 @@ static void flush(struct keepalive_stream *stream) {
         answer(stream, renewal->service.id, renewal->status, renewal->ttl_ms);
         free(renewal);
     }
-    if (stream->half_closed && !stream->finished) {
+    if (stream->half_closed && !stream->finished && n_waiting(stream) == 0) {
         stream_finish(stream, NULL);
     }
 }
@@ -81,6 +107,7 @@ static void flush(struct keepalive_stream *stream) {
 static void on_renewed(struct service_renewal *service_renewal, enum status status,
                        int64_t ttl_ms) {
     struct renewal *renewal = list_entry(service_renewal, struct renewal, service);
+    etcd_renewal_turns_answered(renewal->door->renewal_turns);
     if (renewal->stream == NULL) {
         free(renewal);
         return;
@@ -110,11 +137,7 @@ static struct renewal *take_renewal(struct keepalive_stream *stream, int64_t id)
     return renewal;
 }
 
-static void renew(struct keepalive_stream *stream, int64_t id) {
-    if (stream->n_renewals >= stream->door->options.renewals_per_stream_max) {
-        stream_finish(stream, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
-        return;
-    }
+static void ask(struct keepalive_stream *stream, int64_t id) {
     struct renewal *renewal = take_renewal(stream, id);
     if (renewal == NULL) {
         stream_finish(stream, etcd_error_of(STATUS_NO_MEMORY));
@@ -133,6 +156,78 @@ static void renew(struct keepalive_stream *stream, int64_t id) {
     renewal->ttl_ms = ttl_ms;
     list_append(&stream->renewals, &renewal->link);
     stream->n_renewals++;
+    if (status == STATUS_PENDING) {
+        etcd_renewal_turns_asked(stream->door->renewal_turns);
+    }
+}
+
+/* The turn of this stream: one renewal. */
+static bool take_turn(struct etcd_renewal_turn *turn) {
+    struct keepalive_stream *stream = list_entry(turn, struct keepalive_stream, turn);
+    int64_t id = stream->waiting.ids[stream->waiting.taken++];
+    bool has_more = n_waiting(stream) > 0;
+    if (!has_more) {
+        forget_waiting(stream);
+    }
+    ask(stream, id);
+    if (!has_more) {
+        flush(stream); /* it may have been the last of all */
+    }
+    return has_more && !stream->finished;
+}
+
+/* Makes room for one more. STATUS_TOO_MANY_REQUESTS, _NO_MEMORY. */
+static enum status grow_waiting(struct keepalive_stream *stream) {
+    struct waiting_ids *waiting = &stream->waiting;
+    size_t capacity = waiting->capacity > 0 ? 2 * waiting->capacity : WAITING_CAPACITY_MIN;
+    size_t added = (capacity - waiting->capacity) * sizeof *waiting->ids;
+    if (!grpc_call_hold(stream->call, added)) {
+        return STATUS_TOO_MANY_REQUESTS;
+    }
+    int64_t *ids = realloc(waiting->ids, capacity * sizeof *ids);
+    if (ids == NULL) {
+        grpc_call_release(stream->call, added);
+        return STATUS_NO_MEMORY;
+    }
+    waiting->ids = ids;
+    waiting->capacity = capacity;
+    return STATUS_OK;
+}
+
+static void await_turn(struct keepalive_stream *stream, int64_t id) {
+    struct waiting_ids *waiting = &stream->waiting;
+    if (waiting->n == waiting->capacity && waiting->taken >= waiting->n / 2 && waiting->n > 0) {
+        memmove(waiting->ids, waiting->ids + waiting->taken, n_waiting(stream) * sizeof(int64_t));
+        waiting->n -= waiting->taken;
+        waiting->taken = 0;
+    }
+    enum status status = waiting->n < waiting->capacity ? STATUS_OK : grow_waiting(stream);
+    if (status != STATUS_OK) {
+        stream_finish(stream, etcd_error_of(status));
+        return;
+    }
+    if (n_waiting(stream) == 0) {
+        etcd_renewal_turn_await(stream->door->renewal_turns, &stream->turn);
+    }
+    waiting->ids[waiting->n++] = id;
+}
+
+/* A stream that has nothing under way waits for nobody: most have one renewal now and then. */
+static bool needs_turn(const struct keepalive_stream *stream) {
+    const struct etcd_door *door = stream->door;
+    return n_waiting(stream) > 0 ||
+           (stream->n_renewals > 0 && (stream->n_renewals >= door->options.renewals_asked_max ||
+                                       !etcd_renewal_turns_has_room(door->renewal_turns)));
+}
+
+static void renew(struct keepalive_stream *stream, int64_t id) {
+    if (stream->n_renewals + n_waiting(stream) >= stream->door->options.renewals_per_stream_max) {
+        stream_finish(stream, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
+    } else if (needs_turn(stream)) {
+        await_turn(stream, id);
+    } else {
+        ask(stream, id);
+    }
 }
 
 static void on_tick(struct etcd_ticker *ticker, uint64_t now_ms) {
@@ -154,6 +249,7 @@ static void on_open(struct grpc_call *call) {
     stream->door = door;
     list_init(&stream->renewals);
     etcd_ticker_init(&stream->ticker, on_tick);
+    etcd_renewal_turn_init(&stream->turn, take_turn);
     grpc_call_set_data(call, stream);
     door->stats.keepalive_streams++;
     if (etcd_wants_leader(call)) {
@@ -200,6 +296,7 @@ static void on_close(struct grpc_call *call) {
     if (stream == NULL) {
         return;
     }
+    forget_waiting(stream);
     struct list *link;
     while ((link = list_pop_first(&stream->renewals)) != NULL) {
         struct renewal *renewal = list_entry(link, struct renewal, link);
