@@ -185,6 +185,21 @@ def test_watch_tells_what_happens(server):
         watch.wait()
 
 
+def test_top_shows_members_and_the_lock_that_is_waited_for(server):
+    with Running("lock", "hot", "--owner", "max", "--ttl", "3s", "--", "sh", "-c", HOLD, server=server) as running:
+        running.line()
+        with Running("lock", "hot", "--verbose", "--", "true", server=server) as second:
+            assert "waiting" in second.error_line()
+            (member,) = lease_json(server, "top", "--interval", "100ms")["members"]
+            assert member["up"] and member["leader"] and member["sessions"] >= 2
+            lines = lease("top", "--interval", "100ms", server=server).stdout.splitlines()
+            assert lines[0].split()[:2] == ["MEMBER", "STATE"] and "leader" in lines[1]
+            (row,) = [line.split() for line in lines if line.startswith("hot ")]
+            assert row[1] == "max" and row[4] == "1", row
+    gone = lease_json(None, "-e", "127.0.0.1:1", "top", "--interval", "100ms")["members"]
+    assert gone == [{"endpoint": "127.0.0.1:1", "up": False, "problem": "down"}]
+
+
 def test_the_commands_tell_that_etcd_cannot(server):
     del server
     with Server("etcd") as etcd:
