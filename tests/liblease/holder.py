@@ -15,7 +15,7 @@ def main():
     lost = threading.Event()
 
     def on_event(_session, event, _reason):
-        say("event", event.name, time.clock_gettime(time.CLOCK_BOOTTIME))
+        say("event", event.name)
         if event == lease.Event.LOST:
             lost.set()
 
@@ -23,8 +23,11 @@ def main():
     session = client.session(ttl=float(ttl), on_event=on_event)
     hold = session.lock(name)
     say("held", hold.token)
-    lost.wait()
-    say("valid", hold.valid_for, session.valid_for)
+    until = 0.0  # what it believed last
+    while not lost.wait(0.02):
+        now, left = time.clock_gettime(time.CLOCK_BOOTTIME), hold.valid_for
+        until = now + left if left > 0 else until
+    say("valid", hold.valid_for, session.valid_for, until)
     sys.stdin.read()
 
 
