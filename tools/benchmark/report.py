@@ -17,7 +17,7 @@ P50 = "latency_ms.p50"
 FLAGS = {one.name: one.flags for one in measures(FULL)}
 README_BEGIN = "<!-- written by tools/bench: begin -->"
 README_END = "<!-- written by tools/bench: end -->"
-KEPT_TITLE = "## Ten thousand connections, plain and over TLS"
+KEPT_TITLES = ("## Ten thousand connections, plain and over TLS", "## What the checks of a request cost")
 README_BEFORE = "## Where things are"
 
 
@@ -379,13 +379,11 @@ def readme(text, shown):
 
 
 def kept(target):
-    """The section that is entered by hand from another run; it stays as it is."""
+    """The sections that are entered by hand; they stay as they are."""
     path = pathlib.Path(target) / "benchmarks.md"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    if KEPT_TITLE not in text:
-        return ""
-    section = text.split(KEPT_TITLE, 1)[1].split("\n## ", 1)[0]
-    return f"{KEPT_TITLE}{section}\n"
+    sections = [(title, text.split(title, 1)[1].split("\n## ", 1)[0]) for title in KEPT_TITLES if title in text]
+    return "".join(f"{title}{section}\n" for title, section in sections)
 
 
 def write(runner, target):
