@@ -13,6 +13,7 @@ a lock, so that the resource can refuse an older one. `lease.aio` has the same f
 """
 import ctypes
 import enum
+import functools
 import threading
 import weakref
 from collections import namedtuple
@@ -81,6 +82,13 @@ class Event(enum.IntEnum):
     LOST = 3
 
 
+class ChangeType(enum.IntEnum):
+    QUEUED = 0
+    ACQUIRED = 1
+    ENDED = 2
+    PROCLAIMED = 3
+
+
 class Error(Exception):
     """What a call was refused with: `status`, and a sentence as the text."""
 
@@ -112,6 +120,7 @@ _ERRORS = {Status.BUSY: Busy, Status.TIMEOUT: Timeout, Status.LOST: Lost, Status
 Slot = namedtuple("Slot", "pool slot")
 Acquisition = namedtuple("Acquisition", "id session_id token names slots value owner")
 Resource = namedtuple("Resource", "name holders waiting first_waiting remaining token revision")
+Change = namedtuple("Change", "revision type acquisition ended")
 Ended = namedtuple("Ended", "acquisition reason by revision wall_ms")
 
 
@@ -361,19 +370,19 @@ def wants(*names, shared=False, pools=None):
 
 
 class Watch:
-    """Tells of the changes of a resource until it is closed."""
+    """Tells what happens until it is closed."""
 
-    def __init__(self, client, name, on_change):
+    def __init__(self, client, kind, start, convert, on_change):
         def tell(found, status, reason, _context):
             if found:
-                on_change(_resource(found.contents), None)
+                on_change(convert(found.contents), None)
             else:
                 on_change(None, Error(Status(status), _text(reason)))
 
-        self._callback = _library.ResourceCallback(tell)
+        callback = kind(tell)
         handle = ctypes.c_void_p()
-        _check(library.lease_observe(client._handle.value, _bytes(name), self._callback, None, byref(handle)))
-        self._handle = _Handle(handle, library.lease_watch_destroy, client._handle, self._callback)
+        _check(start(callback, None, byref(handle)))
+        self._handle = _Handle(handle, library.lease_watch_destroy, client._handle, callback)
         client._watches.add(self)
 
     def close(self):
@@ -461,7 +470,13 @@ class Client:
 
     def observe(self, name, on_change):
         """Calls on_change(resource, error) now and with every change, from a thread of the library."""
-        return Watch(self, name, on_change)
+        start = functools.partial(library.lease_observe, self._handle.value, _bytes(name))
+        return Watch(self, _library.ResourceCallback, start, _resource, on_change)
+
+    def watch(self, prefix, on_change, start_revision=0):
+        """Calls on_change(change, error) with all that happens to resources and pools under the prefix."""
+        start = functools.partial(library.lease_watch_changes, self._handle.value, _bytes(prefix), start_revision)
+        return Watch(self, _library.ChangeCallback, start, _change, on_change)
 
     def pool_set(self, name, slots, hold_limit=0, shares=None):
         texts = (ctypes.c_char_p * len(slots))(*[_bytes(slot) for slot in slots])
@@ -524,3 +539,9 @@ def _ended(found):
     acquisition = _acquisition(found.acquisition.contents) if found.acquisition else None
     reason = library.lease_end_reason_text(found.reason).decode()
     return Ended(acquisition, reason, _text(found.by), found.revision, found.wall_ms)
+
+
+def _change(found):
+    acquisition = _acquisition(found.acquisition.contents) if found.acquisition else None
+    ended = _ended(found.ended.contents) if found.ended else None
+    return Change(found.revision, ChangeType(found.type), acquisition, ended)

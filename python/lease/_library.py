@@ -126,6 +126,13 @@ class Ended(Structure):
     ]  # fmt: skip
 
 
+class Change(Structure):
+    _fields_ = [("revision", c_int64), ("type", c_int), ("acquisition", POINTER(Acquisition)), ("ended", POINTER(Ended))]
+
+
+ChangeCallback = CFUNCTYPE(None, POINTER(Change), c_int, c_char_p, c_void_p)
+
+
 class History(Structure):
     _fields_ = [
         ("ended", POINTER(Ended)), ("n_ended", c_size_t), ("holders", POINTER(Acquisition)), ("n_holders", c_size_t),
@@ -187,6 +194,7 @@ _FUNCTIONS = {
     "lease_pool_get": (c_int, [c_void_p, c_char_p, POINTER(POINTER(Pool))]),
     "lease_why": (c_int, [c_void_p, POINTER(WhyQuery), POINTER(POINTER(History))]),
     "lease_observe": (c_int, [c_void_p, c_char_p, ResourceCallback, c_void_p, POINTER(c_void_p)]),
+    "lease_watch_changes": (c_int, [c_void_p, c_char_p, c_int64, ChangeCallback, c_void_p, POINTER(c_void_p)]),
     "lease_watch_destroy": (None, [c_void_p]),
 }
 

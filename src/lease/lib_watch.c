@@ -354,6 +354,8 @@ void lib_watches_poll(struct lease_connection *connection, uint64_t now_ms) {
         watch->begin_ms = UINT64_MAX;
         if (connection->protocol == LEASE_PROTOCOL_ETCD && watch->on_resource != NULL) {
             read_state(watch);
+        } else if (connection->protocol == LEASE_PROTOCOL_ETCD) {
+            fail(watch, LEASE_UNSUPPORTED, "etcd does not tell what happened to locks");
         } else {
             begin_native(watch);
         }

@@ -129,3 +129,38 @@ def test_what_ended_is_told(client, other, prefix):
     wait_for(lambda: len(ends()) >= 2, SECONDS, "both ends are known")
     assert ends()[1] == ("released", lock.token)
     assert ends()[0][1] == revoked.token
+
+
+def test_changes_are_told_in_order(client, other, prefix):
+    changes, seen = [], threading.Condition()
+
+    def on_change(change, error):
+        assert error is None, error
+        with seen:
+            changes.append(change)
+            seen.notify_all()
+
+    def told(kind):
+        return [change for change in changes if change.type == kind]
+
+    begin = client.resource(prefix).revision + 1
+    with other.campaign(prefix, "a") as leader:
+        leader.proclaim("b")
+    with client.watch(prefix, on_change, start_revision=begin), seen:
+        assert seen.wait_for(lambda: told(lease.ChangeType.ENDED), SECONDS), changes
+    assert [change.acquisition.token for change in told(lease.ChangeType.ACQUIRED)] == [leader.token]
+    assert [change.ended.reason for change in told(lease.ChangeType.ENDED)] == ["released"]
+    revisions = [change.revision for change in changes]
+    assert revisions == sorted(revisions)
+
+
+def test_etcd_does_not_tell_changes(leased_server):
+    told, is_told = [], threading.Event()
+
+    def on_change(change, error):
+        told.append((change, error.status))
+        is_told.set()
+
+    with lease.Client(leased_server.endpoint, protocol=lease.Protocol.ETCD) as etcd, etcd.watch("", on_change):
+        assert is_told.wait(SECONDS)
+    assert told == [(None, lease.Status.UNSUPPORTED)]
