@@ -16,6 +16,7 @@ const struct cli_command *const cli_commands[] = {
     &cli_command_why,
     &cli_command_watch,
     &cli_command_top,
+    &cli_command_advise,
     &cli_command_status,
     /* Change. */
     &cli_command_grant,

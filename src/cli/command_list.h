@@ -15,6 +15,7 @@ extern const struct cli_command cli_command_get;
 extern const struct cli_command cli_command_why;
 extern const struct cli_command cli_command_watch;
 extern const struct cli_command cli_command_top;
+extern const struct cli_command cli_command_advise;
 extern const struct cli_command cli_command_status;
 extern const struct cli_command cli_command_grant;
 extern const struct cli_command cli_command_renew;

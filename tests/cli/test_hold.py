@@ -200,6 +200,24 @@ def test_top_shows_members_and_the_lock_that_is_waited_for(server):
     assert gone == [{"endpoint": "127.0.0.1:1", "up": False, "problem": "down"}]
 
 
+def test_advise_halves_a_ttl_that_others_waited_for_and_doubles_one_that_hit_the_living():
+    with Server("leased") as server:
+        for owner in ("dead", "alive"):
+            with Running("lock", owner, "--owner", owner, "--ttl", "2s", "--for", "lock" if owner == "dead" else "leader", "--",
+                         "sh", "-c", HOLD, server=server) as running:  # fmt: skip
+                running.line()
+                running.process.kill()
+            again = owner if owner == "alive" else "other"
+            lease("lock", owner, "--owner", again, "--for", "leader", "--ttl", "2s", "--", "true", server=server)
+        advice = {one["class"]: one for one in lease_json(server, "advise")["classes"]}
+        assert (advice["lock"]["expired"], advice["lock"]["expired_alive"]) == (1, 0)
+        assert advice["lock"]["advised_ttl_ms"] == 1000
+        assert (advice["leader"]["expired"], advice["leader"]["expired_alive"]) == (1, 1)
+        assert advice["leader"]["advised_ttl_ms"] == 4000
+        table = lease("advise", server=server).stdout
+        assert "holders that were alive" in table and table.startswith("CLASS")
+
+
 def test_the_commands_tell_that_etcd_cannot(server):
     del server
     with Server("etcd") as etcd:
