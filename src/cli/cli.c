@@ -247,6 +247,7 @@ static enum cli_exit run_command(struct cli *cli, int argc, char **argv) {
         result = take_globals(cli);
     }
     if (result != CLI_OK) {
+        cli_settings_clear(&cli->settings);
         return result;
     }
     if (uv_loop_init(&cli->loop) != 0) {

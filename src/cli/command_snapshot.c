@@ -52,11 +52,11 @@ static bool write_all(int file, const uint8_t *data, size_t size) {
 
 static void on_part(struct grpc_client_call *call, struct bytes message) {
     struct saving *saving = *(struct saving **)grpc_client_call_room(call);
-    Etcdserverpb__SnapshotResponse *part =
-        etcdserverpb__snapshot_response__unpack(NULL, message.size, message.data);
     if (saving->is_failed) {
         return;
     }
+    Etcdserverpb__SnapshotResponse *part =
+        etcdserverpb__snapshot_response__unpack(NULL, message.size, message.data);
     if (part == NULL) {
         fputs("lease: a part of the snapshot could not be decoded\n", stderr);
         saving->is_failed = true;
