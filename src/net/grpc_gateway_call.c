@@ -15,7 +15,9 @@ enum {
     WHOLE_ANSWER_MAX = 64 * 1024,
     /* JSON of a message is larger than the message: base64, names, numbers in digits. */
     JSON_FACTOR = 2,
-    JSON_EXTRA = 64 * 1024
+    JSON_EXTRA = 64 * 1024,
+    /* Between two messages a stream keeps no more memory than this. */
+    OUT_KEPT_MAX = 4 * 1024
 };
 
 struct grpc_gateway_call {
@@ -58,6 +60,9 @@ static void start(struct grpc_gateway_call *call, unsigned status, size_t n_fiel
 static void flush(struct grpc_gateway_call *call) {
     http_send(call->exchange, bytes_of(call->out.data, call->out.size));
     call->out.size = 0;
+    if (call->out.capacity > OUT_KEPT_MAX) {
+        buffer_clear(&call->out);
+    }
 }
 
 static void on_message(struct http_exchange *exchange, size_t size) {

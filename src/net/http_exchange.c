@@ -11,6 +11,8 @@ enum {
     FREE_CAPACITY_MAX = 1024,
     /* An open exchange with nothing queued keeps no more. */
     IDLE_CAPACITY_MAX = 4096,
+    /* Bytes that are sent and still in memory. */
+    SENT_KEPT_MAX = 64 * 1024,
     /* An answer with more than this in its queue takes turns with others. */
     BULKY_BYTES = 64 * 1024
 };
@@ -260,6 +262,17 @@ void http_exchange_commit(struct http_exchange *exchange, size_t size) {
     }
 }
 
+/* Of a large answer to a peer that takes it slowly, or not at all, only the rest is kept. */
+static void give_back_sent(struct http_exchange *exchange) {
+    struct buffer rest;
+    buffer_init(&rest);
+    buffer_append(&rest, exchange->out.data + exchange->out_sent,
+                  http_exchange_queued_bytes(exchange));
+    buffer_clear(&exchange->out);
+    exchange->out = rest;
+    exchange->out_sent = 0;
+}
+
 void http_exchange_drop_sent(struct http_exchange *exchange, size_t size) {
     assert(size <= http_exchange_queued_bytes(exchange));
     struct http_session *session = exchange->session;
@@ -271,6 +284,9 @@ void http_exchange_drop_sent(struct http_exchange *exchange, size_t size) {
     if (exchange->out_sent == exchange->out.size) {
         exchange->out_sent = 0;
         shrink(&exchange->out, IDLE_CAPACITY_MAX);
+    } else if (exchange->out_sent >= SENT_KEPT_MAX &&
+               exchange->out_sent >= http_exchange_queued_bytes(exchange)) {
+        give_back_sent(exchange);
     }
 }
 

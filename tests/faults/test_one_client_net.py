@@ -237,3 +237,21 @@ def test_large_puts_one_behind_the_other(server):
                     parts = [body[at: at + 16_384] for at in range(0, len(body), 16_384)]
                     send_all(connection, b"".join(frame(DATA, 0, stream, p) for p in parts))
                     connection.send(frame(DATA, FLAG_END_STREAM, stream))
+
+
+def test_events_as_json_that_nobody_reads(server):
+    """Of an answer that is taken in part, only the rest may be kept."""
+    body = b'{"create_request":{"key":"AA==","range_end":"AA==","prev_kv":true}}'
+    head = b"POST /v3/watch HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    before = server.rss_bytes()
+    with attacked(server, "events as JSON that nobody reads"):
+        with contextlib.ExitStack() as stack:
+            for _ in range(500):
+                address = ("127.0.0.1", server.client_port)
+                watcher = stack.enter_context(socket.create_connection(address, timeout=10))
+                watcher.sendall(head + body)
+                watcher.recv(1)
+            with Rpc(server) as rpc:
+                for _ in range(30):
+                    rpc.put(b"/large", b"x" * 500_000)
+    check_memory_returns(server, before)
