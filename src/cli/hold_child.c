@@ -39,9 +39,9 @@ static int64_t grace_ms(const struct hold *hold) {
 /* Killing takes a moment too: the last process is to be gone before the time is over. */
 static struct child_times times_of(const struct hold *hold) {
     int64_t ttl_ms = lease_session_ttl_ms(hold->session);
+    uint64_t now_ms = clock_boottime_ms(); /* before: this process may be stopped in between */
     int64_t valid_for_ms = hold->held != NULL ? lease_hold_valid_for_ms(hold->held)
                                               : lease_valid_for_ms(hold->session);
-    uint64_t now_ms = clock_boottime_ms();
     int64_t kill_in_ms = valid_for_ms - clamp(ttl_ms / 50, MARGIN_MS_MIN, MARGIN_MS_MAX);
     int64_t term_in_ms = kill_in_ms - grace_ms(hold);
     return (struct child_times){
@@ -51,10 +51,11 @@ static struct child_times times_of(const struct hold *hold) {
 }
 
 static uint64_t valid_until_ms(const struct hold *hold) {
+    uint64_t now_ms = clock_boottime_ms();
     int64_t valid_for_ms = hold->held != NULL ? lease_hold_valid_for_ms(hold->held)
                                               : lease_valid_for_ms(hold->session);
     uint64_t until_ms = lease_valid_until_ms(hold->session);
-    uint64_t limited_ms = clock_boottime_ms() + (uint64_t)(valid_for_ms > 0 ? valid_for_ms : 0);
+    uint64_t limited_ms = now_ms + (uint64_t)(valid_for_ms > 0 ? valid_for_ms : 0);
     return valid_for_ms <= 0 ? 0 : limited_ms < until_ms ? limited_ms : until_ms;
 }
 

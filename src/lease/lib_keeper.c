@@ -55,10 +55,15 @@ void lib_keeper_start(struct lib_keeper *keeper, enum lease_strategy strategy, i
     };
 }
 
+/* How long a TTL is trusted from its request on. Both moments are cut to whole milliseconds: their
+ * distance may be short by one. */
+static uint64_t trusted_ms(int64_t ttl_ms) {
+    int64_t trusted_ms = ttl_ms - ttl_ms / LIB_KEEPER_DRIFT_PARTS;
+    return (uint64_t)(trusted_ms > 0 ? trusted_ms - 1 : 0);
+}
+
 uint64_t lib_keeper_valid_until_ms(const struct lib_keeper *keeper) {
-    int64_t trusted_ms = keeper->ttl_ms - keeper->ttl_ms / LIB_KEEPER_DRIFT_PARTS;
-    /* Both moments are cut to whole milliseconds: their distance may be short by one. */
-    return keeper->sent_ms + (uint64_t)(trusted_ms > 0 ? trusted_ms - 1 : 0);
+    return keeper->sent_ms + trusted_ms(keeper->ttl_ms);
 }
 
 static bool is_alive(const struct lib_keeper *keeper) {
@@ -194,11 +199,16 @@ unsigned lib_keeper_ended(struct lib_keeper *keeper) {
     return is_alive(keeper) ? lose(keeper) : 0;
 }
 
-void lib_keeper_change(struct lib_keeper *keeper, int64_t ttl_ms) {
+void lib_keeper_change(struct lib_keeper *keeper, int64_t ttl_ms, uint64_t now_ms) {
     int64_t asked_ms = clamp(ttl_ms, 0, LIB_KEEPER_TTL_MS_MAX);
     /* A renewal that is under way may be answered with the old one, before or after. */
     keeper->ttl_ms_max = asked_ms < keeper->ttl_ms_max ? asked_ms : keeper->ttl_ms_max;
-    keeper->ttl_ms = asked_ms < keeper->ttl_ms ? asked_ms : keeper->ttl_ms;
+    if (asked_ms < keeper->ttl_ms) {
+        /* Until it is taken the old one counts, then the new one, which begins now or later. */
+        uint64_t last_ms = lib_keeper_valid_until_ms(keeper) - trusted_ms(asked_ms);
+        keeper->sent_ms = now_ms < last_ms ? now_ms : last_ms;
+        keeper->ttl_ms = asked_ms;
+    }
 }
 
 unsigned lib_keeper_changed(struct lib_keeper *keeper, int64_t ttl_ms, uint64_t sent_ms,

@@ -67,8 +67,8 @@ unsigned lib_keeper_renewed(struct lib_keeper *keeper, int64_t ttl_ms, uint64_t 
 unsigned lib_keeper_failed(struct lib_keeper *keeper, uint64_t now_ms);
 /* The server says that the session has ended. */
 unsigned lib_keeper_ended(struct lib_keeper *keeper);
-/* Another TTL is about to be asked for: from now on the server may count that one. */
-void lib_keeper_change(struct lib_keeper *keeper, int64_t ttl_ms);
+/* Another TTL is about to be asked for: the server may count that one, anew, from now on. */
+void lib_keeper_change(struct lib_keeper *keeper, int64_t ttl_ms, uint64_t now_ms);
 /* The server took it, by a request sent at `sent_ms`. */
 unsigned lib_keeper_changed(struct lib_keeper *keeper, int64_t ttl_ms, uint64_t sent_ms,
                             uint64_t now_ms);

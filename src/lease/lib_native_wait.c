@@ -139,6 +139,7 @@ static void on_message(struct lib_call *call, struct bytes message) {
 static void on_end(struct lib_call *call, enum lib_code code, const char *text) {
     struct lease_wait *wait = call->context;
     wait->call = NULL;
+    wait->may_have_place |= call->opened_ms != 0;
     enum lease_status status = lib_code_status(code);
     switch (code) {
     case LIB_CODE_UNAVAILABLE:
@@ -226,27 +227,47 @@ static void on_orphan_end(struct lib_call *call, enum lib_code code, const char 
     call->connection->n_farewells--;
 }
 
-void lib_native_wait_leave(struct lease_wait *wait) {
-    static const struct lib_method orphan_method = {
-        .path = "/leased.v1.Resources/Acquire",
-        .on_message = on_orphan_message,
-        .on_end = on_orphan_end,
-    };
+/* One that was not sent yet: it finds the place of the call that was lost, if there is one, and is
+ * tried again when its connection is lost too. */
+static const struct lib_method late_orphan_method = {
+    .path = "/leased.v1.Resources/Acquire",
+    .is_repeatable = true,
+    .on_message = on_orphan_message,
+    .on_end = on_orphan_end,
+};
+
+static const struct lib_method orphan_method = {
+    .path = "/leased.v1.Resources/Acquire",
+    .on_message = on_orphan_message,
+    .on_end = on_orphan_end,
+};
+
+static void make_orphan(struct lease_wait *wait) {
     struct lib_call *call = wait->call;
-    if (call == NULL) {
+    call->method = call->stream_id != 0 ? &orphan_method : &late_orphan_method;
+    call->context = NULL;
+    call->deadline_ms = clock_boottime_ms() + wait->connection->request_timeout_ms;
+    wait->connection->n_farewells++;
+    wait->call = NULL;
+}
+
+void lib_native_wait_leave(struct lease_wait *wait) {
+    if (wait->acquisition_id != 0) {
+        stop_call(wait);
+        if (wait->session != NULL) {
+            give_back(wait->connection, wait->acquisition_id, wait->session->id);
+        }
         return;
     }
-    if (wait->acquisition_id == 0 && call->stream_id != 0 && !call->is_closed &&
-        call != wait->connection->current_call) {
-        call->method = &orphan_method;
-        call->context = NULL;
-        call->deadline_ms = clock_boottime_ms() + wait->connection->request_timeout_ms;
-        wait->connection->n_farewells++;
-        wait->call = NULL;
-        return;
+    if (wait->call == NULL && wait->may_have_place && wait->session != NULL &&
+        lib_session_is_alive(wait->session)) {
+        lib_native_wait_begin(wait);
     }
-    stop_call(wait);
-    if (wait->acquisition_id != 0 && wait->session != NULL) {
-        give_back(wait->connection, wait->acquisition_id, wait->session->id);
+    struct lib_call *call = wait->call;
+    bool is_under_way = call != NULL && !call->is_closed && call != wait->connection->current_call;
+    if (is_under_way && (call->stream_id != 0 || wait->may_have_place)) {
+        make_orphan(wait);
+    } else {
+        stop_call(wait);
     }
 }

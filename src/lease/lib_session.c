@@ -195,8 +195,8 @@ enum lease_status lease_session_change(struct lease_session *session, int64_t tt
     lib_put_int(&request.message, 1, session->id);
     lib_put_int(&request.message, 2, ttl_ms);
     lib_lock(connection);
-    lib_keeper_change(&session->keeper, ttl_ms);
     uint64_t sent_ms = clock_boottime_ms();
+    lib_keeper_change(&session->keeper, ttl_ms, sent_ms);
     lib_unlock(connection);
     enum lease_status status = lib_tell(connection, &request);
     if (status != LEASE_OK) {

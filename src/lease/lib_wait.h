@@ -52,6 +52,7 @@ struct lease_wait {
     struct lib_call *call;
     uint64_t first_sent_ms; /* when it was first asked for */
     int64_t acquisition_id; /* 0: not known */
+    bool may_have_place;    /* a call was lost that the server may have carried out */
     bool was_authenticated_again;
     /* Of etcd: */
     struct lib_etcd_wait *etcd;

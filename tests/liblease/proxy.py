@@ -13,7 +13,11 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._is_cut = False
+        self._is_mute = False
+        self._is_refusing = False
         self._is_over = False
+        self.has_refused = threading.Event()
+        self._clients = []
         self._sockets = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -22,9 +26,28 @@ class Proxy:
         """From now on nothing passes, and nobody is told."""
         self._is_cut = True
 
+    def mute(self):
+        """What the server says goes nowhere."""
+        self._is_mute = True
+
+    def drop_clients(self):
+        """Clients lose their connections and get no other; the server does not learn of it."""
+        self._is_refusing = True
+        for each in self._clients:
+            each.shutdown(socket.SHUT_RDWR)
+
+    def let_pass(self):
+        self._is_mute = False
+        self._is_refusing = False
+
     def _connect(self, selector):
         inner, _ = self._listener.accept()
         self._sockets.append(inner)
+        if self._is_refusing:
+            inner.close()
+            self.has_refused.set()
+            return
+        self._clients.append(inner)
         if self._is_cut:
             return
         outer = socket.create_connection(self._target)
@@ -35,7 +58,8 @@ class Proxy:
     def _carry(self, selector, source, sink):
         try:
             data = source.recv(65536)
-            if data and not self._is_cut:
+            is_lost = self._is_cut or (self._is_mute and sink in self._clients)
+            if data and not is_lost:
                 sink.sendall(data)
         except OSError:
             data = b""

@@ -10,6 +10,7 @@ import time
 import pytest
 
 import lease
+from harness import wait_for
 from proxy import Proxy
 
 SECONDS = 60.0
@@ -113,3 +114,19 @@ def test_no_server_is_told_with_the_reason():
             client.lock("x")
         assert caught.value.status == lease.Status.UNAVAILABLE
         assert "127.0.0.1:1" in str(caught.value)
+
+
+def test_what_was_acquired_without_an_answer_is_given_back(leased_server, prefix):
+    """The answer is lost with its connection, and nobody waits any more when there is another one."""
+    with Proxy(leased_server.endpoint) as proxy, lease.Client(leased_server.endpoint) as other:
+        with lease.Client(proxy.endpoint, protocol=lease.Protocol.NATIVE) as client:
+            session = client.session(ttl=600)
+            proxy.mute()
+            pending = session.acquire_start(lease.wants(prefix))
+            wait_for(lambda: other.resource(prefix).holders, SECONDS, "it is acquired")
+            proxy.drop_clients()
+            assert proxy.has_refused.wait(SECONDS)
+            pending.cancel()
+            proxy.let_pass()
+            with other.lock(prefix, wait=SECONDS):
+                assert session.valid_for > 0

@@ -120,7 +120,7 @@ static void strategies_renew_when_they_should(void **state) {
 static void a_shorter_ttl_counts_before_the_server_answers(void **state) {
     struct lib_keeper keeper = started(LEASE_STRATEGY_HALF);
     lib_keeper_asked(&keeper, BEGIN_MS + 100);
-    lib_keeper_change(&keeper, 2000);
+    lib_keeper_change(&keeper, 2000, BEGIN_MS + 150);
     assert_true(lib_keeper_valid_until_ms(&keeper) <= BEGIN_MS + 2000);
     /* The renewal was answered before the change, or after: nobody knows. */
     (void)lib_keeper_renewed(&keeper, TTL_MS, BEGIN_MS + 200);
@@ -129,9 +129,23 @@ static void a_shorter_ttl_counts_before_the_server_answers(void **state) {
     assert_true(lib_keeper_valid_until_ms(&keeper) == BEGIN_MS + 150 + 1799);
 }
 
+/* The server counts it anew: the last renewal may be longer ago than the new TTL is. */
+static void a_shorter_ttl_counts_from_when_it_was_asked_for(void **state) {
+    struct lib_keeper keeper = started(LEASE_STRATEGY_HALF);
+    lib_keeper_change(&keeper, 2000, BEGIN_MS + 4000);
+    assert_int_equal(lib_keeper_poll(&keeper, BEGIN_MS + 4000), 0);
+    assert_true(lib_keeper_valid_until_ms(&keeper) == BEGIN_MS + 4000 + 1799);
+    assert_int_equal(lib_keeper_changed(&keeper, 2000, BEGIN_MS + 4000, BEGIN_MS + 4100), 0);
+    assert_true(lib_keeper_valid_until_ms(&keeper) == BEGIN_MS + 4000 + 1799);
+    /* Until the server has taken it, the old one counts. */
+    keeper = started(LEASE_STRATEGY_HALF);
+    lib_keeper_change(&keeper, 5000, BEGIN_MS + 8000);
+    assert_true(lib_keeper_valid_until_ms(&keeper) == BEGIN_MS + 8999);
+}
+
 static void a_longer_ttl_counts_from_the_answer_on(void **state) {
     struct lib_keeper keeper = started(LEASE_STRATEGY_HALF);
-    lib_keeper_change(&keeper, 60000);
+    lib_keeper_change(&keeper, 60000, BEGIN_MS + 100);
     assert_true(lib_keeper_valid_until_ms(&keeper) == BEGIN_MS + 8999);
     (void)lib_keeper_changed(&keeper, 60000, BEGIN_MS + 100, BEGIN_MS + 200);
     assert_true(lib_keeper_valid_until_ms(&keeper) == BEGIN_MS + 100 + 53999);
@@ -199,6 +213,7 @@ int main(void) {
         cmocka_unit_test(the_end_at_the_server_is_a_loss),
         cmocka_unit_test(strategies_renew_when_they_should),
         cmocka_unit_test(a_shorter_ttl_counts_before_the_server_answers),
+        cmocka_unit_test(a_shorter_ttl_counts_from_when_it_was_asked_for),
         cmocka_unit_test(a_longer_ttl_counts_from_the_answer_on),
         cmocka_unit_test(never_valid_longer_than_at_the_server),
     };

@@ -244,6 +244,29 @@ static void a_repeated_request_finds_its_place(void **state) {
     fixture_clear(&fixture);
 }
 
+/* Which of the calls were told is not known: what they have stays until it is given back by name.
+ */
+static void what_a_shared_call_was_told_of_is_not_taken_back(void **state) {
+    struct fixture fixture;
+    native_fixture_init(&fixture);
+    struct native_acquired a = acquire(&fixture, session(&fixture, "a"), exclusive("lock"));
+    int64_t id = session(&fixture, "b");
+    struct native_acquired b = acquire(&fixture, id, exclusive("lock"));
+    assert_int_equal(acquire(&fixture, id, exclusive("lock")).acquisition.call, 2);
+    struct native_acquired c = acquire(&fixture, session(&fixture, "c"), exclusive("lock"));
+    release(&fixture, &a);
+    assert_true(token_of(&fixture, &b) > 0);
+    /* The first call was answered; the second one, on a member that is behind, gives up. */
+    struct native_release gone = {.acquisition_id = b.acquisition.id, .session_id = id, .call = 2};
+    assert_false(release_with(&fixture, &gone).is_released);
+    assert_true(token_of(&fixture, &b) > 0);
+    assert_int_equal(token_of(&fixture, &c), 0);
+    gone.call = 0;
+    assert_true(release_with(&fixture, &gone).is_released);
+    assert_true(token_of(&fixture, &c) > 0);
+    fixture_clear(&fixture);
+}
+
 static void a_hold_limit_ends_a_hold_and_nothing_else(void **state) {
     struct fixture fixture;
     native_fixture_init(&fixture);
@@ -668,6 +691,7 @@ int main(void) {
         cmocka_unit_test(who_does_not_wait_changes_nothing),
         cmocka_unit_test(a_session_begins_with_its_first_acquisition),
         cmocka_unit_test(a_repeated_request_finds_its_place),
+        cmocka_unit_test(what_a_shared_call_was_told_of_is_not_taken_back),
         cmocka_unit_test(a_hold_limit_ends_a_hold_and_nothing_else),
         cmocka_unit_test(the_end_of_a_parent_ends_its_sessions),
         cmocka_unit_test(a_value_is_proclaimed_and_the_token_stays),

@@ -69,8 +69,10 @@ static enum status run_release(struct rule_run *run, struct bytes request, struc
     rule_act_for_server(run);
     bool is_found =
         is_there && find_own(&work, release.acquisition_id, release.session_id, &acquisition);
-    bool is_shared = is_found && release.call != 0 && release.call != acquisition.call;
     bool was_acquired = is_found && acquisition.stage == NATIVE_ACQUIRED;
+    /* Of calls that share what was acquired, another one may have been told that it has it. */
+    bool is_shared = is_found && release.call != 0 &&
+                     (release.call != acquisition.call || (was_acquired && acquisition.call > 1));
     if (is_found && !is_shared) {
         end_acquisition(&work, &acquisition,
                         was_acquired ? NATIVE_END_RELEASED : NATIVE_END_LEFT_QUEUE, user_id);

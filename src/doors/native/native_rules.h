@@ -130,7 +130,8 @@ bool native_acquired_decode(struct bytes answer, struct arena *arena,
 
 /* Gives back what was acquired, or leaves the queue. Only by the session that has it: a stale
  * holder frees nothing of a newer one. A call that goes away says which one it was; then only the
- * last of those that share the place gives it back. */
+ * last one that came to share the place gives it back, and none of them what was acquired: another
+ * one may have been told. */
 struct native_release {
     int64_t acquisition_id;
     int64_t session_id;
@@ -139,7 +140,7 @@ struct native_release {
 };
 void native_release_encode(struct buffer *out, const struct native_release *release);
 struct native_released {
-    bool is_released; /* false: it was not there, or a later call shares it */
+    bool is_released; /* false: it was not there, or another call shares it */
     bool was_acquired;
 };
 bool native_released_decode(struct bytes answer, struct native_released *out_released);
