@@ -578,7 +578,8 @@ static void a_rule_needs_the_rights_of_its_caller(void **state) {
     struct caller root = caller_of(&fixture, "root");
     struct buffer request;
     buffer_init(&request);
-    buffer_put_bytes(&request, bytes_from_text("k"));
+    static const uint8_t key[] = {'r', 'k', 0, 'h'}; /* a key of the resource "k" */
+    buffer_put_bytes(&request, bytes_of(key, sizeof key));
     buffer_put_bytes(&request, bytes_from_text("v"));
     buffer_put_zigzag(&request, 0);
     buffer_put_varint(&request, 1000);
@@ -588,15 +589,12 @@ static void a_rule_needs_the_rights_of_its_caller(void **state) {
     assert_int_equal(fixture_apply(&fixture, &command).status, STATUS_USER_EMPTY);
     assert_int_equal(apply_as(&fixture, &user, &command), STATUS_PERMISSION_DENIED);
     assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), 0);
-    /* A right to the key in another space is none. */
+    /* A right to keys of etcd's space is none to names; that to the names' own keys is. */
+    permit(&fixture, AUTH_ROLE_GRANT_PERMISSION, "r", "s", RIGHT_READ_WRITE);
     permit(&fixture, AUTH_ROLE_GRANT_PERMISSION, "k", "l", RIGHT_READ_WRITE);
     assert_int_equal(apply_as(&fixture, &user, &command), STATUS_PERMISSION_DENIED);
-    struct auth_change change = {
-        .action = AUTH_ROLE_GRANT_PERMISSION,
-        .role = bytes_from_text("r"),
-        .permission = {RIGHT_READ_WRITE,
-                       {KEY_SPACE_NATIVE, bytes_from_text("k"), bytes_from_text("l")}}};
-    assert_int_equal(change_auth(&fixture, &caller_server, change), STATUS_OK);
+    permit(&fixture, AUTH_ROLE_GRANT_PERMISSION, "leased/resources/k", "leased/resources/l",
+           RIGHT_READ_WRITE);
     assert_int_equal(apply_as(&fixture, &user, &command), STATUS_OK);
     assert_int_equal(apply_as(&fixture, &root, &command), STATUS_OK);
     buffer_clear(&request);

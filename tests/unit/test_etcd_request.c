@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#define TOO_MUCH_OF_A_PATH "which/is/a/hundred/and/seven/bytes/and/not/one/more"
+
 enum { PACKED_MAX = 4096 };
 
 struct packed {
@@ -275,24 +277,23 @@ static void a_new_member_arrives_with_its_urls_and_its_role(void **state) {
 
 static void peer_urls_that_nobody_could_dial_are_refused(void **state) {
     struct member_facts facts;
-    char *urls[] = {
-        "",
-        "node:2380",
-        "http://node",
-        "http://node:",
-        "http://:1",
-        "http://node:x1",
-        "http://node:1/a",
-        "ftp://node:1",
-        "http://a b:1",
-        "http://node:123456",
-        "http://u@node:1",
-        "unix://",
-        "unixx:///run/x",
-        "unix:///a,b",
-        "unix:///a b",
-        "unix:///run/a/path/that/is/longer/than/any/socket/can/have/because/the/field/for/"
-        "it/in/the/address/ends/after/107/bytes"};
+    char *urls[] = {"",
+                    "node:2380",
+                    "http://node",
+                    "http://node:",
+                    "http://:1",
+                    "http://node:x1",
+                    "http://node:1/a",
+                    "ftp://node:1",
+                    "http://a b:1",
+                    "http://node:123456",
+                    "http://u@node:1",
+                    "unix://",
+                    "unixx:///run/x",
+                    "unix:///a,b",
+                    "unix:///a b",
+                    "unix:///run/a/path/that/is/longer/than/a/socket's/address/has/room/"
+                    "for/" TOO_MUCH_OF_A_PATH};
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
         assert_ptr_equal(add_request(urls[i], &facts), &etcd_error_member_urls);
     }
