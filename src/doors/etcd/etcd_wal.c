@@ -1,6 +1,7 @@
 #include "doors/etcd/etcd_wal.h"
 
 #include "base/crc32.h"
+#include "base/little_endian.h"
 #include "base/pb_reader.h"
 
 #include <inttypes.h>
@@ -61,14 +62,6 @@ static enum status fail_other(struct log *log, const char *what) {
 
 /* --- Frames and records. --- */
 
-static uint64_t get_u64(const uint8_t *data) {
-    uint64_t number = 0;
-    for (size_t i = 0; i < sizeof number; i++) {
-        number |= (uint64_t)data[i] << (8 * i);
-    }
-    return number;
-}
-
 static bool record_parse(struct bytes bytes, struct record *out_record) {
     struct pb_reader reader;
     struct record record = {0};
@@ -98,7 +91,7 @@ static enum status next_record(struct log *log, struct record *out_record) {
         return log->rest.size == 0 ? STATUS_KEY_NOT_FOUND
                                    : fail_damaged(log, "it ends within a length");
     }
-    uint64_t header = get_u64(log->rest.data);
+    uint64_t header = little_endian_get_u64(log->rest.data);
     if (header == 0) {
         return STATUS_KEY_NOT_FOUND;
     }
