@@ -83,6 +83,13 @@ WRONG_TREES = {
     "rule_includes_net": (
         tidy.pure_rules, {"tests/doors/sample_rules.h": '#include "net/http.h"\n'},
         "a rule may not include net/http.h"),
+    "rule_includes_lua": (
+        tidy.pure_rules, {"src/doors/redis/redis_rules.c": "#include <lua.h>\n",
+                          "src/doors/redis/redis_script_rules.c": "#include <lua.h>\n#include <stdio.h>\n"},
+        "redis_rules.c:1: a rule may not include lua.h"),
+    "server_includes_lua": (
+        tidy.include_edges, {"src/server/a.c": "#include <lua.h>\n"},
+        "server may not include <lua.h>"),
     "server_includes_raft": (
         tidy.include_edges, {"src/server/a.c": "#include <raft.h>\n"},
         "server may not include <raft.h>"),
