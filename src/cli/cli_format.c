@@ -87,9 +87,12 @@ const char *cli_remaining(int64_t remaining_ms, char room[CLI_WALL_SIZE_MAX]) {
     char text[DURATION_TEXT_SIZE_MAX];
     if (remaining_ms < 0) {
         snprintf(room, CLI_WALL_SIZE_MAX, "-");
+    } else if (remaining_ms >= 1000 && remaining_ms < 10000 && remaining_ms % 1000 >= 100) {
+        snprintf(room, CLI_WALL_SIZE_MAX, "%d.%ds", (int)(remaining_ms / 1000),
+                 (int)(remaining_ms % 1000 / 100));
     } else {
         /* Nobody reads milliseconds of a minute. */
-        int64_t step_ms = remaining_ms >= 10000 ? 1000 : remaining_ms >= 1000 ? 100 : 1;
+        int64_t step_ms = remaining_ms >= 1000 ? 1000 : 1;
         snprintf(room, CLI_WALL_SIZE_MAX, "%s",
                  duration_format(remaining_ms / step_ms * step_ms, text));
     }

@@ -251,7 +251,7 @@ static enum lease_status acquire(struct hold *hold, struct hold_wait *wait) {
     return wait->status;
 }
 
-static enum cli_exit report(struct hold *hold, const struct hold_wait *wait) {
+static enum cli_exit report(struct hold *hold, struct hold_wait *wait) {
     char text[HOLD_REASON_SIZE_MAX];
     switch (wait->status) {
     case LEASE_BUSY:
@@ -259,6 +259,10 @@ static enum cli_exit report(struct hold *hold, const struct hold_wait *wait) {
     case LEASE_QUEUE_FULL:
         if (hold->options.is_quiet_when_busy) {
             return CLI_BUSY;
+        }
+        if (!wait->progress.is_known && wait->status == LEASE_BUSY) {
+            hold_progress_look(&wait->progress, hold->connection, hold->options.wants,
+                               hold->options.n_wants);
         }
         if (wait->progress.is_known) {
             fprintf(stderr, "lease: %s is not free: %s\n", hold->options.title,

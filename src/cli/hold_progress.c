@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
+#include "cli/cli_format.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,20 +17,60 @@ void hold_progress_init(struct hold_progress *progress, const char *title, bool 
                                        .remaining_ms = -1};
 }
 
+/* Owners are texts of whoever wrote them. */
+static void take_owner(struct hold_progress *progress, const char *owner) {
+    char text[CLI_TEXT_SIZE_MAX];
+    snprintf(progress->owner, sizeof progress->owner, "%s", cli_plain(owner, text));
+}
+
 void hold_progress_take(struct hold_progress *progress, const struct lease_progress *news) {
     bool is_holder_known = news->n_holders > 0 && news->holders[0].owner != NULL;
     progress->is_known = true;
     progress->position = news->position;
     progress->remaining_ms = news->holder_remaining_ms;
     progress->told_at_ms = clock_boottime_ms();
-    snprintf(progress->owner, sizeof progress->owner, "%s",
-             is_holder_known ? news->holders[0].owner : "");
+    take_owner(progress, is_holder_known ? news->holders[0].owner : "");
     if (progress->is_terminal) {
         hold_progress_draw(progress);
     } else if (progress->is_verbose) {
         char text[LINE_SIZE];
         fprintf(stderr, "lease: waiting for %s: %s\n", progress->title,
                 hold_progress_text(progress, text, sizeof text));
+    }
+}
+
+static void look_at_pool(struct hold_progress *progress, struct lease_connection *connection,
+                         const char *name) {
+    const struct lease_pool *pool = NULL;
+    if (lease_pool_get(connection, name, &pool) == LEASE_OK) {
+        progress->n_slots = (uint32_t)pool->n_slots;
+        progress->n_free =
+            pool->n_slots > pool->n_taken ? (uint32_t)(pool->n_slots - pool->n_taken) : 0;
+        progress->is_known = true;
+    }
+    lease_free(pool);
+}
+
+static void look_at_resource(struct hold_progress *progress, struct lease_connection *connection,
+                             const char *name) {
+    const struct lease_resource *resource = NULL;
+    if (lease_resource_get(connection, name, 0, &resource) == LEASE_OK && resource->n_holders > 0) {
+        take_owner(progress, resource->holders[0].owner);
+        progress->remaining_ms = resource->remaining_ms;
+        progress->told_at_ms = clock_boottime_ms();
+        progress->is_known = true;
+    }
+    lease_free(resource);
+}
+
+void hold_progress_look(struct hold_progress *progress, struct lease_connection *connection,
+                        const struct lease_want *wants, size_t n_wants) {
+    for (size_t i = 0; i < n_wants && !progress->is_known; i++) {
+        if (wants[i].resource != NULL) {
+            look_at_resource(progress, connection, wants[i].resource);
+        } else {
+            look_at_pool(progress, connection, wants[i].pool);
+        }
     }
 }
 
@@ -45,6 +86,10 @@ const char *hold_progress_text(const struct hold_progress *progress, char *room,
     if (progress->position > 0) {
         snprintf(text, sizeof text, "%u", progress->position);
         add(room, room_size, "position ", text);
+    }
+    if (progress->n_slots > 0) {
+        snprintf(text, sizeof text, "%u of %u slots", progress->n_free, progress->n_slots);
+        add(room, room_size, "free are ", text);
     }
     if (progress->owner[0] != '\0') {
         add(room, room_size, "held by ", progress->owner);

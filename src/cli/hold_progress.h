@@ -18,6 +18,8 @@ struct hold_progress {
     bool is_drawn;
     bool is_known;
     uint32_t position;
+    uint32_t n_free; /* of n_slots of a pool; n_slots 0: it is not a pool */
+    uint32_t n_slots;
     char owner[HOLD_PROGRESS_OWNER_SIZE_MAX]; /* "": not known */
     int64_t remaining_ms;                     /* -1: not known */
     uint64_t told_at_ms;
@@ -26,12 +28,16 @@ struct hold_progress {
 void hold_progress_init(struct hold_progress *progress, const char *title, bool is_verbose);
 /* The server told where we stand. */
 void hold_progress_take(struct hold_progress *progress, const struct lease_progress *news);
+/* Asks who has what is wanted, for a wait that ended before the server told. Waits for the answer.
+ */
+void hold_progress_look(struct hold_progress *progress, struct lease_connection *connection,
+                        const struct lease_want *wants, size_t n_wants);
 /* Draws the line; about once a second. */
 void hold_progress_draw(struct hold_progress *progress);
 /* Takes the line away. */
 void hold_progress_end(struct hold_progress *progress);
 
-/* "held by web-1:4711 for another 12s at most"; gives `room`. */
+/* "position 2, held by web-1:4711, ends in 12s unless renewed"; gives `room`. */
 const char *hold_progress_text(const struct hold_progress *progress, char *room, size_t room_size);
 
 #endif

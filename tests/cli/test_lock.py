@@ -46,6 +46,32 @@ def wait_gone(pid):
     wait_for(lambda: not is_alive(pid), GONE_SECONDS, f"pid {pid} gone")
 
 
+# Who has it
+
+
+def test_a_lock_that_is_not_free_is_told_with_its_holder(server, name):
+    running, _, _ = holder(server, name, "--owner", "web-7")
+    with running:
+        done = lease("lock", name, "--no-wait", "--", "true", server=server)
+        assert done.returncode == 75
+        assert re.fullmatch(rf"lease: {name} is not free: held by web-7, ends in \d+s unless renewed\n", done.stderr)
+
+
+def test_slots_that_are_not_free_are_told_with_their_number(server, name):
+    assert lease("pool", "set", name, "a,b,c", server=server).returncode == 0
+    with Running("reserve", f"{name}=2", "--", "sh", "-c", "echo started; exec sleep 600", server=server) as running:
+        assert running.line() == "started"
+        done = lease("reserve", f"{name}=2", "--no-wait", "--", "true", server=server)
+        assert done.returncode == 75 and "free are 1 of 3 slots" in done.stderr
+
+
+def test_an_owner_cannot_write_to_the_terminals_of_those_who_wait(server, name):
+    running, _, _ = holder(server, name, "--owner", "web\x1b]0;owned\x07")
+    with running, Running("lock", name, "--verbose", "--", "true", server=server) as waiting:
+        line = waiting.error_line()
+        assert "held by web" in line and line.isprintable()
+
+
 # What it runs
 
 
