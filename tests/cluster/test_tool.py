@@ -1,4 +1,4 @@
-"""tools/cluster: three nodes on loopback in one command, and etcdctl through any of them."""
+"""tools/cluster, as README.md shows it: three nodes on loopback in one command, and etcdctl through any of them."""
 import json
 import os
 import re

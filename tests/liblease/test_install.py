@@ -13,6 +13,7 @@ from harness.kinds import KIND_LEASED
 BUILD_ROOT = pathlib.Path(os.environ.get("LEASED_BUILD_ROOT", PROJECT_ROOT / "build"))
 HERE = pathlib.Path(__file__).parent
 GUIDE = (PROJECT_ROOT / "docs" / "liblease.md").read_text(encoding="utf-8")
+README = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def run(*command, env=None, **options):
@@ -42,17 +43,34 @@ def server():
 
 
 def compile_with(root, source, program, *flags):
-    env = {
-        "PKG_CONFIG_PATH": str(find(root, "lease.pc").parent),
-        "PKG_CONFIG_SYSROOT_DIR": str(root),
-    }
-    words = run("pkg-config", "--cflags", "--libs", *flags, "lease", env=env).split()
+    words = run("pkg-config", "--cflags", "--libs", *flags, "lease", env=pkg_config_environment(root)).split()
     strict = ["-std=c17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_POSIX_C_SOURCE=200809L"]
     run("cc", *strict, str(source), *words, *(["-static-libgcc"] if flags else []), "-o", str(program))
 
 
+def code_of(page, language):
+    return re.search(rf"```{language}\n(.*?)```", page, re.DOTALL)[1]
+
+
 def code_of_guide(language):
-    return re.search(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)[1]
+    return code_of(GUIDE, language)
+
+
+def pkg_config_environment(root):
+    return {"PKG_CONFIG_PATH": str(find(root, "lease.pc").parent), "PKG_CONFIG_SYSROOT_DIR": str(root)}
+
+
+def test_the_programs_of_the_readme_build_and_run(root, server, tmp_path):
+    """As they are written there, with nothing but pkg-config and import."""
+    (tmp_path / "nightly.c").write_text(code_of(README, "c"))
+    line = re.search(r"^\$ (cc .*pkg-config.*)$", README, re.MULTILINE)[1]
+    env = {"LD_LIBRARY_PATH": str(find(root, "liblease.so.0").parent), "LEASE_ENDPOINTS": server.endpoint}
+    said = run("sh", "-c", line, env={**env, **pkg_config_environment(root)}, cwd=tmp_path)
+    assert re.fullmatch(r"mine, token \d+\n", said)
+    env |= {"PYTHONPATH": str(find(root, "_library.py").parents[1]), "LEASE_LIBRARY": ""}
+    again = run(sys.executable, "-c", code_of(README, "python"), env=env)
+    assert re.fullmatch(r"mine, token \d+\n", again)
+    assert int(again.split()[2]) > int(said.split()[2]), "each holder has a larger token"
 
 
 def test_the_c_program_of_the_guide_builds_and_runs(root, server, tmp_path):

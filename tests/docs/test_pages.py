@@ -1,0 +1,61 @@
+"""Every command of the documents is run, and what it prints is what the document shows. See README.md here."""
+import re
+
+import page
+import pytest
+import shell
+from cli_help import help_of
+from harness import KIND_LEASED, PROJECT_ROOT, Server
+from harness.ports import free_ports
+
+PAGES = page.pages()
+RUN = [name for name in PAGES if any(one.how in ("run", "run without a server") for one in page.blocks(name))]
+# Commands that are written in the text of a page.
+INLINE = re.compile(r"`lease ([a-z]+)(?: ([a-z]+))?")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_is_known_how_every_block_is_run(name):
+    unknown = [one.where for one in page.blocks(name) if one.how is None]
+    assert not unknown, f"no line above says how these are run, see tests/docs/README.md: {unknown}"
+    assert not page.indented_commands(name), "these are not in fenced blocks"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_test_that_a_block_names_is_there_and_knows_the_page(name):
+    for one in page.blocks(name):
+        if one.how and one.how.startswith("run by "):
+            path = PROJECT_ROOT / one.how.removeprefix("run by ")
+            assert path.is_file(), f"{one.where}: there is no {path}"
+            assert name.rpartition("/")[2] in path.read_text(encoding="utf-8"), f"{one.where}: {path.name} does not name the page"
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_its_commands_print_what_it_shows(name, tmp_path):
+    todo = [one for one in page.blocks(name) if one.how in ("run", "run without a server")]
+    with Server(KIND_LEASED) as server:
+        for how, words in places(server, tmp_path).items():
+            commands = shell.Shell(tmp_path / how.replace(" ", "-"), words)
+            try:
+                for block in todo:
+                    for line, shown in block.commands() if block.how == how else []:
+                        commands.run(line, shown, block.where)
+            finally:
+                commands.close()
+
+
+def places(server, folder):
+    """What a page's addresses and folders are here."""
+    client, door = free_ports(2)
+    common = [("/var/lib/leased", str(folder)), ("/backup/", f"{folder}/"), ("/run/leased/", f"{folder}/"),
+              ("$(pidof leased)", str(server.pid)), ("--duration 10s", "--duration 300ms --warm-up 100ms"),
+              ("127.0.0.1:7777", f"127.0.0.1:{door}"), ("127.0.0.1 7777", f"127.0.0.1 {door}")]  # fmt: skip
+    own = [("127.0.0.1:2379", f"127.0.0.1:{client}"), ("127.0.0.1 2379", f"127.0.0.1 {client}"), *common]
+    return {"run": [("127.0.0.1:2379", server.endpoint), *common], "run without a server": own}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_command_of_the_text_exists(name):
+    text = page.text_of(name).replace("`lease already exists`", "")  # an error of etcd
+    for word, second in INLINE.findall(text):
+        assert help_of(word, second), f"{name}: `lease {word} {second}`: there is no such command"
