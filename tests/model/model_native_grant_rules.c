@@ -3,7 +3,8 @@
  * (native_reference.h), on two machines: one that lives through everything, one that is restored
  * from snapshots now and then. Both must be equal to the byte. After every step exactly those hold
  * what the reference says: never two holders, never a slot twice, all or nothing, nobody forgotten
- * who could be granted, the order kept, and tokens that grow. The seed is printed; give it as the
+ * who could be granted, the order kept, and tokens that grow. Fences refuse what is older than
+ * what they have seen, and nothing else. The seed is printed; give it as the
  * first argument to replay a run.
  */
 #include "core/cluster_version.h"
@@ -29,6 +30,7 @@ static struct state_machine *second;
 static struct arena arena;
 static struct apply_context context;
 static int64_t newest_token[REF_RESOURCES];
+static int64_t highest_seen[REF_RESOURCES]; /* by the fences */
 static int64_t last_revision;
 
 static struct outcome apply(const struct command *command) {
@@ -103,7 +105,8 @@ static void check_token(const struct ref_acquisition *a, const struct native_acq
     for (size_t w = 0; w < a->n_wants; w++) {
         if (!a->wants[w].is_pool && real->token > last_revision) {
             size_t resource = a->wants[w].thing;
-            /* Shared ones may be granted by several runs of one step, and come here in any order. */
+            /* Shared ones may be granted by several runs of one step, and come here in any order.
+             */
             assert(a->wants[w].is_shared || real->token > newest_token[resource]);
             newest_token[resource] =
                 real->token > newest_token[resource] ? real->token : newest_token[resource];
@@ -475,6 +478,34 @@ static void set_pool(size_t pool) {
     ref_settle(&ref);
 }
 
+/* A holder's token, one that somebody had, or one that was never given out. */
+static void step_fence(void) {
+    size_t at = random_below(REF_RESOURCES);
+    struct native_fence_check check = {
+        .resource = bytes_from_text(resource_names[at]),
+        .token = random_one_in(2) && newest_token[at] > 0
+                     ? newest_token[at]
+                     : 1 + (int64_t)random_below((uint64_t)last_revision + 1)};
+    struct native_fence_checked checked;
+    struct buffer request;
+    int64_t stored_highest = 0;
+    buffer_init(&request);
+    native_fence_check_encode(&request, &check);
+    struct outcome outcome = run_rule(NATIVE_RULE_FENCE_CHECK, &request);
+    assert(outcome.status == STATUS_OK);
+    assert(native_fence_checked_decode(outcome.rule.answer, &checked));
+    assert(checked.is_accepted == (check.token >= highest_seen[at]));
+    if (check.token > highest_seen[at]) {
+        highest_seen[at] = check.token;
+    }
+    assert(checked.highest == highest_seen[at]);
+    /* What a transaction of the etcd API compares. */
+    const struct record *record = find(KEY_SPACE_ETCD, native_fence_key(&arena, check.resource));
+    assert(record != NULL);
+    assert(native_fence_read(record_value(record), &stored_highest));
+    assert(stored_highest == highest_seen[at]);
+}
+
 static void take(struct state_machine *from, struct buffer *out_snapshot) {
     struct snapshot_view *view = snapshot_view_open(from);
     buffer_init(out_snapshot);
@@ -513,8 +544,10 @@ static void step(void) {
         step_hold_limit();
     } else if (choice < 960) {
         step_transfer();
-    } else if (choice < 980) {
+    } else if (choice < 970) {
         set_pool(random_below(REF_POOLS));
+    } else if (choice < 985) {
+        step_fence();
     } else {
         step_snapshot();
     }
@@ -530,6 +563,7 @@ static void run(void) {
     second = state_machine_create(&options);
     memset(&ref, 0, sizeof ref);
     memset(newest_token, 0, sizeof newest_token);
+    memset(highest_seen, 0, sizeof highest_seen);
     context = (struct apply_context){.term = 1, .now_ms = 1000};
     const struct command raise = {.type = COMMAND_CLUSTER_VERSION,
                                   .cluster_version = {.version = CLUSTER_VERSION_RULES}};

@@ -1,7 +1,8 @@
 /* Clients of the native API: each wants a resource, alone or shared, two at once, slots of a pool,
  * or a resource and a slot, in a session of its own that nobody renews. Whoever waits asks again
  * until it has what it wants. Nobody is told that it has something while another relies on it,
- * tokens grow, and every state of every node is one in which nobody waits that could be granted:
+ * tokens grow, a fence refuses a token that is older than one it has seen and nobody who relies on
+ * what it has, and every state of every node is one in which nobody waits that could be granted:
  * looked at with tests/rules/native_reference.h. */
 #include "call.h"
 #include "checks.h"
@@ -18,6 +19,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+enum { SHOWINGS_MAX = 32 };
 enum { RESOURCES = 2, TTL_MS_MIN = 1000, TTL_MS_MAX = 5000, HOLD_LIMIT_MS = 1500 };
 
 static const char *const resource_names[RESOURCES] = {"x", "y"};
@@ -38,12 +40,25 @@ struct native {
     bool is_held[RESOURCES];
     bool is_shared[RESOURCES];
     uint32_t slots;
+    int64_t token;
+};
+
+/* A token that is to be shown to the fence of a resource. */
+struct showing {
+    bool is_used;
+    const struct native *native;
+    size_t resource;
+    int64_t token;
+    int64_t accepted_before; /* the highest one that was, when this one was sent */
 };
 
 static struct native natives[NATIVES_MAX];
+static struct showing showings[SHOWINGS_MAX];
 static size_t n_natives;
 static int64_t newest_token[RESOURCES];     /* of any that was told */
 static int64_t newest_exclusive[RESOURCES]; /* of an exclusive one */
+static int64_t fence_shown[RESOURCES];      /* the highest token that anybody sent to it */
+static int64_t fence_accepted[RESOURCES];   /* the highest one that was accepted */
 static bool is_stopped;
 
 static void next(void *data);
@@ -215,6 +230,77 @@ static void check_state(const struct node *node) {
     arena_clear(&reading.arena);
 }
 
+/* --- Fences. --- */
+
+static bool relies_alone(const struct showing *showing) {
+    const struct native *native = showing->native;
+    return native->relies && world_now_us() < native->until_us && native->token == showing->token &&
+           native->is_held[showing->resource] && !native->is_shared[showing->resource];
+}
+
+static void check_showing(const struct showing *showing, bool is_accepted) {
+    const char *name = resource_names[showing->resource];
+    if (is_accepted && showing->token < showing->accepted_before) {
+        check_failed("native", "the fence of %s accepted %" PRId64 " after %" PRId64, name,
+                     showing->token, showing->accepted_before);
+    }
+    if (!is_accepted &&
+        (fence_shown[showing->resource] <= showing->token || relies_alone(showing))) {
+        check_failed("native", "the fence of %s refused %" PRId64 ", and nobody has a newer one",
+                     name, showing->token);
+    }
+}
+
+static void shown(struct call *call) {
+    struct showing *showing = call->data;
+    struct native_fence_checked checked;
+    showing->is_used = false;
+    if (call->status != STATUS_OK) {
+        return; /* whether it was seen is not known */
+    }
+    if (!native_fence_checked_decode(bytes_of(call->rule_answer, call->rule_answer_size),
+                                     &checked)) {
+        check_failed("native", "a fence's answer cannot be read");
+        return;
+    }
+    check_showing(showing, checked.is_accepted);
+    int64_t *accepted = &fence_accepted[showing->resource];
+    if (checked.is_accepted && showing->token > *accepted) {
+        *accepted = showing->token;
+    }
+}
+
+static void show(void *data) {
+    struct showing *showing = data;
+    int64_t *newest = &fence_shown[showing->resource];
+    if (is_stopped) {
+        return;
+    }
+    showing->accepted_before = fence_accepted[showing->resource];
+    *newest = showing->token > *newest ? showing->token : *newest;
+    struct call *call = call_make(CALL_RULE);
+    call->rule_number = NATIVE_RULE_FENCE_CHECK;
+    call->answered = shown;
+    call->data = showing;
+    native_fence_check_encode(
+        &call->rule_request,
+        &(struct native_fence_check){.resource = bytes_from_text(resource_names[showing->resource]),
+                                     .token = showing->token});
+    call_send(call, clients_choose_node());
+}
+
+/* Shows what it was given: soon, or when it may be another's. */
+static void show_later(const struct native *native, size_t resource, uint64_t delay_us) {
+    for (size_t i = 0; i < SHOWINGS_MAX; i++) {
+        if (!showings[i].is_used) {
+            showings[i] = (struct showing){
+                .is_used = true, .native = native, .resource = resource, .token = native->token};
+            world_at(world_now_us() + delay_us, show, &showings[i]);
+            return;
+        }
+    }
+}
+
 /* --- The end. --- */
 
 static void ended(struct call *call) {
@@ -318,10 +404,17 @@ static void hold(struct native *native, const struct native_acquisition *acquisi
     for (size_t i = 0; i < acquisition->n_slots; i++) {
         native->slots |= bit_of(acquisition->slots[i].name);
     }
+    native->token = acquisition->token;
     native->relies = true;
     native->until_us = until_us;
     check_others(native);
     world_at(world_now_us() + random_below(TTL_MS_MAX * WORLD_MS), let_go, native);
+    for (size_t r = 0; r < RESOURCES; r++) {
+        if (native->is_held[r] && random_chance(500)) {
+            show_later(native, r, random_below(300 * WORLD_MS));
+            show_later(native, r, random_below(2 * TTL_MS_MAX * WORLD_MS));
+        }
+    }
 }
 
 /* --- Asking. --- */
