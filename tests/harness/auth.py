@@ -67,14 +67,21 @@ def outcome_of(call):
     return OK
 
 
-def get(server, path, user=None, bearer=None):
+def http_connection(server, timeout=CALL_SECONDS, context=None):
+    """To its client port; with an SSL context over TLS."""
+    if context is None:
+        return http.client.HTTPConnection(server.host, server.client_port, timeout=timeout)
+    return http.client.HTTPSConnection(server.host, server.client_port, timeout=timeout, context=context)
+
+
+def get(server, path, user=None, bearer=None, context=None):
     """Status and body of an HTTP request; `user` is (name, password)."""
     headers = {}
     if user is not None:
         headers["Authorization"] = "Basic " + base64.b64encode(":".join(user).encode()).decode()
     if bearer is not None:
         headers["Authorization"] = "Bearer " + bearer
-    connection = http.client.HTTPConnection(server.host, server.client_port, timeout=CALL_SECONDS)
+    connection = http_connection(server, context=context)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()

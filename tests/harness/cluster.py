@@ -12,6 +12,7 @@ from etcd3 import etcdrpc
 from harness.kinds import KIND_LEASED
 from harness.rpc import Rpc
 from harness.server import Server
+from harness.tls_server import TlsServer
 from harness.wait import wait_for
 
 TIMING_FLAGS = ("--heartbeat-interval", "50", "--election-timeout", "300")
@@ -37,13 +38,16 @@ class Cluster:
 
     def __init__(
         self, size=3, extra_flags=(), timing_flags=TIMING_FLAGS, kind=KIND_LEASED, network=None,
-        authority=None,
+        authority=None, client_tls=None,
     ):  # fmt: skip
-        """With an authority (harness.certificates) the members speak TLS with each other."""
+        """With an authority (harness.certificates) the members speak TLS with each other; client_tls are the
+        arguments of a TlsServer but its kind, when their clients do."""
         self.servers = [
-            Server(kind, name=f"n{index}", extra_flags=[*timing_flags, *extra_flags])
-            for index in range(size)
+            TlsServer(kind, *client_tls) if client_tls is not None else Server(kind) for _ in range(size)
         ]
+        for index, server in enumerate(self.servers):
+            server.name = f"n{index}"
+            server.extra_flags = [*timing_flags, *server.extra_flags, *extra_flags]
         self.network = network
         if network is not None:
             for index, server in enumerate(self.servers):

@@ -6,6 +6,7 @@ from etcd3 import etcdrpc
 from google.protobuf import json_format, symbol_database
 
 from harness import lock_messages
+from harness.auth import http_connection
 from harness.rpc import CALL_SECONDS
 
 PREFIXES = ("/v3", "/v3beta")
@@ -93,9 +94,9 @@ def body_of(method, payload):
     return json_format.MessageToJson(message, preserving_proto_field_name=True)
 
 
-def post(server, path, body, headers=None, timeout=CALL_SECONDS, method="POST"):
-    """Status and the first value of the answer."""
-    connection = http.client.HTTPConnection(server.host, server.client_port, timeout=timeout)
+def post(server, path, body, headers=None, timeout=CALL_SECONDS, method="POST", context=None):
+    """Status and the first value of the answer; with an SSL context over TLS."""
+    connection = http_connection(server, timeout, context)
     try:
         connection.request(method, path, body=body, headers=headers or {})
         answer = connection.getresponse()
