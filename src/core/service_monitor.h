@@ -18,6 +18,8 @@ enum { SERVICE_PEERS_MAX = 16 };
 struct service_peer {
     uint64_t id;
     bool is_linked;
+    bool is_sent_snapshot; /* it is being sent one */
+    bool sends_snapshot;   /* one is being received from it */
     uint64_t sent_bytes;
     uint64_t sent_failures; /* messages that could not be sent: the link is down or full */
     uint64_t received_bytes;

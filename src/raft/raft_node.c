@@ -461,6 +461,14 @@ void raft_node_timing(const struct raft_node *node, struct latency *out_writes,
     raft_storage_timing(node->storage, out_writes, out_syncs, out_bytes, out_snapshots);
 }
 
+bool raft_node_is_sending_snapshot(const struct raft_node *node, uint64_t to_id) {
+    return raft_sender_is_transferring_to(node->sender, to_id);
+}
+
+bool raft_node_is_receiving_snapshot(const struct raft_node *node, uint64_t from_id) {
+    return from_id != 0 && snapshot_receiver_from_id(node->receiver) == from_id;
+}
+
 /* --- Our own snapshots. --- */
 
 bool raft_node_take_snapshot(struct raft_node *node, uint64_t trailing) {

@@ -96,5 +96,8 @@ uint64_t raft_node_disk_bytes(const struct raft_node *node);
 void raft_node_timing(const struct raft_node *node, struct latency *out_writes,
                       struct latency *out_syncs, uint64_t *out_bytes,
                       struct latency *out_snapshots);
+/* A snapshot is on its way to this member; from it. */
+bool raft_node_is_sending_snapshot(const struct raft_node *node, uint64_t to_id);
+bool raft_node_is_receiving_snapshot(const struct raft_node *node, uint64_t from_id);
 
 #endif

@@ -210,3 +210,8 @@ bool raft_sender_is_transferring(const struct raft_sender *sender) {
     }
     return false;
 }
+
+bool raft_sender_is_transferring_to(const struct raft_sender *sender, uint64_t id) {
+    const struct member *member = find(sender, id);
+    return member != NULL && member->transfer.state != TRANSFER_IDLE;
+}

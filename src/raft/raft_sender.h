@@ -72,5 +72,7 @@ void raft_sender_stop_all(struct raft_sender *sender);
 uint64_t raft_sender_needed_from(const struct raft_sender *sender);
 /* A transfer is under way to anybody: the snapshot must be kept. */
 bool raft_sender_is_transferring(const struct raft_sender *sender);
+/* To this member; true also while it installs what it has been sent. */
+bool raft_sender_is_transferring_to(const struct raft_sender *sender, uint64_t id);
 
 #endif

@@ -56,6 +56,10 @@ bool snapshot_receiver_is_installing(const struct snapshot_receiver *receiver) {
     return receiver->state == RECEIVER_INSTALLING;
 }
 
+uint64_t snapshot_receiver_from_id(const struct snapshot_receiver *receiver) {
+    return receiver->state == RECEIVER_IDLE ? 0 : receiver->from_id;
+}
+
 size_t snapshot_receiver_count_calls(const struct snapshot_receiver *receiver) {
     return receiver->n_calls;
 }

@@ -76,6 +76,8 @@ void snapshot_receiver_cancel(struct snapshot_receiver *receiver);
 void snapshot_receiver_poll(struct snapshot_receiver *receiver, uint64_t now_ms);
 
 bool snapshot_receiver_is_installing(const struct snapshot_receiver *receiver);
+/* The member whose snapshot is being received or installed; 0: none. */
+uint64_t snapshot_receiver_from_id(const struct snapshot_receiver *receiver);
 /* Calls on the file that have not ended yet. */
 size_t snapshot_receiver_count_calls(const struct snapshot_receiver *receiver);
 

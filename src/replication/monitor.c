@@ -90,6 +90,8 @@ static void copy_peers(struct service *service, struct service_monitor *out) {
         peer->id = members->linked[i];
         peer->is_linked =
             service->peers != NULL && peers_traffic(service->peers, peer->id, &traffic);
+        peer->is_sent_snapshot = raft_node_is_sending_snapshot(service->node, peer->id);
+        peer->sends_snapshot = raft_node_is_receiving_snapshot(service->node, peer->id);
         peer->sent_bytes = traffic.sent_bytes;
         peer->sent_failures = traffic.sent_failures;
         peer->received_bytes = traffic.received_bytes;

@@ -146,7 +146,7 @@ const struct option option_table[] = {
 
     {USED("max-request-bytes", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_request_bytes, "1572864",
           "Largest request of a client, up to 16777216 (16 MiB)."),
-     .min = 1024, .max = COMMAND_SIZE_MAX},
+     .min = 1, .max = COMMAND_SIZE_MAX},
     {USED("max-txn-ops", OPTION_GROUP_LIMITS, OPTION_NUMBER, max_txn_ops, "128",
           "Most operations in a transaction. 128 is allowed whatever is said here; more is "
           "refused."),

@@ -126,6 +126,14 @@ def test_the_largest_request_and_the_smallest_limit():
             rpc.put(b"small", bytes(900))
             with refused(INVALID, TOO_LARGE):
                 rpc.put(b"small", bytes(1024))
+        # etcd has no lower bound either.
+        server.kill()
+        server.extra_flags[:] = flags_of(("--max-request-bytes", 256))
+        server.start()
+        with Rpc(server) as rpc:
+            rpc.put(b"small", bytes(100))
+            with refused(INVALID, TOO_LARGE):
+                rpc.put(b"small", bytes(1024))
 
 
 def is_refused_by_leader(cluster, asked, leader):

@@ -40,6 +40,10 @@ etcd_server_proposals_pending
 etcd_server_proposals_committed_total
 etcd_server_proposals_applied_total
 etcd_server_quota_backend_bytes
+etcd_server_client_requests_total{type="unary",client_api_version!=""}
+etcd_server_client_requests_total{type="stream",client_api_version!=""}
+etcd_network_snapshot_send_inflights_total{To!=""}
+etcd_network_snapshot_receive_inflights_total{From!=""}
 etcd_mvcc_db_total_size_in_bytes
 etcd_mvcc_db_total_size_in_use_in_bytes
 etcd_disk_wal_fsync_duration_seconds_bucket{le="+Inf"}

@@ -64,22 +64,28 @@ bool etcd_wants_leader(struct grpc_call *call) {
            bytes_equal(value, bytes_from_text("true"));
 }
 
-bool etcd_has_stray_token(struct grpc_call *call) {
-    const struct auth *auth = state_view_auth(service_view(etcd_door_of(call)->service));
-    struct bytes ignored;
-    return !auth_is_enabled(auth) && grpc_call_metadata(call, "token", &ignored);
+void etcd_count_client(struct grpc_call *call, enum etcd_client_kind kind) {
+    struct bytes version = bytes_of(NULL, 0);
+    (void)grpc_call_metadata(call, "client-api-version", &version);
+    etcd_clients_count(&etcd_door_of(call)->clients, version, kind);
 }
 
-bool etcd_call_refused(struct grpc_call *call) {
+static bool is_refused_without_leader(struct grpc_call *call) {
     if (!etcd_has_leader(etcd_door_of(call)) && etcd_wants_leader(call)) {
         etcd_error_finish(call, etcd_error_of(STATUS_NO_LEADER));
         return true;
     }
-    if (etcd_has_stray_token(call)) {
-        etcd_error_finish(call, &etcd_error_token);
-        return true;
-    }
     return false;
+}
+
+bool etcd_call_refused(struct grpc_call *call) {
+    etcd_count_client(call, ETCD_CLIENT_UNARY);
+    return is_refused_without_leader(call);
+}
+
+bool etcd_stream_refused(struct grpc_call *call) {
+    etcd_count_client(call, ETCD_CLIENT_STREAM);
+    return is_refused_without_leader(call);
 }
 
 /* --- Answers. --- */

@@ -11,6 +11,7 @@
 #include "base/pb_writer.h"
 #include "doors/authenticator.h"
 #include "doors/etcd/etcd_access.h"
+#include "doors/etcd/etcd_clients.h"
 #include "doors/etcd/etcd_door.h"
 #include "doors/etcd/etcd_error.h"
 #include "doors/etcd/etcd_response.h"
@@ -57,6 +58,7 @@ struct etcd_door {
     struct etcd_renewal_turns *renewal_turns; /* whose renewals are asked for next */
     struct etcd_queues *queues;               /* calls that wait for locks and elections */
     struct etcd_door_stats stats;
+    struct etcd_clients clients; /* calls by the version of the client */
 };
 
 /* A unary call that waits for the service. It belongs to the service until its callback: when the
@@ -102,8 +104,9 @@ struct etcd_header etcd_header_at(struct etcd_door *door, int64_t revision);
 bool etcd_has_leader(struct etcd_door *door);
 /* True when the client insists on a leader ("hasleader: true"). */
 bool etcd_wants_leader(struct grpc_call *call);
-/* True when the client shows a token while authentication is off, as no token is good then. */
-bool etcd_has_stray_token(struct grpc_call *call);
+/* Counts the call under the version that its client says it has. Unary calls are counted by
+ * etcd_call_refused(). */
+void etcd_count_client(struct grpc_call *call, enum etcd_client_kind kind);
 
 /* The caller of a call, as the authenticator says. */
 const struct caller *etcd_caller(const struct grpc_call *call);
@@ -125,9 +128,11 @@ void etcd_answer_empty(struct grpc_call *call);
 
 /* --- Unary calls. --- */
 
-/* Refuses a call whose client insists on a leader while there is none, or shows a token while
- * authentication is off. */
+/* The beginning of every unary call: counts it, and refuses it when its client insists on a leader
+ * while there is none. */
 bool etcd_call_refused(struct grpc_call *call);
+/* The same of a stream that sends only. */
+bool etcd_stream_refused(struct grpc_call *call);
 
 /* Submits a command; `reply` is called when it was carried out and the client is still there.
  * Errors are answered here. Returns the call's object, for what `reply` needs to know: it may be

@@ -61,6 +61,9 @@ static void member_list_ready(struct grpc_call *call, struct bytes message) {
 
 static void on_member_list(struct grpc_call *call, struct bytes message) {
     uint64_t linearizable;
+    if (etcd_call_refused(call)) {
+        return;
+    }
     const struct etcd_error *error = etcd_request_number(message, &linearizable);
     if (error != NULL) {
         etcd_error_finish(call, error);
@@ -140,7 +143,7 @@ static void change_closed(struct grpc_call *call) {
 
 static void change(struct grpc_call *call, struct bytes message, enum member_action action) {
     struct member_facts facts;
-    if (!etcd_call_is_root(call, "change of the members")) {
+    if (etcd_call_refused(call) || !etcd_call_is_root(call, "change of the members")) {
         return;
     }
     const struct etcd_error *error = etcd_request_member(message, action, &facts);

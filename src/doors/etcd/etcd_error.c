@@ -29,8 +29,6 @@ const struct etcd_error etcd_error_no_downgrade = {GRPC_FAILED_PRECONDITION,
                                                    "etcdserver: no inflight downgrade job"};
 const struct etcd_error etcd_error_unknown_method = {GRPC_UNKNOWN, "etcdserver: unknown method"};
 
-const struct etcd_error etcd_error_token = {GRPC_UNAUTHENTICATED, "etcdserver: invalid auth token"};
-
 static const struct etcd_error errors[STATUS_COUNT] = {
     [STATUS_KEY_EMPTY] = {GRPC_INVALID_ARGUMENT, "etcdserver: key is not provided"},
     [STATUS_KEY_NOT_FOUND] = {GRPC_INVALID_ARGUMENT, "etcdserver: key not found"},

@@ -30,7 +30,6 @@ extern const struct etcd_error etcd_error_downgrade_target;
 extern const struct etcd_error etcd_error_downgrade_format;
 extern const struct etcd_error etcd_error_no_downgrade;
 extern const struct etcd_error etcd_error_unknown_method;
-extern const struct etcd_error etcd_error_token;
 
 /* Ends the call with an error, which must not be NULL. */
 void etcd_error_finish(struct grpc_call *call, const struct etcd_error *error);

@@ -252,6 +252,7 @@ static void on_open(struct grpc_call *call) {
     etcd_renewal_turn_init(&stream->turn, take_turn);
     grpc_call_set_data(call, stream);
     door->stats.keepalive_streams++;
+    etcd_count_client(call, ETCD_CLIENT_STREAM);
     if (etcd_wants_leader(call)) {
         etcd_ticker_start(door, &stream->ticker);
         on_tick(&stream->ticker, 0);

@@ -70,7 +70,7 @@ static struct state_sizes sizes_of(struct etcd_door *door) {
 
 static void on_status(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
-    if (!etcd_call_is_user(call, "status")) {
+    if (etcd_call_refused(call) || !etcd_call_is_user(call, "status")) {
         return;
     }
     struct etcd_door *door = etcd_door_of(call);
@@ -169,7 +169,7 @@ static bool alarm_stands(struct etcd_door *door, const struct etcd_alarm_request
 }
 
 static void on_alarm(struct grpc_call *call, struct bytes message) {
-    if (!etcd_call_is_user(call, "alarms")) {
+    if (etcd_call_refused(call) || !etcd_call_is_user(call, "alarms")) {
         return;
     }
     struct etcd_door *door = etcd_door_of(call);
@@ -253,13 +253,13 @@ static void start_hash(struct grpc_call *call, int64_t revision, bool tells_revi
 
 static void on_hash(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
-    if (etcd_call_is_root(call, "hash of all keys")) {
+    if (!etcd_call_refused(call) && etcd_call_is_root(call, "hash of all keys")) {
         start_hash(call, 0, false);
     }
 }
 
 static void on_hash_kv(struct grpc_call *call, struct bytes message) {
-    if (!etcd_call_is_root(call, "hash of all keys")) {
+    if (etcd_call_refused(call) || !etcd_call_is_root(call, "hash of all keys")) {
         return;
     }
     uint64_t revision;
@@ -276,14 +276,14 @@ static void on_hash_kv(struct grpc_call *call, struct bytes message) {
 /* Keys are in memory and the log is cut by snapshots: there is nothing to defragment. */
 static void on_defragment(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
-    if (etcd_call_is_root(call, "defragmentation")) {
+    if (!etcd_call_refused(call) && etcd_call_is_root(call, "defragmentation")) {
         etcd_answer_empty(call);
     }
 }
 
 static void on_move_leader(struct grpc_call *call, struct bytes message) {
     uint64_t target_id;
-    if (!etcd_call_is_root(call, "transfer of leadership")) {
+    if (etcd_call_refused(call) || !etcd_call_is_root(call, "transfer of leadership")) {
         return;
     }
     const struct etcd_error *error = etcd_request_number(message, &target_id);
@@ -341,7 +341,7 @@ static const struct etcd_error *downgrade_error(struct bytes message) {
 }
 
 static void on_downgrade(struct grpc_call *call, struct bytes message) {
-    if (etcd_call_is_root(call, "downgrade")) {
+    if (!etcd_call_refused(call) && etcd_call_is_root(call, "downgrade")) {
         etcd_error_finish(call, downgrade_error(message));
     }
 }

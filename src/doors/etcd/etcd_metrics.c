@@ -165,6 +165,21 @@ static void write_calls(struct buffer *buffer, const struct calls *calls,
     }
 }
 
+static void write_clients(struct buffer *buffer, const struct etcd_clients *clients) {
+    static const char name[] = "etcd_server_client_requests_total";
+    prometheus_family(buffer, name, PROMETHEUS_COUNTER,
+                      "Calls of clients by the version that they say they have.");
+    for (size_t i = 0; i < clients->n; i++) {
+        const struct etcd_client_version *client = &clients->versions[i];
+        for (size_t kind = 0; kind < ETCD_CLIENT_KINDS; kind++) {
+            const struct prometheus_label labels[] = {
+                {.name = "type", .value = kind == ETCD_CLIENT_UNARY ? "unary" : "stream"},
+                {.name = "client_api_version", .value = client->text}};
+            prometheus_sample_u64(buffer, name, "", labels, 2, client->calls[kind]);
+        }
+    }
+}
+
 /* One family over all other members. Received failures are not known: a member that cannot send
  * counts them itself. */
 static void write_network(struct buffer *buffer, const struct service_info *info,
@@ -173,7 +188,16 @@ static void write_network(struct buffer *buffer, const struct service_info *info
                        "Bytes read from clients.", net->bytes_received);
     prometheus_counter(buffer, "etcd_network_client_grpc_sent_bytes_total",
                        "Bytes written to clients.", net->bytes_sent);
-    enum { ACTIVE, SENT, SEND_FAILURES, RECEIVED, ROUND_TRIP, FAMILIES };
+    enum {
+        ACTIVE,
+        SENT,
+        SEND_FAILURES,
+        RECEIVED,
+        SENDING_SNAPSHOT,
+        RECEIVING_SNAPSHOT,
+        ROUND_TRIP,
+        FAMILIES
+    };
     static const struct {
         const char *name;
         const char *help;
@@ -189,6 +213,11 @@ static void write_network(struct buffer *buffer, const struct service_info *info
                            PROMETHEUS_COUNTER},
         [RECEIVED] = {"etcd_network_peer_received_bytes_total",
                       "Bytes received from another member.", "From", PROMETHEUS_COUNTER},
+        [SENDING_SNAPSHOT] = {"etcd_network_snapshot_send_inflights_total",
+                              "1 while another member is sent a snapshot.", "To", PROMETHEUS_GAUGE},
+        [RECEIVING_SNAPSHOT] = {"etcd_network_snapshot_receive_inflights_total",
+                                "1 while a snapshot of another member is received.", "From",
+                                PROMETHEUS_GAUGE},
         [ROUND_TRIP] = {"etcd_network_peer_round_trip_time_seconds",
                         "From a ping of the leader to its answer.", "To", PROMETHEUS_HISTOGRAM},
     };
@@ -206,8 +235,9 @@ static void write_network(struct buffer *buffer, const struct service_info *info
                 prometheus_latency(buffer, families[f].name, labels, 1, &peer->round_trips);
                 continue;
             }
-            const uint64_t numbers[] = {peer->is_linked, peer->sent_bytes, peer->sent_failures,
-                                        peer->received_bytes};
+            const uint64_t numbers[] = {peer->is_linked,        peer->sent_bytes,
+                                        peer->sent_failures,    peer->received_bytes,
+                                        peer->is_sent_snapshot, peer->sends_snapshot};
             prometheus_sample_u64(buffer, families[f].name, "", labels, f == ACTIVE ? 2 : 1,
                                   numbers[f]);
         }
@@ -231,5 +261,6 @@ void etcd_metrics_write(const struct etcd_door *door, struct buffer *out) {
     write_disk(out, &monitor);
     write_keys(out, state_view_keys(state), state_view_watches(state), door);
     write_calls(out, &calls, &info);
+    write_clients(out, &door->clients);
     write_network(out, &info, &monitor, &net);
 }

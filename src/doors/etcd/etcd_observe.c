@@ -185,7 +185,7 @@ static struct observer *observer_create(struct grpc_call *call, struct bytes nam
 static void on_message(struct grpc_call *call, struct bytes message) {
     struct etcd_door *door = etcd_door_of(call);
     struct etcd_queue_request request;
-    if (etcd_call_refused(call)) {
+    if (etcd_stream_refused(call)) {
         return;
     }
     const struct etcd_error *error = etcd_request_queue(message, &request);

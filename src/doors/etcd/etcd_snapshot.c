@@ -131,6 +131,9 @@ static void revoked(struct service_scan *scan, enum status status) {
 
 static void on_message(struct grpc_call *call, struct bytes message) {
     (void)message; /* has no fields */
+    if (etcd_stream_refused(call)) {
+        return;
+    }
     struct etcd_door *door = etcd_door_of(call);
     struct snapshot_stream *stream = calloc(1, sizeof *stream);
     EVP_MD_CTX *hash = EVP_MD_CTX_new();

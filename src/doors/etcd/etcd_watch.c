@@ -10,8 +10,6 @@
 static const char reason_duplicate[] = "mvcc: duplicate watch ID provided on the WatchStream";
 static const char reason_compacted[] = "etcdserver: mvcc: required revision has been compacted";
 static const char reason_empty_range[] = "mvcc: watcher range is empty";
-static const char reason_token[] =
-    "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token";
 /* Ours: etcd has no such limit. */
 static const char reason_too_many[] = "etcdserver: too many watches";
 
@@ -49,7 +47,7 @@ const char *etcd_watch_reason(enum status status) {
     case STATUS_USER_EMPTY:
         return "rpc error: code = InvalidArgument desc = etcdserver: user name is empty";
     case STATUS_AUTH_TOKEN_INVALID:
-        return reason_token;
+        return "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token";
     default:
         return etcd_error_of(status)->text;
     }
@@ -71,9 +69,6 @@ static void refuse(struct etcd_watch_stream *stream, const char *reason) {
 static const char *reason_against(const struct etcd_watch_stream *stream,
                                   const struct etcd_watch_request *request) {
     const struct etcd_door_options *options = &stream->door->options;
-    if (stream->has_token) {
-        return reason_token;
-    }
     bool to_the_end = request->range_end.size == 1 && request->range_end.data[0] == 0;
     if (request->range_end.size > 0 && !to_the_end &&
         bytes_compare(request->key, request->range_end) >= 0) {
@@ -312,7 +307,7 @@ static void on_open(struct grpc_call *call) {
     etcd_ticker_init(&stream->ticker, on_tick);
     grpc_call_set_data(call, stream);
     door->stats.watch_streams++;
-    stream->has_token = etcd_has_stray_token(call);
+    etcd_count_client(call, ETCD_CLIENT_STREAM);
     stream->wants_leader = etcd_wants_leader(call);
     if (stream->wants_leader) {
         etcd_ticker_start(door, &stream->ticker);

@@ -21,7 +21,6 @@ struct etcd_watch_stream {
     size_t n_progress;  /* watches that want progress notices */
     bool progress_owed; /* asked for by hand, not yet answered */
     bool wants_leader;
-    bool has_token; /* and so may watch nothing */
     bool finished;
 };
 
