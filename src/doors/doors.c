@@ -3,10 +3,12 @@
 
 #include "doors/etcd/etcd_door.h"
 #include "doors/native/native_door.h"
+#include "doors/zookeeper/zk_door.h"
 
 static const struct door *const doors[] = {
     &etcd_door,
     &native_door,
+    &zk_door,
 };
 
 const struct door_list all_doors = {.doors = doors, .n_doors = sizeof doors / sizeof doors[0]};

@@ -62,6 +62,9 @@ void *raw_connection_data(const struct raw_connection *connection);
 /* The names in the client's certificate, which was verified; NULL: it showed none, or does not
  * speak TLS. */
 const struct tls_identity *raw_connection_identity(const struct raw_connection *connection);
+/* The common name in it, as a text; false: there is none, or no room for it. */
+bool raw_connection_certificate_name(const struct raw_connection *connection, char *out_name,
+                                     size_t size);
 /* The client's address for logs. */
 void raw_connection_address(const struct raw_connection *connection,
                             char out_text[NET_ADDRESS_SIZE]);

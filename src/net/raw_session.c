@@ -1,6 +1,7 @@
 #include "net/raw_session.h"
 
 #include "base/log.h"
+#include "tls/tls_identity.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -302,6 +303,18 @@ void *raw_connection_data(const struct raw_connection *connection) {
 
 const struct tls_identity *raw_connection_identity(const struct raw_connection *connection) {
     return net_connection_identity(connection->host);
+}
+
+bool raw_connection_certificate_name(const struct raw_connection *connection, char *out_name,
+                                     size_t size) {
+    const struct tls_identity *identity = raw_connection_identity(connection);
+    const char *name =
+        identity == NULL ? NULL : tls_identity_name(identity, TLS_NAME_COMMON, 0);
+    if (name == NULL || strlen(name) >= size) {
+        return false;
+    }
+    memcpy(out_name, name, strlen(name) + 1);
+    return true;
 }
 
 void raw_connection_address(const struct raw_connection *connection,

@@ -1,0 +1,213 @@
+/*
+ * The ZooKeeper door in memory: the door, its connections, and their requests on the way. Requests
+ * of one connection are answered in the order in which they came. Changes are submitted as they
+ * come, several at a time; a read waits for the changes before it, and a change for the reads.
+ */
+#ifndef LEASED_DOORS_ZOOKEEPER_ZK_CONNECTION_H
+#define LEASED_DOORS_ZOOKEEPER_ZK_CONNECTION_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/list.h"
+#include "core/service.h"
+#include "doors/authenticator.h"
+#include "doors/door.h"
+#include "doors/zookeeper/zk_hash.h"
+#include "doors/zookeeper/zk_model.h"
+#include "doors/zookeeper/zk_request_model.h"
+#include "doors/zookeeper/zk_watches.h"
+#include "net/raw_protocol.h"
+
+enum zk_opcode {
+    ZK_OP_CREATE = 1,
+    ZK_OP_DELETE = 2,
+    ZK_OP_EXISTS = 3,
+    ZK_OP_GET_DATA = 4,
+    ZK_OP_SET_DATA = 5,
+    ZK_OP_GET_ACL = 6,
+    ZK_OP_SET_ACL = 7,
+    ZK_OP_GET_CHILDREN = 8,
+    ZK_OP_SYNC = 9,
+    ZK_OP_PING = 11,
+    ZK_OP_GET_CHILDREN2 = 12,
+    ZK_OP_CHECK = 13,
+    ZK_OP_MULTI = 14,
+    ZK_OP_CREATE2 = 15,
+    ZK_OP_RECONFIG = 16,
+    ZK_OP_CHECK_WATCHES = 17,
+    ZK_OP_REMOVE_WATCHES = 18,
+    ZK_OP_CREATE_CONTAINER = 19,
+    ZK_OP_CREATE_TTL = 21,
+    ZK_OP_MULTI_READ = 22,
+    ZK_OP_AUTH = 100,
+    ZK_OP_SET_WATCHES = 101,
+    ZK_OP_SASL = 102,
+    ZK_OP_GET_EPHEMERALS = 103,
+    ZK_OP_GET_ALL_CHILDREN_NUMBER = 104,
+    ZK_OP_SET_WATCHES2 = 105,
+    ZK_OP_ADD_WATCH = 106,
+    ZK_OP_WHO_AM_I = 107,
+    ZK_OP_CLOSE_SESSION = -11
+};
+
+enum {
+    ZK_FRAME_SIZE_MAX = 0xfffff, /* jute.maxbuffer */
+    ZK_REQUESTS_MAX = 1000,      /* of one connection, on their way */
+    ZK_XID_EVENT = -1,
+    ZK_XID_PING = -2,
+    ZK_XID_AUTH = -4
+};
+
+/* The flags of the door, in the order of its table. */
+enum { ZK_FLAG_TIMEOUT_MIN, ZK_FLAG_TIMEOUT_MAX, ZK_FLAG_SUPER_DIGEST, ZK_N_FLAGS };
+
+struct zk_counters {
+    uint64_t received;
+    uint64_t sent;
+    uint64_t connections; /* accepted */
+    uint64_t sessions_opened;
+    uint64_t sessions_resumed;
+    uint64_t sessions_refused; /* not found, or another password */
+    uint64_t sessions_moved;
+    uint64_t sessions_expired; /* with a connection here */
+    uint64_t auth_failures;
+    uint64_t events;
+};
+
+struct zk_door {
+    const struct door_environment *environment;
+    struct service *service;
+    struct arena arena;    /* of one request */
+    struct buffer scratch; /* a rule's request */
+    struct buffer reply;   /* a frame */
+    struct list connections;
+    size_t n_connections;
+    struct zk_hash sessions; /* those with a connection here */
+    struct hash_key key;
+    struct zk_watches watches;
+    uint64_t next_number; /* of a connection */
+    /* What has been changed is told up to this revision: zk_events.h. */
+    struct service_watch changes;
+    bool is_watching;
+    int64_t seen_revision;
+    uint64_t event_serial;
+    struct zk_counters counters;
+    uint64_t started_ms;
+};
+
+enum zk_connection_state {
+    ZK_NEW,        /* nothing has come */
+    ZK_CONNECTING, /* the session's rule is on its way */
+    ZK_CONNECTED,
+    ZK_CLOSING /* closeSession is on its way */
+};
+
+struct zk_connection {
+    struct list in_door;
+    struct zk_hash_node in_sessions;
+    struct zk_door *door;
+    struct raw_connection *raw; /* NULL: it is over */
+    enum zk_connection_state state;
+    uint64_t number;
+    int64_t session_id; /* 0: none yet */
+    int32_t timeout_ms;
+    bool is_old_client; /* does not know of read-only servers */
+    bool is_renewing;   /* these two keep the struct until they are done */
+    bool is_connecting;
+    bool is_paused;
+    struct list requests; /* on their way, in order */
+    size_t n_requests;
+    size_t n_waiting; /* of these, not submitted or read yet */
+    struct service_renewal renewal;
+    uint64_t renewed_iteration;
+    uint32_t pings_now;   /* to be answered when the renewal is done */
+    uint32_t pings_later; /* came while one was on its way: answered after another */
+    bool is_touched_later;
+    struct zk_watcher watcher;
+    uint64_t told_serial;
+    /* Ids: their count (varint), then scheme and id of each. */
+    struct buffer ids;
+    size_t n_ids;
+    struct zk_login *login;
+    uint64_t opened_ms;
+    uint64_t received;
+    uint64_t sent;
+    int32_t last_type;
+};
+
+/* --- zk_connection.c --- */
+
+extern const struct raw_protocol zk_protocol;
+
+/* Sends one answer: header and body. `body` is jute. Counted. */
+void zk_connection_reply(struct zk_connection *connection, int32_t xid, int64_t zxid, int32_t error,
+                         struct bytes body);
+/* An event for its watches. */
+void zk_connection_tell(struct zk_connection *connection, enum zk_event_type type,
+                        struct bytes path);
+/* The session is over, or another connection's: no more answers. */
+void zk_connection_drop(struct zk_connection *connection, const char *reason);
+struct zk_connection *zk_connection_of_session(const struct zk_door *door, int64_t session_id);
+struct zk_connection *zk_connection_of_watcher(struct zk_watcher *watcher);
+int64_t zk_connection_zxid(const struct zk_connection *connection);
+/* Stops input while so much is on its way; goes on later. */
+void zk_connection_flow(struct zk_connection *connection);
+void zk_connection_free_if_over(struct zk_connection *connection);
+
+/* --- zk_connect.c: how a session begins, lives and moves. --- */
+
+void zk_connect(struct zk_connection *connection, struct bytes frame);
+/* The client was heard of: its session lives on. */
+void zk_connect_touch(struct zk_connection *connection, bool is_ping);
+
+/* --- zk_requests.c: requests on their way. --- */
+
+void zk_requests_take(struct zk_connection *connection, int32_t xid, int32_t type,
+                      struct bytes body);
+/* The connection is over. */
+void zk_requests_drop(struct zk_connection *connection);
+
+/* --- zk_change.c: changes as the rule wants them. --- */
+
+bool zk_change_is(int32_t type);
+/* Appends the rule's request. Anything but ZK_OK: it is refused with that. */
+enum zk_error zk_change_encode(struct zk_connection *connection, int32_t type, struct bytes body,
+                               struct buffer *out);
+/* Appends the body of the answer; gives its error. */
+enum zk_error zk_change_answer(int32_t type, struct bytes body, struct bytes answer,
+                               struct buffer *out);
+
+/* --- zk_read.c --- */
+
+/* The path whose right to read is needed; empty: none. */
+struct bytes zk_read_path(int32_t type, struct bytes body);
+/* Appends the body of the answer. */
+enum zk_error zk_read_answer(struct zk_connection *connection, int32_t type, struct bytes body,
+                             struct buffer *out);
+
+/* --- zk_watch_requests.c --- */
+
+enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body);
+enum zk_error zk_watch_add(struct zk_connection *connection, struct bytes body, struct buffer *out);
+enum zk_error zk_watch_remove(struct zk_connection *connection, struct bytes body, bool is_check);
+
+/* --- zk_access.c: who the client is, and what an access list may say. --- */
+
+/* The ids that a connection has from the beginning: its address, its certificate. */
+void zk_access_begin(struct zk_connection *connection);
+/* An auth packet: answered at once or later. */
+void zk_access_auth(struct zk_connection *connection, int32_t xid, struct bytes body);
+void zk_access_cancel(struct zk_connection *connection);
+/* The ids, in arena memory. */
+size_t zk_access_ids(const struct zk_connection *connection, struct arena *arena,
+                     const struct zk_id **out_ids);
+/* Reads a vector of ACLs and appends it encoded, with "auth" made into the connection's ids. */
+enum zk_error zk_access_read_acl(const struct zk_connection *connection, struct reader *reader,
+                                 struct buffer *out);
+
+/* --- zk_words.c: four-letter words. --- */
+
+bool zk_words_is(struct bytes word);
+void zk_words_answer(struct zk_connection *connection, struct bytes word);
+
+#endif

@@ -1,0 +1,109 @@
+#include "doors/zookeeper/zk_door.h"
+
+#include "doors/zookeeper/zk_connection.h"
+#include "doors/zookeeper/zk_events.h"
+#include "doors/zookeeper/zk_rules.h"
+
+#include <openssl/rand.h>
+#include <stdlib.h>
+
+static void *open_door(const struct door_environment *environment) {
+    struct zk_door *door = calloc(1, sizeof *door);
+    if (door == NULL ||
+        RAND_bytes((unsigned char *)&door->next_number, sizeof door->next_number) != 1) {
+        abort();
+    }
+    door->environment = environment;
+    door->service = environment->service;
+    arena_init(&door->arena);
+    buffer_init(&door->scratch);
+    buffer_init(&door->reply);
+    list_init(&door->connections);
+    hash_key_fill(&door->key);
+    zk_watches_init(&door->watches);
+    return door;
+}
+
+static void serve(void *door, struct net_scope *scope) {
+    net_scope_add_raw(scope, &zk_protocol, door);
+}
+
+static void close_door(void *opaque) {
+    struct zk_door *door = opaque;
+    zk_events_end(door);
+    zk_watches_clear(&door->watches);
+    zk_hash_clear(&door->sessions);
+    buffer_clear(&door->scratch);
+    buffer_clear(&door->reply);
+    arena_clear(&door->arena);
+    free(door);
+}
+
+static const struct door_flag flags[ZK_N_FLAGS] = {
+    [ZK_FLAG_TIMEOUT_MIN] = {.name = "zookeeper-min-session-timeout",
+                             .kind = DOOR_FLAG_DURATION,
+                             .fallback = "100ms",
+                             .help = "The shortest session timeout that a client may have."},
+    [ZK_FLAG_TIMEOUT_MAX] = {.name = "zookeeper-max-session-timeout",
+                             .kind = DOOR_FLAG_DURATION,
+                             .fallback = "40s",
+                             .help = "The longest session timeout that a client may have."},
+    [ZK_FLAG_SUPER_DIGEST] = {.name = "zookeeper-super-digest",
+                              .kind = DOOR_FLAG_TEXT,
+                              .fallback = "",
+                              .shown = "none",
+                              .help = "USER:DIGEST that no access list of a node binds, as "
+                                      "ZooKeeper's superDigest."},
+};
+
+/* While authentication is on, a client connects first and shows its password then: what needs no
+ * right touches nothing but its own session. */
+static const struct door_request requests[] = {
+    {"connect", DOOR_RIGHT_NONE},
+    {"ping", DOOR_RIGHT_NONE},
+    {"auth", DOOR_RIGHT_NONE},
+    {"closeSession", DOOR_RIGHT_NONE},
+    {"whoAmI", DOOR_RIGHT_NONE},
+    {"getEphemerals", DOOR_RIGHT_NONE},
+    {"removeWatches", DOOR_RIGHT_NONE},
+    {"checkWatches", DOOR_RIGHT_NONE},
+    {"create", DOOR_RIGHT_WRITE},
+    {"create2", DOOR_RIGHT_WRITE},
+    {"createContainer", DOOR_RIGHT_WRITE},
+    {"createTTL", DOOR_RIGHT_WRITE},
+    {"delete", DOOR_RIGHT_WRITE},
+    {"setData", DOOR_RIGHT_WRITE},
+    {"setACL", DOOR_RIGHT_WRITE},
+    {"multi", DOOR_RIGHT_READ_WRITE},
+    {"check", DOOR_RIGHT_READ},
+    {"exists", DOOR_RIGHT_READ},
+    {"getData", DOOR_RIGHT_READ},
+    {"getACL", DOOR_RIGHT_READ},
+    {"getChildren", DOOR_RIGHT_READ},
+    {"getChildren2", DOOR_RIGHT_READ},
+    {"getAllChildrenNumber", DOOR_RIGHT_READ},
+    {"multiRead", DOOR_RIGHT_READ},
+    {"sync", DOOR_RIGHT_READ},
+    {"setWatches", DOOR_RIGHT_READ},
+    {"setWatches2", DOOR_RIGHT_READ},
+    {"addWatch", DOOR_RIGHT_READ},
+    {NULL, DOOR_RIGHT_NONE},
+};
+
+static const struct rule *const rules[] = {&zk_rule_connect, &zk_rule_close, &zk_rule_change,
+                                           &zk_rule_session_ended, &zk_rule_timer};
+
+const struct door zk_door = {
+    .name = "zookeeper",
+    .title = "ZooKeeper API",
+    .api_version = "3.8",
+    .default_port = 2181,
+    .flags = flags,
+    .n_flags = ZK_N_FLAGS,
+    .requests = requests,
+    .rules = rules,
+    .n_rules = sizeof rules / sizeof rules[0],
+    .open = open_door,
+    .serve = serve,
+    .close = close_door,
+};

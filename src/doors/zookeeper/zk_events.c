@@ -1,0 +1,175 @@
+#include "doors/zookeeper/zk_events.h"
+
+#include "doors/zookeeper/zk_connection.h"
+#include "doors/zookeeper/zk_keys.h"
+#include "doors/zookeeper/zk_node_read.h"
+
+static void tell(void *context, struct zk_watcher *watcher, struct bytes path,
+                 enum zk_event_type type) {
+    struct zk_door *door = context;
+    struct zk_connection *connection = zk_connection_of_watcher(watcher);
+    if (connection->told_serial != door->event_serial) {
+        connection->told_serial = door->event_serial;
+        zk_connection_tell(connection, type, path);
+    }
+}
+
+static void fire(struct zk_door *door, struct bytes path, enum zk_event_type type) {
+    door->event_serial++;
+    zk_watches_fire(&door->watches, path, type, tell, door);
+}
+
+/* --- One change. --- */
+
+static void node_changed(struct zk_door *door, const struct record *record, struct bytes path) {
+    struct zk_node node;
+    if (door->watches.watches.n == 0) {
+        return;
+    }
+    if (!record_is_tombstone(record) && record->version > 1) {
+        /* A change of the access list alone is no event. */
+        if (zk_node_decode(record, &node) && node.mzxid == record->mod_revision) {
+            fire(door, path, ZK_EVENT_DATA_CHANGED);
+        }
+        return;
+    }
+    fire(door, path, record_is_tombstone(record) ? ZK_EVENT_DELETED : ZK_EVENT_CREATED);
+    if (!zk_path_is_root(path)) {
+        fire(door, zk_path_parent(path), ZK_EVENT_CHILDREN_CHANGED);
+    }
+}
+
+static void session_changed(struct zk_door *door, const struct record *record, int64_t id) {
+    struct zk_connection *connection = zk_connection_of_session(door, id);
+    struct zk_session session;
+    if (connection == NULL || connection->state == ZK_CLOSING) {
+        return;
+    }
+    if (record_is_tombstone(record)) {
+        door->counters.sessions_expired++;
+        zk_connection_drop(connection, "the session has ended");
+    } else if (zk_session_decode(record_value(record), &session) &&
+               session.connection != connection->number) {
+        door->counters.sessions_moved++;
+        zk_connection_drop(connection, "the session was taken over by another connection");
+    }
+}
+
+static void changed(struct zk_door *door, const struct record *record) {
+    struct bytes path;
+    int64_t id;
+    if (!key_space_equal(record_space(record), KEY_SPACE_ZOOKEEPER)) {
+        return;
+    }
+    if (zk_key_path(record_key(record), ZK_KEY_NODE, &path)) {
+        node_changed(door, record, path);
+    } else if (zk_key_session_id(record_key(record), &id)) {
+        session_changed(door, record, id);
+    }
+}
+
+/* --- What cannot be read any more. --- */
+
+/* History was compacted away, or the state was replaced by a snapshot: what a watch has missed is
+ * found by comparing with what is there. */
+static void compare_connection(struct zk_connection *connection, int64_t since) {
+    struct zk_door *door = connection->door;
+    const struct key_store *keys = state_view_keys(service_view(door->service));
+    uint8_t memory[ZK_SESSION_KEY_SIZE];
+    struct zk_session session;
+    const struct record *record =
+        key_store_find(keys, KEY_SPACE_ZOOKEEPER, zk_key_session(memory, connection->session_id));
+    if (connection->state == ZK_CONNECTED &&
+        (record == NULL || !zk_session_decode(record_value(record), &session) ||
+         session.connection != connection->number)) {
+        zk_connection_drop(connection, "the session has ended");
+        return;
+    }
+    struct list *node = connection->watcher.watches.next;
+    for (size_t n = connection->watcher.n_watches; n > 0; n--) {
+        struct zk_watch *watch = list_entry(node, struct zk_watch, in_watcher);
+        struct list *next = node->next;
+        struct bytes path = bytes_of(arena_copy(&door->arena, watch->path->path, watch->path->size),
+                                     watch->path->size);
+        unsigned kinds = watch->kinds;
+        unsigned once = zk_node_missed(connection, path, kinds, since);
+        zk_watches_remove(&door->watches, &connection->watcher, path, once);
+        node = next;
+    }
+}
+
+static void compare_all(struct zk_door *door, int64_t since) {
+    struct list *next;
+    for (struct list *node = door->connections.next; node != &door->connections; node = next) {
+        next = node->next;
+        compare_connection(list_entry(node, struct zk_connection, in_door), since);
+    }
+    arena_reset(&door->arena);
+}
+
+/* --- All of them. --- */
+
+void zk_events_catch_up(struct zk_door *door) {
+    const struct key_store *keys = state_view_keys(service_view(door->service));
+    int64_t revision = key_store_revision(keys);
+    int64_t since = door->seen_revision;
+    if (revision == since) {
+        return;
+    }
+    door->seen_revision = revision;
+    if (since == 0 || list_is_empty(&door->connections)) {
+        return;
+    }
+    if (key_store_compacted_revision(keys) > since + 1 || revision < since) {
+        compare_all(door, since);
+        return;
+    }
+    uint64_t end = key_store_history_end(keys);
+    for (uint64_t at = key_store_history_seek(keys, since + 1); at < end; at++) {
+        const struct record *record = key_store_history_at(keys, at);
+        if (record != NULL) {
+            changed(door, record);
+        }
+    }
+}
+
+static bool deliver(struct service_watch *watch, const struct watch_batch *batch) {
+    (void)batch;
+    zk_events_catch_up(list_entry(watch, struct zk_door, changes));
+    return true;
+}
+
+static void compacted(struct service_watch *watch, int64_t revision) {
+    struct zk_door *door = list_entry(watch, struct zk_door, changes);
+    (void)revision;
+    door->is_watching = false;
+    zk_events_catch_up(door);
+    zk_events_begin(door);
+}
+
+static void revoked(struct service_watch *watch, enum status status) {
+    (void)status;
+    list_entry(watch, struct zk_door, changes)->is_watching = false;
+}
+
+void zk_events_begin(struct zk_door *door) {
+    if (door->is_watching) {
+        return;
+    }
+    const struct service_watch_options options = {.range = {.space = KEY_SPACE_ZOOKEEPER,
+                                                            .key = bytes_of("", 1),
+                                                            .range_end = bytes_of("", 1)}};
+    door->changes.deliver = deliver;
+    door->changes.compacted = compacted;
+    door->changes.revoked = revoked;
+    door->is_watching =
+        service_watch(door->service, &caller_server, &door->changes, &options) == STATUS_OK;
+    zk_events_catch_up(door);
+}
+
+void zk_events_end(struct zk_door *door) {
+    if (door->is_watching) {
+        service_unwatch(door->service, &door->changes);
+        door->is_watching = false;
+    }
+}

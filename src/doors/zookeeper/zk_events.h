@@ -1,0 +1,17 @@
+/*
+ * What watches are told, in the order of the changes. Before an answer is sent, everything that the
+ * state has by then is told: so an event always comes before an answer that shows its change. A
+ * change that comes when nobody asks is told by a watch of the whole key space.
+ */
+#ifndef LEASED_DOORS_ZOOKEEPER_ZK_EVENTS_H
+#define LEASED_DOORS_ZOOKEEPER_ZK_EVENTS_H
+
+struct zk_door;
+
+/* Tells all that was changed since the last call. */
+void zk_events_catch_up(struct zk_door *door);
+/* From the first connection on. */
+void zk_events_begin(struct zk_door *door);
+void zk_events_end(struct zk_door *door);
+
+#endif

@@ -1,0 +1,117 @@
+/* Requests about watches alone: set again after a reconnect, added, removed, looked for. */
+#include "doors/zookeeper/zk_jute_model.h"
+#include "doors/zookeeper/zk_keys.h"
+#include "doors/zookeeper/zk_node_read.h"
+
+/* --- After a reconnect. --- */
+
+enum list_kind { LIST_DATA, LIST_EXIST, LIST_CHILD, LIST_PERSISTENT, LIST_RECURSIVE, N_LISTS };
+
+/* Tells what was missed since the client last heard of us, or watches on. */
+static enum zk_error set_again(struct zk_connection *connection, enum list_kind list,
+                               struct bytes path, int64_t since) {
+    static const uint8_t kinds[N_LISTS] = {ZK_WATCH_DATA, ZK_WATCH_DATA, ZK_WATCH_CHILD,
+                                           ZK_WATCH_PERSISTENT, ZK_WATCH_RECURSIVE};
+    struct zk_shown_node node;
+    bool is_lasting = list == LIST_PERSISTENT || list == LIST_RECURSIVE;
+    bool is_found = zk_node_find(connection->door, path, &node);
+    bool is_missed = false;
+    if (list == LIST_EXIST) {
+        is_missed = is_found;
+        if (is_found) {
+            zk_connection_tell(connection, ZK_EVENT_CREATED, path);
+        }
+    } else if (!is_found && !is_lasting) {
+        is_missed = true;
+        zk_connection_tell(connection, ZK_EVENT_DELETED, path);
+    } else if (is_found && list == LIST_DATA) {
+        is_missed = node.node.mzxid > since;
+        if (is_missed) {
+            zk_connection_tell(connection, ZK_EVENT_DATA_CHANGED, path);
+        }
+    } else if (is_found) {
+        is_missed = zk_node_missed(connection, path, kinds[list], since) != 0;
+    }
+    if (is_missed && !is_lasting) {
+        return ZK_OK;
+    }
+    return zk_watches_add(&connection->door->watches, &connection->watcher, path, kinds[list])
+               ? ZK_OK
+               : ZK_THROTTLED;
+}
+
+enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body) {
+    struct reader reader;
+    reader_init(&reader, body);
+    int64_t since = zk_jute_get_long(&reader);
+    enum zk_error error = ZK_OK;
+    size_t n_lists = type == ZK_OP_SET_WATCHES ? LIST_CHILD + 1 : N_LISTS;
+    for (size_t list = 0; list < n_lists; list++) {
+        for (size_t n = zk_jute_get_count(&reader, 4); n > 0 && error == ZK_OK; n--) {
+            struct bytes path = zk_jute_get_bytes(&reader, NULL);
+            if (reader.failed) {
+                return ZK_MARSHALLING_ERROR;
+            }
+            const struct key_range range = {.space = KEY_SPACE_ZOOKEEPER, .key = path};
+            if (!zk_path_is_valid(path, false) ||
+                service_read_local(connection->door->service,
+                                   raw_connection_caller(connection->raw), &range,
+                                   1) != STATUS_OK) {
+                continue;
+            }
+            error = set_again(connection, (enum list_kind)list, path, since);
+        }
+    }
+    return reader.failed ? ZK_MARSHALLING_ERROR : error;
+}
+
+/* --- Added and removed. --- */
+
+enum zk_error zk_watch_add(struct zk_connection *connection, struct bytes body,
+                           struct buffer *out) {
+    struct reader reader;
+    reader_init(&reader, body);
+    struct bytes path = zk_jute_get_bytes(&reader, NULL);
+    int32_t mode = zk_jute_get_int(&reader);
+    if (reader.failed || mode < 0 || mode > 1 || !zk_path_is_valid(path, false)) {
+        return reader.failed ? ZK_MARSHALLING_ERROR : ZK_BAD_ARGUMENTS;
+    }
+    if (!zk_watches_add(&connection->door->watches, &connection->watcher, path,
+                        mode == 0 ? ZK_WATCH_PERSISTENT : ZK_WATCH_RECURSIVE)) {
+        return ZK_THROTTLED;
+    }
+    zk_jute_put_int(out, ZK_OK);
+    return ZK_OK;
+}
+
+/* 1 children, 2 data, 3 any; later versions also know 4 persistent and 5 recursive. */
+static unsigned kinds_of(int32_t type) {
+    static const uint8_t kinds[] = {0,
+                                    ZK_WATCH_CHILD | ZK_WATCH_PERSISTENT,
+                                    ZK_WATCH_DATA | ZK_WATCH_PERSISTENT,
+                                    ZK_WATCH_ALL,
+                                    ZK_WATCH_PERSISTENT,
+                                    ZK_WATCH_RECURSIVE};
+    return type < 1 || type > 5 ? 0 : kinds[type];
+}
+
+enum zk_error zk_watch_remove(struct zk_connection *connection, struct bytes body, bool is_check) {
+    struct zk_watches *watches = &connection->door->watches;
+    struct reader reader;
+    reader_init(&reader, body);
+    struct bytes path = zk_jute_get_bytes(&reader, NULL);
+    unsigned kinds = kinds_of(zk_jute_get_int(&reader));
+    if (reader.failed) {
+        return ZK_MARSHALLING_ERROR;
+    }
+    if (kinds == 0) {
+        return ZK_BAD_ARGUMENTS;
+    }
+    if ((zk_watches_kinds(watches, &connection->watcher, path) & kinds) == 0) {
+        return ZK_NO_WATCHER;
+    }
+    if (!is_check) {
+        zk_watches_remove(watches, &connection->watcher, path, kinds);
+    }
+    return ZK_OK;
+}

@@ -1,0 +1,227 @@
+#include "doors/zookeeper/zk_watches.h"
+
+#include "doors/zookeeper/zk_keys.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void zk_watches_init(struct zk_watches *table) {
+    *table = (struct zk_watches){0};
+    hash_key_fill(&table->key);
+}
+
+void zk_watches_clear(struct zk_watches *table) {
+    zk_hash_clear(&table->paths);
+    zk_hash_clear(&table->watches);
+}
+
+void zk_watcher_init(struct zk_watcher *watcher) {
+    list_init(&watcher->watches);
+    watcher->n_watches = 0;
+}
+
+/* --- Finding. --- */
+
+static struct zk_watched_path *find_path(const struct zk_watches *table, struct bytes path,
+                                         uint64_t hash) {
+    for (struct zk_hash_node *node = zk_hash_first(&table->paths, hash); node != NULL;
+         node = node->next) {
+        struct zk_watched_path *watched = (struct zk_watched_path *)node;
+        if (node->hash == hash && bytes_equal(bytes_of(watched->path, watched->size), path)) {
+            return watched;
+        }
+    }
+    return NULL;
+}
+
+static uint64_t pair_hash(const struct zk_watches *table, const struct zk_watcher *watcher,
+                          const struct zk_watched_path *path) {
+    return keyed_hash_number(&table->key,
+                             (uint64_t)(uintptr_t)watcher ^
+                                 keyed_hash_number(&table->key, (uint64_t)(uintptr_t)path));
+}
+
+static struct zk_watch *find_watch(const struct zk_watches *table, const struct zk_watcher *watcher,
+                                   const struct zk_watched_path *path) {
+    uint64_t hash = pair_hash(table, watcher, path);
+    for (struct zk_hash_node *node = zk_hash_first(&table->watches, hash); node != NULL;
+         node = node->next) {
+        struct zk_watch *watch = (struct zk_watch *)node;
+        if (watch->watcher == watcher && watch->path == path) {
+            return watch;
+        }
+    }
+    return NULL;
+}
+
+/* --- Adding and removing. --- */
+
+static struct zk_watched_path *add_path(struct zk_watches *table, struct bytes path,
+                                        uint64_t hash) {
+    struct zk_watched_path *watched = malloc(sizeof *watched + path.size);
+    if (watched == NULL) {
+        return NULL;
+    }
+    list_init(&watched->watches);
+    watched->size = path.size;
+    memcpy(watched->path, path.data, path.size);
+    zk_hash_add(&table->paths, &watched->in_table, hash);
+    return watched;
+}
+
+static void drop_path_if_unused(struct zk_watches *table, struct zk_watched_path *path) {
+    if (list_is_empty(&path->watches)) {
+        zk_hash_remove(&table->paths, &path->in_table);
+        free(path);
+    }
+}
+
+static struct zk_watch *add_watch(struct zk_watches *table, struct zk_watcher *watcher,
+                                  struct zk_watched_path *path) {
+    struct zk_watch *watch = calloc(1, sizeof *watch);
+    if (watch == NULL) {
+        return NULL;
+    }
+    watch->watcher = watcher;
+    watch->path = path;
+    list_append(&path->watches, &watch->in_path);
+    list_append(&watcher->watches, &watch->in_watcher);
+    watcher->n_watches++;
+    zk_hash_add(&table->watches, &watch->in_table, pair_hash(table, watcher, path));
+    return watch;
+}
+
+static void drop_watch(struct zk_watches *table, struct zk_watch *watch) {
+    struct zk_watched_path *path = watch->path;
+    table->n_recursive -= (watch->kinds & ZK_WATCH_RECURSIVE) != 0;
+    zk_hash_remove(&table->watches, &watch->in_table);
+    list_remove(&watch->in_path);
+    list_remove(&watch->in_watcher);
+    watch->watcher->n_watches--;
+    free(watch);
+    drop_path_if_unused(table, path);
+}
+
+static void set_kinds(struct zk_watches *table, struct zk_watch *watch, unsigned kinds) {
+    table->n_recursive -= (watch->kinds & ZK_WATCH_RECURSIVE) != 0;
+    table->n_recursive += (kinds & ZK_WATCH_RECURSIVE) != 0;
+    watch->kinds = (uint8_t)kinds;
+    if (kinds == 0) {
+        drop_watch(table, watch);
+    }
+}
+
+void zk_watcher_clear(struct zk_watches *table, struct zk_watcher *watcher) {
+    while (!list_is_empty(&watcher->watches)) {
+        drop_watch(table, list_entry(watcher->watches.next, struct zk_watch, in_watcher));
+    }
+}
+
+bool zk_watches_add(struct zk_watches *table, struct zk_watcher *watcher, struct bytes path,
+                    unsigned kinds) {
+    uint64_t hash = keyed_hash_bytes(&table->key, path);
+    struct zk_watched_path *watched = find_path(table, path, hash);
+    struct zk_watch *watch = watched != NULL ? find_watch(table, watcher, watched) : NULL;
+    if (watch == NULL) {
+        if (watcher->n_watches >= ZK_WATCHES_OF_CONNECTION_MAX) {
+            return false;
+        }
+        if (watched == NULL && (watched = add_path(table, path, hash)) == NULL) {
+            return false;
+        }
+        watch = add_watch(table, watcher, watched);
+        if (watch == NULL) {
+            drop_path_if_unused(table, watched);
+            return false;
+        }
+    }
+    set_kinds(table, watch, watch->kinds | kinds);
+    return true;
+}
+
+static struct zk_watch *find(const struct zk_watches *table, const struct zk_watcher *watcher,
+                             struct bytes path) {
+    const struct zk_watched_path *watched =
+        find_path(table, path, keyed_hash_bytes(&table->key, path));
+    return watched == NULL ? NULL : find_watch(table, watcher, watched);
+}
+
+unsigned zk_watches_kinds(const struct zk_watches *table, const struct zk_watcher *watcher,
+                          struct bytes path) {
+    const struct zk_watch *watch = find(table, watcher, path);
+    return watch == NULL ? 0 : watch->kinds;
+}
+
+void zk_watches_remove(struct zk_watches *table, struct zk_watcher *watcher, struct bytes path,
+                       unsigned kinds) {
+    struct zk_watch *watch = find(table, watcher, path);
+    if (watch != NULL) {
+        set_kinds(table, watch, watch->kinds & ~kinds);
+    }
+}
+
+/* --- Firing. --- */
+
+/* What an event of a node is of interest to, and what of it is over then. */
+static unsigned kinds_of(enum zk_event_type type) {
+    switch (type) {
+    case ZK_EVENT_CREATED:
+    case ZK_EVENT_DATA_CHANGED:
+        return ZK_WATCH_DATA | ZK_WATCH_PERSISTENT | ZK_WATCH_RECURSIVE;
+    case ZK_EVENT_DELETED:
+        return ZK_WATCH_ALL;
+    case ZK_EVENT_CHILDREN_CHANGED:
+        break;
+    }
+    return ZK_WATCH_CHILD | ZK_WATCH_PERSISTENT;
+}
+
+static void tell_above(struct zk_watches *table, struct bytes path, enum zk_event_type type,
+                       void (*tell)(void *context, struct zk_watcher *watcher, struct bytes path,
+                                    enum zk_event_type type),
+                       void *context) {
+    struct bytes above = path;
+    while (table->n_recursive > 0 && !zk_path_is_root(above)) {
+        above = zk_path_parent(above);
+        struct zk_watched_path *watched =
+            find_path(table, above, keyed_hash_bytes(&table->key, above));
+        if (watched == NULL) {
+            continue;
+        }
+        for (struct list *node = watched->watches.next; node != &watched->watches;
+             node = node->next) {
+            struct zk_watch *watch = list_entry(node, struct zk_watch, in_path);
+            if (watch->kinds & ZK_WATCH_RECURSIVE) {
+                tell(context, watch->watcher, path, type);
+            }
+        }
+    }
+}
+
+void zk_watches_fire(struct zk_watches *table, struct bytes path, enum zk_event_type type,
+                     void (*tell)(void *context, struct zk_watcher *watcher, struct bytes path,
+                                  enum zk_event_type type),
+                     void *context) {
+    unsigned kinds = kinds_of(type);
+    if (table->watches.n == 0) {
+        return;
+    }
+    struct zk_watched_path *watched = find_path(table, path, keyed_hash_bytes(&table->key, path));
+    struct list *node = watched == NULL ? NULL : watched->watches.next;
+    size_t left = 0;
+    for (struct list *at = node; at != NULL && at != &watched->watches; at = at->next) {
+        left++;
+    }
+    /* The path itself goes with its last watch, so they are counted first. */
+    for (struct list *next; left > 0; left--, node = next) {
+        struct zk_watch *watch = list_entry(node, struct zk_watch, in_path);
+        next = node->next;
+        if (watch->kinds & kinds) {
+            tell(context, watch->watcher, path, type);
+            set_kinds(table, watch, watch->kinds & ~(kinds & (ZK_WATCH_DATA | ZK_WATCH_CHILD)));
+        }
+    }
+    if (type != ZK_EVENT_CHILDREN_CHANGED) {
+        tell_above(table, path, type, tell, context);
+    }
+}
