@@ -198,8 +198,9 @@ void zk_access_auth(struct zk_connection *connection, int32_t xid, struct bytes 
     reader_init(&reader, body);
     (void)zk_jute_get_int(&reader);
     struct bytes scheme = zk_jute_get_bytes(&reader, NULL);
-    struct bytes auth = zk_jute_get_bytes(&reader, NULL);
-    if (reader.failed || auth.size > AUTH_SIZE_MAX) {
+    bool is_null;
+    struct bytes auth = zk_jute_get_bytes(&reader, &is_null);
+    if (reader.failed || is_null || auth.size > AUTH_SIZE_MAX) {
         answer_auth(connection, xid, false);
         return;
     }
@@ -207,8 +208,7 @@ void zk_access_auth(struct zk_connection *connection, int32_t xid, struct bytes 
         answer_auth(connection, xid, true); /* known already */
         return;
     }
-    if ((!is_text(scheme, "digest") && !is_text(scheme, "super")) ||
-        !digest_id(auth, id, &id_size)) {
+    if (!is_text(scheme, "digest") || !digest_id(auth, id, &id_size)) {
         answer_auth(connection, xid, false);
         return;
     }
@@ -227,6 +227,21 @@ static bool is_digest(struct bytes id) {
     return colon != NULL && memchr(colon + 1, ':', id.size - (size_t)(colon - id.data) - 1) == NULL;
 }
 
+/* An entry that is there already is not repeated. */
+static void append_once(const struct zk_acl_entry *entry, struct buffer *out) {
+    struct reader reader;
+    struct zk_acl_entry other;
+    reader_init(&reader, bytes_of(out->data, out->size));
+    while (zk_acl_next(&reader, &other)) {
+        if (other.permissions == entry->permissions &&
+            bytes_equal(other.id.scheme, entry->id.scheme) &&
+            bytes_equal(other.id.id, entry->id.id)) {
+            return;
+        }
+    }
+    zk_acl_append(out, entry);
+}
+
 static enum zk_error append_auth_ids(const struct zk_connection *connection, int32_t permissions,
                                      struct buffer *out) {
     const struct zk_id *ids;
@@ -235,7 +250,7 @@ static enum zk_error append_auth_ids(const struct zk_connection *connection, int
     for (size_t i = 0; i < n; i++) {
         if (is_text(ids[i].scheme, "digest") || is_text(ids[i].scheme, "x509")) {
             const struct zk_acl_entry entry = {.permissions = permissions, .id = ids[i]};
-            zk_acl_append(out, &entry);
+            append_once(&entry, out);
             has_one = true;
         }
     }
@@ -255,7 +270,7 @@ static enum zk_error append_entry(const struct zk_connection *connection,
     if (!is_valid) {
         return ZK_INVALID_ACL;
     }
-    zk_acl_append(out, entry);
+    append_once(entry, out);
     return ZK_OK;
 }
 

@@ -26,7 +26,8 @@ bool zk_change_is(int32_t type) {
 /* --- One operation. --- */
 
 /* The flags of the wire are modes: 0 to 6. */
-static enum zk_error read_mode(struct zk_operation *operation, int32_t type, int32_t mode) {
+static enum zk_error read_mode(const struct zk_door *door, struct zk_operation *operation,
+                               int32_t type, int32_t mode) {
     static const uint8_t flags[] = {0,
                                     ZK_CREATE_EPHEMERAL,
                                     ZK_CREATE_SEQUENCE,
@@ -37,11 +38,16 @@ static enum zk_error read_mode(struct zk_operation *operation, int32_t type, int
     if (mode < 0 || (size_t)mode >= sizeof flags) {
         return ZK_BAD_ARGUMENTS;
     }
+    /* A request to create a container does, whatever else it says. */
+    mode = type == ZK_OP_CREATE_CONTAINER ? 4 : mode;
     operation->create_flags = (uint8_t)(flags[mode] | (type != ZK_OP_CREATE ? ZK_CREATE_STAT : 0));
     bool is_ttl = operation->create_flags & ZK_CREATE_TTL;
     if (is_ttl != (type == ZK_OP_CREATE_TTL) ||
         (is_ttl && (operation->ttl_ms < 1 || operation->ttl_ms > ZK_TTL_MS_MAX))) {
         return ZK_BAD_ARGUMENTS;
+    }
+    if (operation->create_flags & ZK_CREATE_CONTAINER) {
+        operation->ttl_ms = door->environment->values[ZK_FLAG_CONTAINER_CHECK].duration_ms;
     }
     return ZK_OK;
 }
@@ -56,7 +62,7 @@ static enum zk_error read_create(struct zk_connection *connection, int32_t type,
     int32_t mode = zk_jute_get_int(reader);
     operation->ttl_ms = type == ZK_OP_CREATE_TTL ? zk_jute_get_long(reader) : 0;
     operation->acl = bytes_of(acl->data, acl->size);
-    enum zk_error error = read_mode(operation, type, mode);
+    enum zk_error error = read_mode(connection->door, operation, type, mode);
     if (error != ZK_OK) {
         return error;
     }
@@ -137,7 +143,7 @@ static enum zk_error encode_multi(struct zk_connection *connection, struct reade
         if (++n > ZK_OPERATIONS_MAX) {
             return ZK_BAD_ARGUMENTS;
         }
-        if (!add_operation(connection, type, reader, out)) {
+        if (type == ZK_OP_SET_ACL || !add_operation(connection, type, reader, out)) {
             return ZK_MARSHALLING_ERROR;
         }
     }
@@ -181,7 +187,7 @@ static void skip_operation(struct reader *reader, int32_t type) {
     if (is_create || type == ZK_OP_SET_DATA) {
         (void)zk_jute_get_bytes(reader, NULL);
     }
-    if (is_create || type == ZK_OP_SET_ACL) {
+    if (is_create) {
         for (size_t n = zk_jute_get_count(reader, 1); n > 0; n--) {
             (void)zk_jute_get_int(reader);
             (void)zk_jute_get_bytes(reader, NULL);
@@ -192,6 +198,17 @@ static void skip_operation(struct reader *reader, int32_t type) {
     if (type == ZK_OP_CREATE_TTL) {
         (void)zk_jute_get_long(reader);
     }
+}
+
+/* As the original has it: "create2" is answered like "create", the other two like "create2". */
+static void put_result(struct buffer *out, int32_t type, struct bytes result) {
+    bool has_stat = type == ZK_OP_CREATE_CONTAINER || type == ZK_OP_CREATE_TTL;
+    if (type == ZK_OP_CREATE2) {
+        type = ZK_OP_CREATE;
+        result.size -= ZK_STAT_SIZE;
+    }
+    put_multi_header(out, has_stat ? ZK_OP_CREATE2 : type, false, ZK_OK);
+    buffer_append(out, result.data, result.size);
 }
 
 static enum zk_error answer_multi(struct bytes body, struct bytes answer, struct buffer *out) {
@@ -216,8 +233,7 @@ static enum zk_error answer_multi(struct bytes body, struct bytes answer, struct
             put_multi_header(out, -1, false, error);
             zk_jute_put_int(out, error);
         } else {
-            put_multi_header(out, type, false, ZK_OK);
-            buffer_append(out, result.data, result.size);
+            put_result(out, type, result);
         }
         skip_operation(&request, type);
     }

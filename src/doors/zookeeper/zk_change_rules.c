@@ -72,31 +72,33 @@ static enum zk_error create(struct change *change, const struct zk_operation *op
     return ZK_OK;
 }
 
-static enum zk_error delete (struct change *change, const struct zk_operation *operation) {
-    if (zk_path_is_root(operation->path)){return ZK_BAD_ARGUMENTS;}
-struct zk_tree_node *parent = zk_tree_find(&change->tree, zk_path_parent(operation->path));
-struct zk_tree_node *node = zk_tree_find(&change->tree, operation->path);
-if (!parent->exists) {
-    return ZK_NO_NODE;
-}
-if (node->exists && node->node.flags & ZK_NODE_BUILT_IN) {
-    return ZK_BAD_ARGUMENTS;
-}
-if (!allows(change, parent, ZK_PERMISSION_DELETE)) {
-    return ZK_NO_AUTH;
-}
-if (!node->exists) {
-    return ZK_NO_NODE;
-}
-enum zk_error error = check_version(node->node.version, operation->version);
-if (error != ZK_OK) {
-    return error;
-}
-if (zk_tree_n_children(&change->tree, node) > 0) {
-    return ZK_NOT_EMPTY;
-}
-zk_tree_delete(&change->tree, node, parent);
-return ZK_OK;
+static enum zk_error delete_node(struct change *change, const struct zk_operation *operation) {
+    if (zk_path_is_root(operation->path)) {
+        return ZK_BAD_ARGUMENTS;
+    }
+    struct zk_tree_node *parent = zk_tree_find(&change->tree, zk_path_parent(operation->path));
+    struct zk_tree_node *node = zk_tree_find(&change->tree, operation->path);
+    if (!parent->exists) {
+        return ZK_NO_NODE;
+    }
+    if (node->exists && node->node.flags & ZK_NODE_BUILT_IN) {
+        return ZK_BAD_ARGUMENTS;
+    }
+    if (!allows(change, parent, ZK_PERMISSION_DELETE)) {
+        return ZK_NO_AUTH;
+    }
+    if (!node->exists) {
+        return ZK_NO_NODE;
+    }
+    enum zk_error error = check_version(node->node.version, operation->version);
+    if (error != ZK_OK) {
+        return error;
+    }
+    if (zk_tree_n_children(&change->tree, node) > 0) {
+        return ZK_NOT_EMPTY;
+    }
+    zk_tree_delete(&change->tree, node, parent);
+    return ZK_OK;
 }
 
 static enum zk_error set_data(struct change *change, const struct zk_operation *operation,
@@ -161,7 +163,7 @@ static enum zk_error carry_out(struct change *change, const struct zk_operation 
     case ZK_OPERATION_CREATE:
         return create(change, operation, result);
     case ZK_OPERATION_DELETE:
-        return delete (change, operation);
+        return delete_node(change, operation);
     case ZK_OPERATION_SET_DATA:
         return set_data(change, operation, result);
     case ZK_OPERATION_SET_ACL:

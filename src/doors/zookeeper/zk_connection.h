@@ -59,7 +59,13 @@ enum {
 };
 
 /* The flags of the door, in the order of its table. */
-enum { ZK_FLAG_TIMEOUT_MIN, ZK_FLAG_TIMEOUT_MAX, ZK_FLAG_SUPER_DIGEST, ZK_N_FLAGS };
+enum {
+    ZK_FLAG_TIMEOUT_MIN,
+    ZK_FLAG_TIMEOUT_MAX,
+    ZK_FLAG_CONTAINER_CHECK,
+    ZK_FLAG_SUPER_DIGEST,
+    ZK_N_FLAGS
+};
 
 struct zk_counters {
     uint64_t received;
@@ -91,6 +97,7 @@ struct zk_door {
     bool is_watching;
     int64_t seen_revision;
     uint64_t event_serial;
+    struct bytes event_acl; /* of the node that an event is about */
     struct zk_counters counters;
     uint64_t started_ms;
 };

@@ -48,6 +48,10 @@ static const struct door_flag flags[ZK_N_FLAGS] = {
                              .kind = DOOR_FLAG_DURATION,
                              .fallback = "40s",
                              .help = "The longest session timeout that a client may have."},
+    [ZK_FLAG_CONTAINER_CHECK] = {.name = "zookeeper-container-check-interval",
+                                 .kind = DOOR_FLAG_DURATION,
+                                 .fallback = "60s",
+                                 .help = "How long a container may be empty before it goes."},
     [ZK_FLAG_SUPER_DIGEST] = {.name = "zookeeper-super-digest",
                               .kind = DOOR_FLAG_TEXT,
                               .fallback = "",
@@ -84,6 +88,8 @@ static const struct door_request requests[] = {
     {"getAllChildrenNumber", DOOR_RIGHT_READ},
     {"multiRead", DOOR_RIGHT_READ},
     {"sync", DOOR_RIGHT_READ},
+    {"reconfig", DOOR_RIGHT_NONE}, /* refused */
+    {"sasl", DOOR_RIGHT_NONE},     /* refused */
     {"setWatches", DOOR_RIGHT_READ},
     {"setWatches2", DOOR_RIGHT_READ},
     {"addWatch", DOOR_RIGHT_READ},

@@ -4,38 +4,64 @@
 #include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_node_read.h"
 
+/* Who may not read a node is not told of it either. */
+static bool may_read(struct zk_connection *connection, struct bytes acl) {
+    const struct zk_id *ids;
+    if (acl.size == 0) {
+        return true;
+    }
+    size_t n = zk_access_ids(connection, &connection->door->arena, &ids);
+    return zk_acl_allows(acl, ZK_PERMISSION_READ, ids, n);
+}
+
 static void tell(void *context, struct zk_watcher *watcher, struct bytes path,
                  enum zk_event_type type) {
     struct zk_door *door = context;
     struct zk_connection *connection = zk_connection_of_watcher(watcher);
     if (connection->told_serial != door->event_serial) {
         connection->told_serial = door->event_serial;
-        zk_connection_tell(connection, type, path);
+        if (may_read(connection, door->event_acl)) {
+            zk_connection_tell(connection, type, path);
+        }
     }
 }
 
-static void fire(struct zk_door *door, struct bytes path, enum zk_event_type type) {
+static void fire(struct zk_door *door, struct bytes path, enum zk_event_type type,
+                 struct bytes acl) {
     door->event_serial++;
+    door->event_acl = acl;
     zk_watches_fire(&door->watches, path, type, tell, door);
 }
 
 /* --- One change. --- */
 
-static void node_changed(struct zk_door *door, const struct record *record, struct bytes path) {
+static struct bytes acl_of(const struct record *record) {
+    struct zk_node node;
+    return record != NULL && zk_node_decode(record, &node) ? node.acl : bytes_of(NULL, 0);
+}
+
+static void tell_parent(struct zk_door *door, const struct key_store *keys, struct bytes path) {
+    struct bytes parent = zk_path_parent(path);
+    const struct record *record =
+        key_store_find(keys, KEY_SPACE_ZOOKEEPER, zk_key_node(&door->arena, parent));
+    fire(door, parent, ZK_EVENT_CHILDREN_CHANGED, acl_of(record));
+}
+
+static void node_changed(struct zk_door *door, const struct key_store *keys,
+                         const struct record *record, struct bytes path) {
     struct zk_node node;
     if (door->watches.watches.n == 0) {
         return;
     }
-    if (!record_is_tombstone(record) && record->version > 1) {
+    if (record_is_tombstone(record)) {
+        fire(door, path, ZK_EVENT_DELETED, acl_of(key_store_previous(keys, record)));
+        tell_parent(door, keys, path);
+    } else if (record->version == 1) {
+        fire(door, path, ZK_EVENT_CREATED, acl_of(record));
+        tell_parent(door, keys, path);
+    } else if (zk_node_decode(record, &node) && node.mzxid == record->mod_revision) {
         /* A change of the access list alone is no event. */
-        if (zk_node_decode(record, &node) && node.mzxid == record->mod_revision) {
-            fire(door, path, ZK_EVENT_DATA_CHANGED);
-        }
-        return;
-    }
-    fire(door, path, record_is_tombstone(record) ? ZK_EVENT_DELETED : ZK_EVENT_CREATED);
-    if (!zk_path_is_root(path)) {
-        fire(door, zk_path_parent(path), ZK_EVENT_CHILDREN_CHANGED);
+        fire(door, path, ZK_EVENT_DATA_CHANGED, node.acl);
     }
 }
 
@@ -55,14 +81,15 @@ static void session_changed(struct zk_door *door, const struct record *record, i
     }
 }
 
-static void changed(struct zk_door *door, const struct record *record) {
+static void changed(struct zk_door *door, const struct key_store *keys,
+                    const struct record *record) {
     struct bytes path;
     int64_t id;
     if (!key_space_equal(record_space(record), KEY_SPACE_ZOOKEEPER)) {
         return;
     }
     if (zk_key_path(record_key(record), ZK_KEY_NODE, &path)) {
-        node_changed(door, record, path);
+        node_changed(door, keys, record, path);
     } else if (zk_key_session_id(record_key(record), &id)) {
         session_changed(door, record, id);
     }
@@ -128,9 +155,10 @@ void zk_events_catch_up(struct zk_door *door) {
     for (uint64_t at = key_store_history_seek(keys, since + 1); at < end; at++) {
         const struct record *record = key_store_history_at(keys, at);
         if (record != NULL) {
-            changed(door, record);
+            changed(door, keys, record);
         }
     }
+    arena_reset(&door->arena);
 }
 
 static bool deliver(struct service_watch *watch, const struct watch_batch *batch) {

@@ -12,7 +12,7 @@ void zk_node_encode(struct buffer *out, const struct zk_node *node) {
     buffer_put_zigzag(out, node->mtime_ms - node->ctime_ms);
     buffer_put_zigzag(out, node->version);
     buffer_put_zigzag(out, node->aversion);
-    if (node->flags & ZK_NODE_TTL) {
+    if (node->flags & (ZK_NODE_TTL | ZK_NODE_CONTAINER)) {
         buffer_put_varint(out, (uint64_t)node->ttl_ms);
         buffer_put_zigzag(out, node->ttl_lease);
     }
@@ -32,7 +32,7 @@ bool zk_node_decode(const struct record *record, struct zk_node *out_node) {
         (int64_t)((uint64_t)reader_get_zigzag(&reader) + (uint64_t)out_node->ctime_ms);
     out_node->version = (int32_t)reader_get_zigzag(&reader);
     out_node->aversion = (int32_t)reader_get_zigzag(&reader);
-    if (out_node->flags & ZK_NODE_TTL) {
+    if (out_node->flags & (ZK_NODE_TTL | ZK_NODE_CONTAINER)) {
         out_node->ttl_ms = (int64_t)reader_get_varint(&reader);
         out_node->ttl_lease = reader_get_zigzag(&reader);
     }
@@ -56,16 +56,6 @@ bool zk_children_decode(struct bytes value, struct zk_children *out_children) {
     return !reader.failed && reader_left(&reader) == 0;
 }
 
-static int64_t shown_owner(const struct zk_node *node) {
-    if (node->flags & ZK_NODE_CONTAINER) {
-        return ZK_OWNER_CONTAINER;
-    }
-    if (node->flags & ZK_NODE_TTL) {
-        return (int64_t)(ZK_OWNER_TTL_BITS | (uint64_t)node->ttl_ms);
-    }
-    return node->owner;
-}
-
 void zk_stat_write(struct buffer *out, const struct zk_node *node,
                    const struct zk_children *children, int64_t n_children) {
     bool is_built_in = node->flags & ZK_NODE_BUILT_IN;
@@ -78,7 +68,7 @@ void zk_stat_write(struct buffer *out, const struct zk_node *node,
     /* ZooKeeper keeps the count of creations and shows that of changes. */
     zk_jute_put_int(out, (int32_t)(uint32_t)(uint64_t)(children->creates * 2 - n_children));
     zk_jute_put_int(out, node->aversion);
-    zk_jute_put_long(out, shown_owner(node));
+    zk_jute_put_long(out, node->owner);
     zk_jute_put_int(out, (int32_t)node->data.size);
     zk_jute_put_int(out, (int32_t)n_children);
     zk_jute_put_long(out, children->pzxid != 0 ? children->pzxid : czxid);

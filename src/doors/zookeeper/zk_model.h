@@ -31,6 +31,7 @@ enum zk_error {
     ZK_AUTH_FAILED = -115,
     ZK_SESSION_MOVED = -118,
     ZK_NO_WATCHER = -121,
+    ZK_RECONFIG_DISABLED = -123,
     ZK_QUOTA_EXCEEDED = -125,
     ZK_THROTTLED = -127
 };
@@ -51,12 +52,8 @@ enum {
     ZK_ACL_MAX = 256,         /* entries of one list */
     ZK_IDENTITIES_MAX = 64,   /* of one connection */
     ZK_OPERATIONS_MAX = 2000, /* of one multi: each changes a node and its parent */
-    ZK_SWEEP_MS = 60 * 1000,  /* an emptied container lives so long, as with ZooKeeper's interval */
 };
 
-/* ephemeralOwner of containers and of nodes with a TTL. */
-#define ZK_OWNER_CONTAINER INT64_MIN
-#define ZK_OWNER_TTL_BITS UINT64_C(0xff00000000000000)
 /* 40 bits of milliseconds. */
 #define ZK_TTL_MS_MAX INT64_C(0xffffffffff)
 
@@ -78,7 +75,7 @@ struct zk_node {
     int64_t mtime_ms;
     int32_t version;
     int32_t aversion;
-    int64_t ttl_ms;    /* of ZK_NODE_TTL */
+    int64_t ttl_ms;    /* of ZK_NODE_TTL; of a container, how long it may be empty */
     int64_t ttl_lease; /* counts it; 0: its time has passed, and children keep the node */
     struct bytes acl;  /* encoded; empty: everybody may do everything */
     struct bytes data;

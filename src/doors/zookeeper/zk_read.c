@@ -183,8 +183,9 @@ static enum zk_error count_below(const struct question *question) {
     struct zk_door *door = question->connection->door;
     const struct key_store *keys = state_view_keys(service_view(door->service));
     struct zk_shown_node node;
-    if (!zk_node_find(door, question->path, &node)) {
-        return ZK_NO_NODE;
+    enum zk_error error = find_readable(question, ZK_PERMISSION_READ, &node);
+    if (error != ZK_OK) {
+        return error;
     }
     struct bytes begin;
     struct bytes end;
@@ -355,7 +356,9 @@ enum zk_error zk_read_answer(struct zk_connection *connection, int32_t type, str
         return zk_watch_remove(connection, body, false);
     case ZK_OP_CHECK_WATCHES:
         return zk_watch_remove(connection, body, true);
+    case ZK_OP_RECONFIG:
+        return ZK_RECONFIG_DISABLED; /* members are changed by leased's own means */
     default:
-        return ZK_UNIMPLEMENTED; /* reconfig, sasl, and what nobody knows */
+        return ZK_UNIMPLEMENTED; /* sasl, and what nobody knows */
     }
 }

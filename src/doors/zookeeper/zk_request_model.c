@@ -52,7 +52,7 @@ void zk_operation_encode(struct buffer *out, const struct zk_operation *operatio
     buffer_put_bytes(out, operation->path);
     if (operation->kind == ZK_OPERATION_CREATE) {
         buffer_put_u8(out, operation->create_flags);
-        if (operation->create_flags & ZK_CREATE_TTL) {
+        if (operation->create_flags & (ZK_CREATE_TTL | ZK_CREATE_CONTAINER)) {
             buffer_put_varint(out, (uint64_t)operation->ttl_ms);
         }
     } else {
@@ -71,7 +71,7 @@ static void decode_create(struct reader *reader, struct zk_operation *operation)
     uint8_t flags = reader_get_u8(reader);
     unsigned kinds = flags & (ZK_CREATE_EPHEMERAL | ZK_CREATE_CONTAINER | ZK_CREATE_TTL);
     operation->create_flags = flags;
-    if (flags & ZK_CREATE_TTL) {
+    if (flags & (ZK_CREATE_TTL | ZK_CREATE_CONTAINER)) {
         operation->ttl_ms = (int64_t)reader_get_varint(reader);
         reader->failed |= operation->ttl_ms < 1 || operation->ttl_ms > ZK_TTL_MS_MAX;
     }

@@ -45,7 +45,7 @@ struct zk_operation {
     bool is_null; /* the data */
     int32_t error;
     int32_t version; /* -1: any */
-    int64_t ttl_ms;
+    int64_t ttl_ms;  /* of a container: how long it may be empty */
     struct bytes path;
     struct bytes acl; /* encoded */
     struct bytes data;

@@ -148,6 +148,11 @@ static enum status grant_timer(struct zk_tree *tree, const struct zk_tree_node *
                                : rule_on_lease_end(tree->run, *out_lease, ZK_RULE_TIMER, request);
 }
 
+/* A node whose TTL has passed goes soon after its last child. */
+static int64_t sweep_ms(const struct zk_node *node) {
+    return node->flags & ZK_NODE_CONTAINER && node->ttl_ms > 0 ? node->ttl_ms : 1;
+}
+
 static enum status arm(struct zk_tree *tree, struct zk_tree_node *node) {
     if (node->rearms_ttl && node->node.ttl_lease != 0 &&
         rule_lease_set_ttl(tree->run, node->node.ttl_lease, node->node.ttl_ms) == STATUS_OK) {
@@ -158,7 +163,7 @@ static enum status arm(struct zk_tree *tree, struct zk_tree_node *node) {
     }
     struct lease_facts facts;
     if (node->wants_sweep && !rule_lease_find(tree->run, node->children.sweep_lease, &facts)) {
-        return grant_timer(tree, node, ZK_SWEEP_MS, &node->children.sweep_lease);
+        return grant_timer(tree, node, sweep_ms(&node->node), &node->children.sweep_lease);
     }
     return STATUS_OK;
 }

@@ -40,6 +40,24 @@ static enum zk_error set_again(struct zk_connection *connection, enum list_kind 
                : ZK_THROTTLED;
 }
 
+/* Whether leased's own rights allow it; a recursive watch needs those to all below the path. */
+static bool may_watch(struct zk_connection *connection, struct bytes path, bool is_recursive) {
+    struct arena *arena = &connection->door->arena;
+    size_t size = zk_path_is_root(path) ? 1 : path.size + 1;
+    uint8_t *from = arena_alloc(arena, path.size + 1);
+    uint8_t *to = arena_alloc(arena, path.size + 1);
+    memcpy(from, path.data, path.size);
+    memcpy(to, path.data, path.size);
+    from[size - 1] = '/';
+    to[size - 1] = '/' + 1;
+    const struct key_range ranges[] = {{.space = KEY_SPACE_ZOOKEEPER, .key = path},
+                                       {.space = KEY_SPACE_ZOOKEEPER,
+                                        .key = bytes_of(from, size),
+                                        .range_end = bytes_of(to, size)}};
+    return service_read_local(connection->door->service, raw_connection_caller(connection->raw),
+                              ranges, is_recursive ? 2 : 1) == STATUS_OK;
+}
+
 enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body) {
     struct reader reader;
     reader_init(&reader, body);
@@ -52,11 +70,8 @@ enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struc
             if (reader.failed) {
                 return ZK_MARSHALLING_ERROR;
             }
-            const struct key_range range = {.space = KEY_SPACE_ZOOKEEPER, .key = path};
             if (!zk_path_is_valid(path, false) ||
-                service_read_local(connection->door->service,
-                                   raw_connection_caller(connection->raw), &range,
-                                   1) != STATUS_OK) {
+                !may_watch(connection, path, list == LIST_RECURSIVE)) {
                 continue;
             }
             error = set_again(connection, (enum list_kind)list, path, since);
@@ -73,8 +88,14 @@ enum zk_error zk_watch_add(struct zk_connection *connection, struct bytes body,
     reader_init(&reader, body);
     struct bytes path = zk_jute_get_bytes(&reader, NULL);
     int32_t mode = zk_jute_get_int(&reader);
-    if (reader.failed || mode < 0 || mode > 1 || !zk_path_is_valid(path, false)) {
-        return reader.failed ? ZK_MARSHALLING_ERROR : ZK_BAD_ARGUMENTS;
+    if (reader.failed || mode < 0 || mode > 1) {
+        return ZK_MARSHALLING_ERROR;
+    }
+    if (!zk_path_is_valid(path, false)) {
+        return ZK_BAD_ARGUMENTS;
+    }
+    if (!may_watch(connection, path, mode == 1)) {
+        return ZK_NO_AUTH;
     }
     if (!zk_watches_add(&connection->door->watches, &connection->watcher, path,
                         mode == 0 ? ZK_WATCH_PERSISTENT : ZK_WATCH_RECURSIVE)) {
@@ -101,11 +122,8 @@ enum zk_error zk_watch_remove(struct zk_connection *connection, struct bytes bod
     reader_init(&reader, body);
     struct bytes path = zk_jute_get_bytes(&reader, NULL);
     unsigned kinds = kinds_of(zk_jute_get_int(&reader));
-    if (reader.failed) {
+    if (reader.failed || kinds == 0) {
         return ZK_MARSHALLING_ERROR;
-    }
-    if (kinds == 0) {
-        return ZK_BAD_ARGUMENTS;
     }
     if ((zk_watches_kinds(watches, &connection->watcher, path) & kinds) == 0) {
         return ZK_NO_WATCHER;
