@@ -5,6 +5,7 @@ redis-benchmark. ZooKeeper: the creation of ephemeral nodes, driven by a few pip
 plain sockets: requests are packed beforehand and answers only counted and checked, so that Python
 is not what is measured.
 """
+import contextlib
 import csv
 import io
 import os
@@ -45,17 +46,29 @@ def _result(node, operations, seconds, cpu, rss_before, latency_ms):
     }  # fmt: skip
 
 
-def redis(root, folder, seconds):
-    """SET NX PX by CLIENTS clients, each with one request under way."""
+SYNCED = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+@contextlib.contextmanager
+def redis_server(root, folder, flags=SYNCED):
+    """(node, port, environment of its own programs)."""
     (port,) = free_ports(1)
     shutil.rmtree(folder, ignore_errors=True)
     library = os.pathsep.join(str(path) for path in (root / "usr/lib").glob("*-linux-gnu"))
     env = {**os.environ, "LD_LIBRARY_PATH": library}
     node = Node([root / "usr/bin/redis-server", "--port", port, "--bind", "127.0.0.1", "--dir",
-                 folder, "--appendonly", "yes", "--appendfsync", "always", "--save", "",
-                 "--loglevel", "warning"], folder, env)  # fmt: skip
+                 folder, *flags, "--save", "", "--loglevel", "warning"], folder, env)  # fmt: skip
     try:
         wait_until(lambda: _answers(port, b"PING\r\n", b"PONG"), [node], "redis")
+        yield node, port, env
+    finally:
+        node.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def redis(root, folder, seconds):
+    """SET NX PX by CLIENTS clients, each with one request under way."""
+    with redis_server(root, folder) as (node, port, env):
 
         def drive(count):
             done = subprocess.run(
@@ -74,9 +87,6 @@ def redis(root, folder, seconds):
         latency = {"p50": float(row["p50_latency_ms"]), "p99": float(row["p99_latency_ms"]),
                    "max": float(row["max_latency_ms"])}  # fmt: skip
         return _result(node, count, count / float(row["rps"]), cpu, rss_before, latency)
-    finally:
-        node.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # --- ZooKeeper ------------------------------------------------------------------------------------
@@ -171,8 +181,9 @@ def _drive(sessions, seconds):
                 key.data.receive(time.monotonic())
 
 
-def zookeeper(root, folder, seconds):
-    """Ephemeral nodes by a few sessions, CLIENTS creations under way in all."""
+@contextlib.contextmanager
+def zookeeper_server(root, folder):
+    """(node, port)."""
     (port,) = free_ports(1)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -188,6 +199,15 @@ def zookeeper(root, folder, seconds):
                 folder / "process")  # fmt: skip
     try:
         wait_until(lambda: _answers(port, b"srvr", b"Mode"), [node], "ZooKeeper")
+        yield node, port
+    finally:
+        node.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def zookeeper(root, folder, seconds):
+    """Ephemeral nodes by a few sessions, CLIENTS creations under way in all."""
+    with zookeeper_server(root, folder) as (node, port):
         sessions = [Session(port, index, CLIENTS // SESSIONS) for index in range(SESSIONS)]
         for session in sessions:
             session.send(session.depth, time.monotonic())
@@ -205,6 +225,3 @@ def zookeeper(root, folder, seconds):
         answered = sum(session.answered for session in sessions)
         result = _result(node, answered, elapsed, cpu, rss_before, latency)
         return {**result, "client_cpu_seconds": time.process_time() - own}
-    finally:
-        node.stop()
-        shutil.rmtree(folder, ignore_errors=True)
