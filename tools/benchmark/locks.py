@@ -8,7 +8,6 @@ import json
 import pathlib
 import random
 import subprocess
-import sys
 import time
 
 from benchmark.servers import cpu_seconds
@@ -74,5 +73,3 @@ def measure(kind, address, pid, seconds, env, rounds=HAND_OVERS):
     }  # fmt: skip
 
 
-if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], sys.argv[2], int(sys.argv[3]), 2.0, None, 20)))

@@ -7,6 +7,9 @@ ETCD_34 = "etcd 3.4"
 REDIS = "redis"
 ZOOKEEPER = "zookeeper"
 
+LOCKS = "locks"
+LOCKS_UNSYNCED = "locks-unsynced"
+
 BOTH = (LEASED, ETCD_35)
 ALL = (LEASED, ETCD_35, ETCD_34)
 QUICK_TIMERS = ("--heartbeat-interval", "50", "--election-timeout", "300")
@@ -110,6 +113,12 @@ def _clusters(size):
     yield Measure("failover-quick", words, BOTH, size.kills, 3, QUICK_TIMERS, timed=False)
 
 
+def _locks(size):
+    """Python's libraries: the synced Redis keeps what it acknowledged, as the other two do."""
+    yield Measure(LOCKS, (), (LEASED, REDIS, ZOOKEEPER), size.rounds)
+    yield Measure(LOCKS_UNSYNCED, (), (REDIS,), size.rounds)
+
+
 def _others(size):
     yield Measure("redis", (), (REDIS,), size.rounds)
     yield Measure("zookeeper", (), (ZOOKEEPER,), size.rounds)
@@ -117,7 +126,7 @@ def _others(size):
 
 def measures(size):
     """In the order of a run: what must be shown first, the long ones last."""
-    every = [*_single(size), *_growth(size), *_clusters(size), *_others(size), *_ends(size)]
+    every = [*_single(size), *_growth(size), *_clusters(size), *_locks(size), *_others(size), *_ends(size)]
     if size is QUICK:
         # The older etcd proves nothing; a short look can do without.
         every = [dataclasses.replace(one, servers=tuple(name for name in one.servers if name != ETCD_34))

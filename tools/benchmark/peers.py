@@ -130,7 +130,9 @@ def etcd_34(folder):
 
 
 def redis(folder):
-    """Folder with usr/bin/redis-server and redis-benchmark."""
+    """Folder with usr/bin/redis-server and redis-benchmark; "/" when they are installed."""
+    if all(os.access(f"/usr/bin/{name}", os.X_OK) for name in ("redis-server", "redis-benchmark")):
+        return pathlib.Path("/")
     root = folder / "redis"
     if not (root / "usr/bin/redis-server").is_file():
         _unpack_with_needs(folder, root, ["redis-server", "redis-tools"])

@@ -8,7 +8,7 @@ import tempfile
 import time
 
 from benchmark import plot
-from benchmark.measures import ETCD_34, ETCD_35, FULL, LEASED, REDIS, ZOOKEEPER, measures
+from benchmark.measures import ETCD_34, ETCD_35, FULL, LEASED, LOCKS, LOCKS_UNSYNCED, REDIS, ZOOKEEPER, measures
 from benchmark.others import COMMANDS
 
 PER_CPU = "ops_per_server_cpu_second"
@@ -19,6 +19,7 @@ README_BEGIN = "<!-- written by tools/bench: begin -->"
 README_END = "<!-- written by tools/bench: end -->"
 KEPT_TITLES = ("## Ten thousand connections, plain and over TLS", "## What the checks of a request cost")
 README_BEFORE = "## Where things are"
+LOCKS_TITLE = "## Locks beside redis-py and kazoo"
 
 
 class Figures:
@@ -195,6 +196,22 @@ def others(figures):
     titles = ["server", "operation, 100 under way", "per second", "per server CPU second", "p50 ms",
               "p99 ms"]  # fmt: skip
     return table(titles, rows)
+
+
+def locks(figures):
+    rows = [["leased, python3-lease", *lock_cells(figures, LOCKS, LEASED)],
+            ["ZooKeeper, kazoo's Lock", *lock_cells(figures, LOCKS, ZOOKEEPER)],
+            ["Redis that syncs every write, redis-py's Lock", *lock_cells(figures, LOCKS, REDIS)],
+            ["Redis that writes nothing, redis-py's Lock", *lock_cells(figures, LOCKS_UNSYNCED, REDIS)]]  # fmt: skip
+    titles = ["server and client", "alone: taken and given back, per second", "spread", "p50 ms", "p99 ms",
+              "hand-over p50 ms", "hand-over p99 ms"]  # fmt: skip
+    return table(titles, rows)
+
+
+def lock_cells(figures, measure, server):
+    keys = (P50, "latency_ms.p99", "hand_over_ms.p50", "hand_over_ms.p99")
+    return [number(figures.median(measure, server, PER_SECOND)), times(figures.spread(measure, server, PER_SECOND)),
+            *(number(figures.median(measure, server, key)) for key in keys)]  # fmt: skip
 
 
 def landmark(figures, measure, server):
@@ -440,6 +457,15 @@ itself. Redis syncs each write (`appendfsync always`) and is driven by redis-ben
 by four pipelining sessions, which costs less than what it measures.
 
 {others(figures)}
+{LOCKS_TITLE}
+
+What a program in Python gets of the usual library for each (`tools/bench --only locks`). *Alone*: one client takes a lock
+that nobody else wants, and gives it back, again and again. *Hand-over*: from the moment before the holder gives it back
+until the one who waits has it, the holder having kept it for 30 to 130 ms. redis-py asks every 100 ms whether the lock
+is free. leased, ZooKeeper and the synced Redis have on disk what they acknowledge; a Redis that writes nothing forgets its locks
+when it ends.
+
+{locks(figures)}
 ## Commands
 
 {commands(runner.results)}{"## What failed" + chr(10) * 2 + failed if failed else ""}"""

@@ -7,7 +7,7 @@ import sys
 import time
 
 from benchmark import measures as table
-from benchmark import others, peers
+from benchmark import locks, others, peers
 from benchmark.servers import EtcdLike, clean_environment
 
 MEASURE_SECONDS_MAX = 900
@@ -21,6 +21,7 @@ class Runner:
         self.root = root
         self.leased = build / "leased"
         self.lease = build / "lease"
+        self.library = build / "src" / "lease" / "liblease.so.0"
         self.folder = folder
         self.size = size
         self.log = log
@@ -108,8 +109,23 @@ class Runner:
         share = (server.cpu_seconds() - before) / IDLE_SECONDS
         return {"server_rss_bytes": server.rss_bytes(), "cpu_share": share}
 
+    def _locks(self, measure, name, data):
+        seconds = self.size.seconds
+        env = {**clean_environment(), "PYTHONPATH": str(self.root / "python"), "LEASE_LIBRARY": str(self.library)}
+        if name == table.REDIS:
+            flags = others.SYNCED if measure.name == table.LOCKS else ()
+            with others.redis_server(self.binaries[name], data, flags) as (node, port, _):
+                return locks.measure(name, f"127.0.0.1:{port}", node.pid, seconds, env)
+        if name == table.ZOOKEEPER:
+            with others.zookeeper_server(self.binaries[name], data) as (node, port):
+                return locks.measure(name, f"127.0.0.1:{port}", node.pid, seconds, env)
+        with EtcdLike(self.binaries[name], self.lease, data) as server:
+            return locks.measure(name, server.endpoints[0], int(server.pids), seconds, env)
+
     def _measure(self, measure, name):
         data = self.folder / "data"
+        if measure.name in (table.LOCKS, table.LOCKS_UNSYNCED):
+            return self._locks(measure, name, data), [], []
         if name == table.REDIS:
             return others.redis(self.binaries[name], data, self.size.seconds), [], []
         if name == table.ZOOKEEPER:
