@@ -80,6 +80,14 @@ struct zk_counters {
     uint64_t events;
 };
 
+/* How long requests took, in milliseconds. */
+struct zk_latency {
+    uint64_t n;
+    uint64_t sum_ms;
+    uint64_t min_ms;
+    uint64_t max_ms;
+};
+
 struct zk_door {
     const struct door_environment *environment;
     struct service *service;
@@ -99,7 +107,7 @@ struct zk_door {
     uint64_t event_serial;
     struct bytes event_acl; /* of the node that an event is about */
     struct zk_counters counters;
-    uint64_t started_ms;
+    struct zk_latency latency;
 };
 
 enum zk_connection_state {
@@ -140,6 +148,7 @@ struct zk_connection {
     uint64_t received;
     uint64_t sent;
     int32_t last_type;
+    struct zk_latency latency;
 };
 
 /* --- zk_connection.c --- */
@@ -212,9 +221,15 @@ size_t zk_access_ids(const struct zk_connection *connection, struct arena *arena
 enum zk_error zk_access_read_acl(const struct zk_connection *connection, struct reader *reader,
                                  struct buffer *out);
 
+/* --- zk_metrics.c --- */
+
+void zk_metrics_write(const struct zk_door *door, struct buffer *out);
+
 /* --- zk_words.c: four-letter words. --- */
 
 bool zk_words_is(struct bytes word);
 void zk_words_answer(struct zk_connection *connection, struct bytes word);
+/* Appends the answer for whoever may have it. False: there is no such word. */
+bool zk_words_write(struct zk_door *door, struct bytes word, struct buffer *out);
 
 #endif

@@ -1,5 +1,6 @@
 #include "doors/zookeeper/zk_door.h"
 
+#include "doors/zookeeper/zk_admin.h"
 #include "doors/zookeeper/zk_connection.h"
 #include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_rules.h"
@@ -26,6 +27,11 @@ static void *open_door(const struct door_environment *environment) {
 
 static void serve(void *door, struct net_scope *scope) {
     net_scope_add_raw(scope, &zk_protocol, door);
+    zk_admin_serve(door, scope);
+}
+
+static void write_metrics(const void *door, struct buffer *out) {
+    zk_metrics_write(door, out);
 }
 
 static void close_door(void *opaque) {
@@ -63,6 +69,22 @@ static const struct door_flag flags[ZK_N_FLAGS] = {
 /* While authentication is on, a client connects first and shows its password then: what needs no
  * right touches nothing but its own session. */
 static const struct door_request requests[] = {
+    {"ruok", DOOR_RIGHT_NONE},
+    {"isro", DOOR_RIGHT_NONE},
+    {"srvr", DOOR_RIGHT_NONE},
+    {"mntr", DOOR_RIGHT_NONE},
+    {"wchs", DOOR_RIGHT_NONE},
+    {"stat", DOOR_RIGHT_ROOT},
+    {"cons", DOOR_RIGHT_ROOT},
+    {"dump", DOOR_RIGHT_ROOT},
+    {"wchc", DOOR_RIGHT_ROOT},
+    {"wchp", DOOR_RIGHT_ROOT},
+    {"conf", DOOR_RIGHT_ROOT},
+    {"envi", DOOR_RIGHT_ROOT},
+    {"crst", DOOR_RIGHT_ROOT},
+    {"srst", DOOR_RIGHT_ROOT},
+    {"GET /commands", DOOR_RIGHT_ROOT},
+    {"GET /commands/{command}", DOOR_RIGHT_ROOT},
     {"connect", DOOR_RIGHT_NONE},
     {"ping", DOOR_RIGHT_NONE},
     {"auth", DOOR_RIGHT_NONE},
@@ -111,5 +133,6 @@ const struct door zk_door = {
     .n_rules = sizeof rules / sizeof rules[0],
     .open = open_door,
     .serve = serve,
+    .write_metrics = write_metrics,
     .close = close_door,
 };

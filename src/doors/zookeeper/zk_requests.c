@@ -2,6 +2,7 @@
 #include "doors/zookeeper/zk_connection.h"
 #include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_rules.h"
+#include "doors/zookeeper/zk_stats.h"
 
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ struct request {
     int32_t type;
     int32_t error;
     int64_t zxid;
+    uint64_t begun_ms;
     struct buffer result; /* of REQUEST_DONE */
     size_t body_size;
     uint8_t body[];
@@ -37,6 +39,7 @@ static void go_on(struct zk_connection *connection);
 static void finish(struct request *request) {
     struct zk_connection *connection = request->connection;
     list_remove(&request->link);
+    zk_stats_answered(connection, request->begun_ms);
     connection->n_requests--;
     raw_connection_end_request(connection->raw);
     buffer_clear(&request->result);
@@ -120,6 +123,7 @@ static bool read_at_once(struct zk_connection *connection, int32_t xid, int32_t 
     }
     if (status == STATUS_OK) {
         answer_read(connection, xid, type, body);
+        zk_stats_answered(connection, service_now_ms(connection->door->service));
     } else {
         (void)refuse(connection, xid, status);
     }
@@ -316,6 +320,7 @@ void zk_requests_take(struct zk_connection *connection, int32_t xid, int32_t typ
                                 .is_change = is_change,
                                 .xid = xid,
                                 .type = type,
+                                .begun_ms = service_now_ms(connection->door->service),
                                 .body_size = body.size};
     memcpy(request->body, body.data, body.size);
     list_append(&connection->requests, &request->link);
