@@ -33,6 +33,8 @@ struct key_space_id {
 #define KEY_SPACE_VAULT ((struct key_space_id){.value = 24})
 /* Sessions, acquisitions and ends of the native API: see key_space_is_of_records(). */
 #define KEY_SPACE_NATIVE_RECORDS ((struct key_space_id){.value = 25})
+/* Elements, scripts, messages and settings of the Redis protocol. */
+#define KEY_SPACE_REDIS_RECORDS ((struct key_space_id){.value = 26})
 /* Of the sample door in the tests. */
 #define KEY_SPACE_SAMPLE ((struct key_space_id){.value = 250})
 
@@ -51,7 +53,8 @@ static inline bool key_space_equal(struct key_space_id a, struct key_space_id b)
  * them: every user may, and the door shows and changes of them what the caller's rights to those
  * names allow. */
 static inline bool key_space_is_of_records(struct key_space_id space) {
-    return key_space_equal(space, KEY_SPACE_NATIVE_RECORDS);
+    return key_space_equal(space, KEY_SPACE_NATIVE_RECORDS) ||
+           key_space_equal(space, KEY_SPACE_REDIS_RECORDS);
 }
 
 #endif

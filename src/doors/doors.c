@@ -3,11 +3,13 @@
 
 #include "doors/etcd/etcd_door.h"
 #include "doors/native/native_door.h"
+#include "doors/redis/redis_door.h"
 #include "doors/zookeeper/zk_door.h"
 
 static const struct door *const doors[] = {
     &etcd_door,
     &native_door,
+    &redis_door,
     &zk_door,
 };
 

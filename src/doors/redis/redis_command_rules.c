@@ -1,0 +1,116 @@
+#include "doors/redis/redis_command_rules.h"
+
+#include "doors/redis/redis_run_rules.h"
+
+#include <string.h>
+
+#define R REDIS_F_READ
+#define W REDIS_F_WRITE
+#define L REDIS_F_LOCAL
+#define S REDIS_F_NOSCRIPT
+#define B REDIS_F_BLOCK
+#define F REDIS_F_FAST
+#define M REDIS_F_MOVABLE
+#define P REDIS_F_PUBSUB
+#define NOAUTH REDIS_F_NOAUTH
+#define NOW REDIS_F_NOW
+#define ADMIN REDIS_F_ADMIN
+
+const struct redis_command redis_commands[REDIS_N_COMMANDS] = {
+#define X(token, name, arity, right, flags, first, last, step, group, function)                    \
+    {REDIS_CMD_##token, name, arity, REDIS_RIGHT_##right, flags, first, last, step, group,         \
+     function},
+    REDIS_COMMANDS(X)
+#undef X
+};
+
+/* --- Finding. --- */
+
+enum { NAME_SIZE_MAX = 24 };
+
+static uint8_t lower(uint8_t byte) {
+    return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + 32) : byte;
+}
+
+const struct redis_command *redis_command_find(struct bytes name) {
+    if (name.size == 0 || name.size > NAME_SIZE_MAX) {
+        return NULL;
+    }
+    uint8_t first = lower(name.data[0]);
+    for (size_t i = 0; i < REDIS_N_COMMANDS; i++) {
+        const struct redis_command *command = &redis_commands[i];
+        if ((uint8_t)command->name[0] == first && redis_word_is(name, command->name)) {
+            return command;
+        }
+    }
+    return NULL;
+}
+
+bool redis_command_takes(const struct redis_command *command, size_t argc) {
+    return command->arity >= 0 ? argc == (size_t)command->arity : argc >= (size_t)-command->arity;
+}
+
+/* --- Keys. --- */
+
+/* numkeys stands before the keys. */
+static bool counted_keys(const struct redis_command *command, const struct bytes *argv, size_t argc,
+                         struct redis_key_places *out_places) {
+    size_t at = (command->id == REDIS_CMD_SINTERCARD || command->id == REDIS_CMD_LMPOP) ? 1 : 2;
+    int64_t n;
+    if (argc <= at || !redis_number_integer(argv[at], &n) || n < 0 || (uint64_t)n > argc - at - 1) {
+        return false;
+    }
+    *out_places = (struct redis_key_places){.first = at + 1, .n = (size_t)n, .step = 1};
+    return true;
+}
+
+bool redis_command_keys(const struct redis_command *command, const struct bytes *argv, size_t argc,
+                        struct redis_key_places *out_places) {
+    *out_places = (struct redis_key_places){.step = 1};
+    if ((command->flags & REDIS_F_MOVABLE) != 0) {
+        return counted_keys(command, argv, argc, out_places);
+    }
+    if (command->first_key == 0) {
+        return true;
+    }
+    int64_t last = command->last_key < 0 ? (int64_t)argc + command->last_key : command->last_key;
+    if (last >= (int64_t)argc) {
+        return false;
+    }
+    out_places->first = (size_t)command->first_key;
+    out_places->step = (size_t)command->key_step;
+    if (last >= command->first_key) {
+        out_places->n = (size_t)((last - command->first_key) / command->key_step + 1);
+    }
+    return true;
+}
+
+/* --- Running. --- */
+
+static void reply_arity(struct redis_run *run, const struct redis_command *command) {
+    struct bytes parts[] = {bytes_from_text("ERR wrong number of arguments for '"),
+                            bytes_from_text(command->name), bytes_from_text("' command")};
+    uint8_t text[128];
+    size_t size = 0;
+    for (size_t i = 0; i < 3; i++) {
+        memcpy(text + size, parts[i].data, parts[i].size);
+        size += parts[i].size;
+    }
+    redis_reply_error(run->reply, bytes_of(text, size));
+}
+
+void redis_command_run(struct redis_run *run, const struct bytes *argv, size_t argc) {
+    const struct redis_command *command = argc == 0 ? NULL : redis_command_find(argv[0]);
+    if (command == NULL || command->run == NULL) {
+        redis_error(run, "unknown command");
+        return;
+    }
+    if (!redis_command_takes(command, argc)) {
+        reply_arity(run, command);
+        return;
+    }
+    const struct redis_command *outer = run->command;
+    run->command = command;
+    command->run(run, argv, argc);
+    run->command = outer;
+}

@@ -1,0 +1,222 @@
+/*
+ * The door and its connections, for the files of this folder that speak with clients. Everything
+ * happens on the loop's thread.
+ */
+#ifndef LEASED_DOORS_REDIS_REDIS_DOOR_INTERNAL_H
+#define LEASED_DOORS_REDIS_REDIS_DOOR_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/keyed_hash.h"
+#include "base/list.h"
+#include "core/service.h"
+#include "doors/authenticator.h"
+#include "doors/door.h"
+#include "doors/redis/redis_exec_rules.h"
+#include "doors/redis/redis_parser.h"
+#include "net/raw_protocol.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    REDIS_PENDING_MAX = 1024,              /* commands of one connection on their way */
+    REDIS_PENDING_BYTES_MAX = 1024 * 1024, /* of their requests */
+    REDIS_NAME_SIZE_MAX = 64,              /* of CLIENT SETNAME and SETINFO */
+    REDIS_ARENA_USES = 64                  /* commands until the scratch memory is given back */
+};
+
+/* The release whose commands are served. */
+#define REDIS_VERSION_SHOWN "7.0.15"
+
+struct redis_cursors;
+struct redis_pubsub;
+struct redis_waits;
+struct redis_waiter;
+
+struct redis_door {
+    const struct door_environment *environment;
+    struct service *service;
+    struct arena arena;      /* of one command */
+    struct buffer scratch;   /* replies that are being made */
+    struct buffer converted; /* for a client */
+    struct buffer encoded;   /* requests of the rule */
+    struct hash_key hash_key;
+    uint64_t random;
+    uint64_t next_client_id;
+    struct list connections;
+    size_t n_connections;
+    struct redis_parser_limits limits;
+    struct redis_cursors *cursors;
+    struct redis_pubsub *pubsub;
+    struct redis_waits *waits;
+    struct {
+        uint64_t connections; /* accepted */
+        uint64_t commands;
+        uint64_t errors;   /* replies that were errors */
+        uint64_t reads;    /* over the view */
+        uint64_t rules;    /* submitted */
+        uint64_t messages; /* delivered to subscribers */
+        uint64_t started_ms;
+    } stats;
+};
+
+int64_t redis_door_wall_ms(const struct redis_door *door);
+uint64_t redis_door_random(struct redis_door *door);
+/* Whether authentication is on. */
+bool redis_door_asks_who(const struct redis_door *door);
+
+/* --- One connection. --- */
+
+/* What a transaction has gathered. */
+struct redis_multi {
+    bool is_open;
+    bool is_refused; /* a command was wrong: EXEC will not run */
+    size_t n;
+    struct buffer commands; /* as redis_exec_put_command() writes them, local ones too */
+    size_t n_watches;
+    struct buffer watches; /* as redis_exec_put_watch() writes them */
+    unsigned db;           /* that a SELECT among them has chosen */
+};
+
+struct redis_connection {
+    struct raw_connection *raw;
+    struct redis_door *door;
+    struct list link; /* of the door's connections */
+    uint64_t id;
+    uint64_t opened_ms;
+    uint64_t used_ms;
+    struct list pending; /* struct redis_pending, oldest first */
+    size_t n_pending;
+    size_t n_reads; /* of them, over the view */
+    size_t pending_bytes;
+    struct redis_multi *multi;   /* NULL: it has not used one yet */
+    struct redis_waiter *waiter; /* NULL: it does not wait for a key */
+    struct redis_login *login;   /* NULL: no password is being checked */
+    struct list subscriptions;   /* of redis_pubsub.c */
+    size_t n_subscriptions[3];   /* channels, patterns, sharded channels */
+    const struct redis_command *last;
+    char *name;    /* of CLIENT SETNAME; NULL: none */
+    char *library; /* of CLIENT SETINFO */
+    char *library_version;
+    uint8_t db;
+    uint8_t protocol; /* 2 or 3 */
+    bool is_stopped;  /* input waits until what is pending is done */
+    bool is_full;     /* input waits until less is pending */
+    bool is_slow;     /* input waits until output was taken */
+    bool shows_tokens;
+    bool is_closing;
+    bool replies_off; /* CLIENT REPLY OFF */
+    uint8_t skips;    /* CLIENT REPLY SKIP: replies that are left out, 2 for the next but one */
+    char user[65];    /* that has logged in */
+};
+
+/* A command on its way to its reply, in the order of the requests. */
+struct redis_pending {
+    struct list link;
+    struct redis_connection *connection; /* NULL: gone */
+    struct service_request request;
+    struct service_read read;
+    const struct redis_command *command;
+    /* NULL: the replies are what the rule answered. Makes one reply of the answer. */
+    void (*finish)(struct redis_pending *pending, const struct outcome *outcome);
+    bool is_with_service;
+    bool is_done;
+    bool is_read;      /* waits for a read of the service */
+    size_t n_commands; /* of a transaction */
+    size_t cost;
+    struct buffer encoded; /* the request, if it is needed again */
+    struct buffer reply;   /* as it goes to the client */
+};
+
+/* --- redis_connection.c --- */
+
+extern const struct raw_protocol redis_protocol;
+
+/* Converts what was made and sends it in the order of the requests. Empties `reply`. */
+void redis_connection_reply(struct redis_connection *connection, struct buffer *reply);
+/* An entry in the order of the requests; its reply is written later. NULL: out of memory, and the
+ * connection is being closed. */
+struct redis_pending *redis_pending_create(struct redis_connection *connection,
+                                           const struct redis_command *command);
+/* The reply, in RESP3 bytes, is known. Frees the entry once it was sent. */
+void redis_pending_done(struct redis_pending *pending, struct bytes reply);
+void redis_pending_failed(struct redis_pending *pending, enum status status);
+/* Submits the rule's request in door->encoded. */
+void redis_pending_submit(struct redis_pending *pending);
+/* The error that a status means, as a reply. */
+void redis_reply_status(struct buffer *out, enum status status);
+
+/* No more input until redis_connection_go_on(). */
+void redis_connection_stop(struct redis_connection *connection);
+void redis_connection_go_on(struct redis_connection *connection);
+/* Bytes that are no reply: a message for a subscriber. */
+void redis_connection_push(struct redis_connection *connection, struct bytes push);
+/* Runs one command that has been checked, as one of a client. */
+void redis_connection_run(struct redis_connection *connection,
+                          const struct redis_exec_command *command);
+const struct caller *redis_connection_caller(struct redis_connection *connection);
+bool redis_connection_is_subscribed(const struct redis_connection *connection);
+
+/* --- redis_local.c: commands that the connection does itself. Appends to `out`, or has made an
+ * entry or sent something itself when it gives false. --- */
+
+bool redis_local_run(struct redis_connection *connection, const struct redis_exec_command *command,
+                     struct buffer *out);
+
+/* --- redis_auth.c --- */
+
+/* AUTH and the AUTH of HELLO: `done` makes the reply of a login that succeeded. */
+void redis_auth_log_in(struct redis_connection *connection, struct bytes name,
+                       struct bytes password,
+                       void (*done)(struct redis_connection *connection, struct buffer *out));
+void redis_auth_forget(struct redis_connection *connection);
+
+/* --- redis_info.c, redis_introspection.c --- */
+
+void redis_info_write(struct redis_connection *connection, const struct bytes *argv, size_t argc,
+                      struct buffer *out);
+void redis_introspection_command(struct redis_connection *connection, const struct bytes *argv,
+                                 size_t argc, struct buffer *out);
+/* False: an entry was made. */
+bool redis_config_run(struct redis_connection *connection, const struct bytes *argv, size_t argc,
+                      struct buffer *out);
+void redis_client_run(struct redis_connection *connection, const struct bytes *argv, size_t argc,
+                      struct buffer *out);
+
+/* --- redis_transaction.c --- */
+
+/* MULTI, EXEC, DISCARD, WATCH, UNWATCH; as redis_local_run(). */
+bool redis_transaction_run(struct redis_connection *connection,
+                           const struct redis_exec_command *command, struct buffer *out);
+/* Puts a command into the open transaction. */
+void redis_transaction_queue(struct redis_connection *connection,
+                             const struct redis_exec_command *command);
+bool redis_transaction_is_open(const struct redis_connection *connection);
+/* A command was wrong: EXEC will refuse. */
+void redis_transaction_refuse(struct redis_connection *connection);
+void redis_transaction_clear(struct redis_connection *connection);
+
+/* --- redis_pubsub.c --- */
+
+struct redis_pubsub *redis_pubsub_create(struct redis_door *door);
+void redis_pubsub_destroy(struct redis_pubsub *pubsub);
+/* SUBSCRIBE and its like, PUBSUB. */
+void redis_pubsub_run(struct redis_connection *connection, const struct redis_exec_command *command,
+                      struct buffer *out);
+void redis_pubsub_leave(struct redis_connection *connection);
+/* How many of this member's clients a message would reach. */
+size_t redis_pubsub_receivers(struct redis_pubsub *pubsub, bool is_sharded, struct bytes channel);
+
+/* --- redis_waits.c --- */
+
+struct redis_waits *redis_waits_create(struct redis_door *door);
+void redis_waits_destroy(struct redis_waits *waits);
+/* BLPOP and its like. */
+void redis_waits_run(struct redis_connection *connection, const struct redis_exec_command *command);
+/* The client is gone, or wants to wait no longer. */
+void redis_waits_leave(struct redis_connection *connection);
+size_t redis_waits_count(const struct redis_waits *waits);
+
+#endif

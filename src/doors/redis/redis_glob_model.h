@@ -1,0 +1,16 @@
+/* Patterns of KEYS, SCAN and PSUBSCRIBE: ? * [a-z] [^a] and a backslash before what is meant as it
+ * is. Pure. */
+#ifndef LEASED_DOORS_REDIS_REDIS_GLOB_MODEL_H
+#define LEASED_DOORS_REDIS_REDIS_GLOB_MODEL_H
+
+#include "base/bytes.h"
+
+#include <stdbool.h>
+
+/* Takes time in proportion to the product of both sizes at most. */
+bool redis_glob_match(struct bytes pattern, struct bytes text);
+
+/* The bytes with which every text that matches begins: a view into the pattern. */
+struct bytes redis_glob_prefix(struct bytes pattern);
+
+#endif

@@ -1,0 +1,133 @@
+#include "doors/redis/redis_view.h"
+
+#include "core/key_store.h"
+#include "core/lease_table.h"
+#include "doors/redis/redis_cursors.h"
+#include "doors/redis/redis_door_internal.h"
+#include "doors/redis/redis_keys.h"
+#include "doors/redis/redis_run_rules.h"
+
+#include <stdlib.h>
+
+enum { ANSWER_MAX = 16 * 1024 * 1024, RECORDS_MAX = 256 * 1024 };
+
+struct view {
+    const struct key_store *keys;
+    const struct lease_table *leases;
+    uint64_t now_ms;
+    int64_t wall_ms;
+    size_t records_left;
+    bool is_exceeded;
+    struct buffer *out;
+};
+
+static bool spend(struct view *view) {
+    if (view->records_left == 0 || view->out->size > ANSWER_MAX) {
+        view->is_exceeded = true;
+        return false;
+    }
+    view->records_left--;
+    return true;
+}
+
+static const struct record *get(void *context, struct key_space_id space, struct bytes key) {
+    struct view *view = context;
+    return spend(view) ? key_store_find(view->keys, space, key) : NULL;
+}
+
+struct walk {
+    struct view *view;
+    redis_visit visit;
+    void *context;
+};
+
+static bool walk_one(void *context, const struct record *record) {
+    struct walk *walk = context;
+    return spend(walk->view) && walk->visit(walk->context, record);
+}
+
+static bool visit(void *context, const struct key_range *range, redis_visit visit_one,
+                  void *visit_context) {
+    struct view *view = context;
+    struct walk walk = {.view = view, .visit = visit_one, .context = visit_context};
+    key_store_visit(view->keys, range->space, range->key, range->range_end, walk_one, &walk);
+    return !view->is_exceeded;
+}
+
+static size_t count(void *context, const struct key_range *range) {
+    struct view *view = context;
+    return key_store_count(view->keys, range->space, range->key, range->range_end);
+}
+
+/* The leader knows the lease's own time; elsewhere there is the deadline. */
+static int64_t remaining_ms(void *context, int64_t lease_id, int64_t deadline_ms) {
+    struct view *view = context;
+    struct lease_facts facts;
+    int64_t left_ms;
+    if (lease_table_remaining(view->leases, lease_id, view->now_ms, &left_ms) == STATUS_OK) {
+        return left_ms;
+    }
+    left_ms = deadline_ms - view->wall_ms;
+    if (lease_table_find(view->leases, lease_id, &facts) && left_ms > facts.ttl_ms) {
+        left_ms = facts.ttl_ms;
+    }
+    return left_ms < 0 ? 0 : left_ms;
+}
+
+static const struct redis_store view_store = {
+    .get = get, .visit = visit, .count = count, .remaining_ms = remaining_ms};
+
+struct key_range *redis_view_ranges(struct arena *arena, const struct redis_exec_command *command,
+                                    size_t *out_n) {
+    struct redis_key_places places;
+    *out_n = 0;
+    if (command->command->right < REDIS_RIGHT_READ) {
+        return NULL;
+    }
+    if (!redis_command_keys(command->command, command->argv, command->argc, &places)) {
+        return NULL;
+    }
+    if (places.first == 0) {
+        struct key_range *range = arena_alloc(arena, sizeof *range);
+        *range = redis_range_database(arena, command->db);
+        *out_n = 1;
+        return range;
+    }
+    struct key_range *ranges = arena_calloc(arena, places.n, sizeof ranges[0]);
+    for (size_t i = 0; i < places.n; i++) {
+        struct bytes key = command->argv[places.first + i * places.step];
+        ranges[i] = (struct key_range){.space = KEY_SPACE_REDIS,
+                                       .key = redis_key_main(arena, command->db, key)};
+    }
+    *out_n = places.n;
+    return ranges;
+}
+
+enum status redis_view_run(struct redis_door *door, const struct redis_exec_command *command,
+                           struct buffer *out) {
+    const struct state_view *state = service_view(door->service);
+    struct view view = {.keys = state_view_keys(state),
+                        .leases = state_view_leases(state),
+                        .now_ms = service_now_ms(door->service),
+                        .wall_ms = redis_door_wall_ms(door),
+                        .records_left = RECORDS_MAX,
+                        .out = out};
+    const struct redis_cursor_table cursors = redis_cursors_table(door->cursors);
+    struct redis_run run = {.store = &view_store,
+                            .context = &view,
+                            .arena = &door->arena,
+                            .reply = out,
+                            .db = command->db,
+                            .wall_ms = view.wall_ms,
+                            .revision = key_store_revision(view.keys),
+                            .seed = redis_door_random(door),
+                            .cursors = &cursors,
+                            .is_read_only = true};
+    size_t before = out->size;
+    redis_command_run(&run, command->argv, command->argc);
+    if (view.is_exceeded || run.is_interrupted || out->size - before > ANSWER_MAX) {
+        out->size = before;
+        return run.is_interrupted ? STATUS_CANCELED : STATUS_REQUEST_TOO_LARGE;
+    }
+    return STATUS_OK;
+}

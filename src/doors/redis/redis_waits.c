@@ -1,0 +1,422 @@
+/* BLPOP and its like: who waits for which key, in the order of arrival. A watch of the headers
+ * tells when there is something; then the rule is run, and whoever gets nothing goes on waiting. */
+#include "core/key_store.h"
+#include "doors/redis/redis_door_internal.h"
+#include "doors/redis/redis_keys.h"
+#include "doors/redis/redis_number_model.h"
+#include "doors/redis/redis_reply.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS = 1024 };
+
+/* One key that a waiter waits for. */
+struct wait_key {
+    struct list link; /* of its bucket, in the order of arrival */
+    struct redis_waiter *waiter;
+    struct bytes key; /* of the header's record */
+};
+
+struct redis_waiter {
+    struct redis_waits *waits;
+    struct redis_connection *connection; /* NULL: gone */
+    struct redis_pending *pending;       /* NULL: gone */
+    struct buffer encoded;               /* the rule's request */
+    uv_timer_t timer;
+    bool has_timer;
+    bool is_trying; /* the rule is on its way */
+    bool is_late;   /* time is up */
+    bool is_closed; /* out of all lists */
+    enum redis_type type;
+    const struct redis_command *command;
+    size_t n_keys;
+    struct wait_key keys[];
+};
+
+struct redis_waits {
+    struct redis_door *door;
+    struct list buckets[BUCKETS];
+    size_t n;
+    struct service_watch watch;
+};
+
+size_t redis_waits_count(const struct redis_waits *waits) {
+    return waits->n;
+}
+
+static struct list *bucket_of(struct redis_waits *waits, struct bytes key) {
+    return &waits->buckets[keyed_hash_bytes(&waits->door->hash_key, key) % BUCKETS];
+}
+
+/* How many elements there are to be had, as far as this member knows. A key of another type is
+ * worth a try: the rule says what is wrong. */
+static int64_t count_of(const struct redis_waits *waits, struct bytes key, enum redis_type type) {
+    const struct key_store *keys = state_view_keys(service_view(waits->door->service));
+    const struct record *record = key_store_find(keys, KEY_SPACE_REDIS, key);
+    struct redis_header header;
+    if (record == NULL || !redis_header_decode(record_value(record), &header)) {
+        return 0;
+    }
+    return header.type == type ? header.count : 1;
+}
+
+/* --- The end of a wait. --- */
+
+static void free_waiter(uv_handle_t *handle) {
+    struct redis_waiter *waiter = handle->data;
+    buffer_clear(&waiter->encoded);
+    free(waiter);
+}
+
+/* Takes it out of all lists. It is freed when its timer is, and the rule is not on its way. */
+static void leave(struct redis_waiter *waiter) {
+    struct redis_waits *waits = waiter->waits;
+    if (!waiter->is_closed) {
+        waiter->is_closed = true;
+        waits->n--;
+        for (size_t i = 0; i < waiter->n_keys; i++) {
+            list_remove(&waiter->keys[i].link);
+        }
+    }
+}
+
+static void destroy(struct redis_waiter *waiter) {
+    leave(waiter);
+    for (size_t i = 0; i < waiter->n_keys; i++) {
+        free((void *)(uintptr_t)waiter->keys[i].key.data);
+    }
+    uv_timer_stop(&waiter->timer);
+    uv_close((uv_handle_t *)&waiter->timer, free_waiter);
+}
+
+static void serve_key(struct redis_waits *waits, struct bytes key);
+
+static void set_watch(struct redis_waits *waits);
+
+/* The reply is known. Others may have waited behind this one. */
+static void finish(struct redis_waiter *waiter, struct bytes reply) {
+    struct redis_waits *waits = waiter->waits;
+    struct redis_connection *connection = waiter->connection;
+    struct redis_pending *pending = waiter->pending;
+    leave(waiter);
+    connection->waiter = NULL;
+    raw_connection_begin_request(connection->raw); /* which ends with the entry */
+    redis_pending_done(pending, reply);
+    for (size_t i = 0; i < waiter->n_keys; i++) {
+        serve_key(waits, waiter->keys[i].key);
+    }
+    destroy(waiter);
+    set_watch(waits);
+}
+
+static struct bytes nothing_of(const struct redis_waiter *waiter) {
+    bool is_move =
+        waiter->command->id == REDIS_CMD_BLMOVE || waiter->command->id == REDIS_CMD_BRPOPLPUSH;
+    return bytes_from_text(is_move ? "_\r\n" : "*-1\r\n");
+}
+
+/* --- Trying. --- */
+
+static void try_it(struct redis_waiter *waiter);
+
+static bool may_get_something(const struct redis_waiter *waiter) {
+    for (size_t i = 0; i < waiter->n_keys; i++) {
+        if (count_of(waiter->waits, waiter->keys[i].key, waiter->type) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct attempt {
+    struct service_request request;
+    struct redis_waiter *waiter;
+};
+
+static void tried(struct service_request *request, const struct outcome *outcome) {
+    struct attempt *attempt = list_entry(request, struct attempt, request);
+    struct redis_waiter *waiter = attempt->waiter;
+    free(attempt);
+    waiter->is_trying = false;
+    if (waiter->connection == NULL) {
+        destroy(waiter);
+        return;
+    }
+    if (outcome->status != STATUS_OK) {
+        struct buffer reply;
+        buffer_init(&reply);
+        redis_reply_status(&reply, outcome->status);
+        finish(waiter, bytes_of(reply.data, reply.size));
+        buffer_clear(&reply);
+        return;
+    }
+    struct bytes answer = outcome->rule.answer;
+    bool is_nothing = bytes_equal(answer, nothing_of(waiter));
+    if (!is_nothing || waiter->is_late) {
+        finish(waiter, answer);
+    } else if (may_get_something(waiter)) {
+        try_it(waiter);
+    }
+}
+
+static void try_it(struct redis_waiter *waiter) {
+    struct redis_door *door = waiter->waits->door;
+    struct attempt *attempt = calloc(1, sizeof *attempt);
+    if (attempt == NULL) {
+        abort();
+    }
+    attempt->waiter = waiter;
+    attempt->request.done = tried;
+    waiter->is_trying = true;
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = REDIS_RULE_EXEC,
+                 .request = bytes_of(waiter->encoded.data, waiter->encoded.size)}};
+    door->stats.rules++;
+    service_submit(door->service, redis_connection_caller(waiter->connection), &attempt->request,
+                   &command);
+}
+
+/* As many try as there are elements, the oldest first. */
+static void serve_key(struct redis_waits *waits, struct bytes key) {
+    struct list *bucket = bucket_of(waits, key);
+    int64_t left = -1;
+    for (struct list *node = bucket->next; node != bucket && left != 0; node = node->next) {
+        struct wait_key *one = list_entry(node, struct wait_key, link);
+        if (!bytes_equal(one->key, key)) {
+            continue;
+        }
+        if (left < 0) {
+            left = count_of(waits, key, one->waiter->type);
+        }
+        if (left > 0) {
+            left--;
+            if (!one->waiter->is_trying) {
+                try_it(one->waiter);
+            }
+        }
+    }
+}
+
+/* --- The watch. --- */
+
+static bool deliver(struct service_watch *watch, const struct watch_batch *batch) {
+    struct redis_waits *waits = list_entry(watch, struct redis_waits, watch);
+    for (size_t i = 0; i < batch->n_events; i++) {
+        const struct record *record = batch->events[i];
+        struct redis_header header;
+        if (!record_is_tombstone(record) && redis_header_decode(record_value(record), &header) &&
+            (header.type == REDIS_LIST || header.type == REDIS_ZSET)) {
+            serve_key(waits, record_key(record));
+        }
+    }
+    return true;
+}
+
+static void begin(struct redis_waits *waits) {
+    static const uint8_t first[] = {0};
+    static const uint8_t end[] = {REDIS_DATABASES};
+    const struct service_watch_options options = {
+        .range = {.space = KEY_SPACE_REDIS, .key = {first, 1}, .range_end = {end, 1}},
+        .without_deletes = true};
+    (void)service_watch(waits->door->service, &caller_server, &waits->watch, &options);
+}
+
+static void compacted(struct service_watch *watch, int64_t compacted_revision) {
+    struct redis_waits *waits = list_entry(watch, struct redis_waits, watch);
+    (void)compacted_revision;
+    begin(waits);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        struct list *bucket = &waits->buckets[i];
+        for (struct list *node = bucket->next; node != bucket; node = node->next) {
+            struct redis_waiter *waiter = list_entry(node, struct wait_key, link)->waiter;
+            if (!waiter->is_trying && may_get_something(waiter)) {
+                try_it(waiter);
+            }
+        }
+    }
+}
+
+static void revoked(struct service_watch *watch, enum status status) {
+    (void)watch;
+    (void)status;
+}
+
+static void set_watch(struct redis_waits *waits) {
+    bool is_there = waits->watch.private.watcher != NULL;
+    if (waits->n > 0 && !is_there) {
+        begin(waits);
+    } else if (waits->n == 0 && is_there) {
+        service_unwatch(waits->door->service, &waits->watch);
+    }
+}
+
+/* --- The beginning of a wait. --- */
+
+static void time_is_up(uv_timer_t *timer) {
+    struct redis_waiter *waiter = timer->data;
+    waiter->is_late = true;
+    if (!waiter->is_trying) {
+        finish(waiter, nothing_of(waiter));
+    }
+}
+
+/* The last argument, in seconds; 0: no limit. */
+static const char *get_timeout(struct bytes argument, uint64_t *out_ms) {
+    enum { SECONDS_MAX = 1000 * 1000 * 1000 };
+    double seconds;
+    if (!redis_number_double(argument, &seconds) || seconds > SECONDS_MAX) {
+        return "ERR timeout is not a float or out of range";
+    }
+    if (seconds < 0) {
+        return "ERR timeout is negative";
+    }
+    uint64_t ms = (uint64_t)(seconds * 1000);
+    *out_ms = seconds > 0 && ms == 0 ? 1 : ms;
+    return NULL;
+}
+
+/* The keys that it waits for: of a move the source alone. */
+static size_t count_keys(const struct redis_exec_command *command) {
+    bool is_move =
+        command->command->id == REDIS_CMD_BLMOVE || command->command->id == REDIS_CMD_BRPOPLPUSH;
+    return is_move ? 1 : command->argc - 2;
+}
+
+static enum redis_type type_of(const struct redis_command *command) {
+    return command->id == REDIS_CMD_BZPOPMIN || command->id == REDIS_CMD_BZPOPMAX ? REDIS_ZSET
+                                                                                  : REDIS_LIST;
+}
+
+static struct redis_waiter *create(struct redis_connection *connection,
+                                   const struct redis_exec_command *command) {
+    struct redis_waits *waits = connection->door->waits;
+    size_t n_keys = count_keys(command);
+    struct redis_waiter *waiter = calloc(1, sizeof *waiter + n_keys * sizeof waiter->keys[0]);
+    if (waiter == NULL) {
+        abort();
+    }
+    waiter->waits = waits;
+    waiter->connection = connection;
+    waiter->command = command->command;
+    waiter->type = type_of(command->command);
+    waiter->n_keys = n_keys;
+    uv_timer_init(connection->door->environment->loop, &waiter->timer);
+    waiter->timer.data = waiter;
+    for (size_t i = 0; i < n_keys; i++) {
+        struct wait_key *key = &waiter->keys[i];
+        uint8_t *bytes = malloc(1 + command->argv[1 + i].size);
+        if (bytes == NULL) {
+            abort();
+        }
+        bytes[0] = (uint8_t)command->db;
+        memcpy(bytes + 1, command->argv[1 + i].data, command->argv[1 + i].size);
+        key->waiter = waiter;
+        key->key = bytes_of(bytes, 1 + command->argv[1 + i].size);
+        list_append(bucket_of(waits, key->key), &key->link);
+    }
+    waits->n++;
+    buffer_init(&waiter->encoded);
+    const struct redis_exec_head head = {.seed = redis_door_random(connection->door),
+                                         .n_commands = 1};
+    redis_exec_put_head(&waiter->encoded, &head);
+    redis_exec_put_command(&waiter->encoded, command->db, command->argv, command->argc);
+    return waiter;
+}
+
+/* Whether others wait for one of its keys already: then it is not its turn. */
+static bool is_behind(const struct redis_waiter *waiter) {
+    for (size_t i = 0; i < waiter->n_keys; i++) {
+        struct list *bucket = bucket_of(waiter->waits, waiter->keys[i].key);
+        for (struct list *node = bucket->next; node != &waiter->keys[i].link; node = node->next) {
+            const struct wait_key *other = list_entry(node, struct wait_key, link);
+            if (other->waiter != waiter && bytes_equal(other->key, waiter->keys[i].key)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool may_wait(struct redis_connection *connection, const struct redis_exec_command *command,
+                     uint64_t *out_timeout_ms, struct buffer *out) {
+    struct redis_door *door = connection->door;
+    const char *error = get_timeout(command->argv[command->argc - 1], out_timeout_ms);
+    if (error != NULL) {
+        redis_reply_error_text(out, error);
+        return false;
+    }
+    const struct key_range range = {
+        .space = KEY_SPACE_REDIS,
+        .key = redis_key_main(&door->arena, command->db, command->argv[1])};
+    enum status status =
+        service_read_local(door->service, redis_connection_caller(connection), &range, 1);
+    if (status == STATUS_PERMISSION_DENIED) {
+        redis_reply_status(out, status);
+        return false;
+    }
+    return true;
+}
+
+void redis_waits_run(struct redis_connection *connection,
+                     const struct redis_exec_command *command) {
+    uint64_t timeout_ms;
+    if (!may_wait(connection, command, &timeout_ms, &connection->door->scratch)) {
+        return;
+    }
+    struct redis_pending *pending = redis_pending_create(connection, command->command);
+    if (pending == NULL) {
+        return;
+    }
+    raw_connection_end_request(connection->raw); /* a client that waits is idle */
+    struct redis_waiter *waiter = create(connection, command);
+    waiter->pending = pending;
+    connection->waiter = waiter;
+    connection->is_stopped = true;
+    if (timeout_ms > 0) {
+        uv_timer_start(&waiter->timer, time_is_up, timeout_ms, 0);
+    }
+    set_watch(waiter->waits);
+    if (!is_behind(waiter) && may_get_something(waiter)) {
+        try_it(waiter);
+    }
+}
+
+void redis_waits_leave(struct redis_connection *connection) {
+    struct redis_waiter *waiter = connection->waiter;
+    if (waiter == NULL) {
+        return;
+    }
+    struct redis_waits *waits = waiter->waits;
+    connection->waiter = NULL;
+    waiter->connection = NULL;
+    waiter->pending = NULL;
+    leave(waiter);
+    raw_connection_begin_request(connection->raw);
+    if (!waiter->is_trying) {
+        destroy(waiter);
+    }
+    set_watch(waits);
+}
+
+/* --- Life. --- */
+
+struct redis_waits *redis_waits_create(struct redis_door *door) {
+    struct redis_waits *waits = calloc(1, sizeof *waits);
+    if (waits == NULL) {
+        abort();
+    }
+    waits->door = door;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        list_init(&waits->buckets[i]);
+    }
+    waits->watch =
+        (struct service_watch){.deliver = deliver, .compacted = compacted, .revoked = revoked};
+    return waits;
+}
+
+void redis_waits_destroy(struct redis_waits *waits) {
+    service_unwatch(waits->door->service, &waits->watch);
+    free(waits);
+}
