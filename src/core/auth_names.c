@@ -70,3 +70,51 @@ bool auth_names_map(const struct key_range *range, struct auth_name_range *memor
     return join(prefix, name, memory->key, &out_range->key) &&
            map_end(range, prefix, memory->range_end, &out_range->range_end);
 }
+
+/* --- Redis. --- */
+
+/* `leased/redis/DATABASE/` and the name; false when it does not fit. */
+static bool join_redis(uint8_t db, struct bytes name, uint8_t *memory, struct bytes *out) {
+    static const char prefix[] = "leased/redis/";
+    size_t size = sizeof prefix - 1;
+    if (size + 4 + name.size > AUTH_REDIS_KEY_SIZE) {
+        return false;
+    }
+    memcpy(memory, prefix, size);
+    if (db >= 10) {
+        memory[size++] = (uint8_t)('0' + db / 10 % 10);
+    }
+    memory[size++] = (uint8_t)('0' + db % 10);
+    memory[size++] = '/';
+    if (name.size > 0) {
+        memcpy(memory + size, name.data, name.size);
+    }
+    *out = bytes_of(memory, size + name.size);
+    return true;
+}
+
+bool auth_names_map_redis(const struct key_range *range, struct auth_redis_range *memory,
+                          struct key_range *out_range) {
+    struct bytes key = range->key;
+    struct bytes end = range->range_end;
+    *out_range = (struct key_range){.space = KEY_SPACE_ETCD};
+    if (key.size == 0 || key_range_is_open(range) ||
+        !join_redis(key.data[0], bytes_of(key.data + 1, key.size - 1), memory->key,
+                    &out_range->key)) {
+        return false;
+    }
+    if (end.size == 0) {
+        return true;
+    }
+    if (end.data[0] == key.data[0]) {
+        return join_redis(end.data[0], bytes_of(end.data + 1, end.size - 1), memory->range_end,
+                          &out_range->range_end);
+    }
+    /* To the end of the database: what follows its last slash. */
+    if (end.size != 1 || end.data[0] != key.data[0] + 1 ||
+        !join_redis(key.data[0], bytes_of("", 0), memory->range_end, &out_range->range_end)) {
+        return false;
+    }
+    memory->range_end[out_range->range_end.size - 1]++;
+    return true;
+}

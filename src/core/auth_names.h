@@ -19,6 +19,19 @@ struct auth_name_range {
     uint8_t range_end[AUTH_NAME_KEY_SIZE];
 };
 
+/* Keys of the Redis protocol are a byte for the database and a name (doors/redis/redis_keys.h). The
+ * right to one is the right to `leased/redis/DATABASE/NAME`. */
+enum { AUTH_REDIS_KEY_SIZE = 16 * 1024 + 32 };
+
+struct auth_redis_range {
+    uint8_t key[AUTH_REDIS_KEY_SIZE];
+    uint8_t range_end[AUTH_REDIS_KEY_SIZE];
+};
+
+/* As auth_names_map(), for a range of KEY_SPACE_REDIS: of one key, or of keys of one database. */
+bool auth_names_map_redis(const struct key_range *range, struct auth_redis_range *memory,
+                          struct key_range *out_range);
+
 /* The range of etcd's space whose right counts for a range of KEY_SPACE_NATIVE: of keys of one
  * name, or of all names that begin so. It points into the memory. False: it is no such range, and
  * only root has the right to it. */

@@ -136,18 +136,34 @@ static bool cover(const struct intervals *intervals, const struct key_range *ran
            (range->range_end.size == 0 || bytes_compare(range->range_end, interval->end) <= 0);
 }
 
+static bool cover_right(const struct auth_ranges *ranges, enum right right,
+                        const struct key_range *range) {
+    return ((right & RIGHT_READ) == 0 || cover(&ranges->read, range)) &&
+           ((right & RIGHT_WRITE) == 0 || cover(&ranges->write, range));
+}
+
+/* In a function of its own for its large memory. */
+static bool cover_redis(const struct auth_ranges *ranges, enum right right,
+                        const struct key_range *range) {
+    struct auth_redis_range memory;
+    struct key_range named;
+    return auth_names_map_redis(range, &memory, &named) && cover_right(ranges, right, &named);
+}
+
 bool auth_ranges_cover(const struct auth_ranges *ranges, enum right right,
                        const struct key_range *range) {
     struct auth_name_range memory;
     struct key_range named;
+    if (key_space_equal(range->space, KEY_SPACE_REDIS)) {
+        return cover_redis(ranges, right, range);
+    }
     if (key_space_equal(range->space, KEY_SPACE_NATIVE)) {
         if (!auth_names_map(range, &memory, &named)) {
             return false;
         }
         range = &named;
     }
-    return ((right & RIGHT_READ) == 0 || cover(&ranges->read, range)) &&
-           ((right & RIGHT_WRITE) == 0 || cover(&ranges->write, range));
+    return cover_right(ranges, right, range);
 }
 
 bool auth_ranges_may_write(const struct auth_ranges *ranges, struct key_space_id space) {
