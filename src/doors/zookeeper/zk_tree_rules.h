@@ -13,6 +13,7 @@ struct zk_tree_node {
     struct zk_tree_node *next_in_bucket;
     struct zk_tree_node *next; /* in the order in which they were loaded */
     struct bytes path;
+    uint64_t hash;
     bool existed; /* before the run */
     bool exists;
     bool is_new;               /* created by the run, perhaps where another was deleted */
@@ -28,7 +29,7 @@ struct zk_tree_node {
     struct zk_children children;
 };
 
-enum { ZK_TREE_BUCKETS = 256 };
+enum { ZK_TREE_BUCKETS = 512 };
 
 struct zk_tree {
     struct rule_run *run;
