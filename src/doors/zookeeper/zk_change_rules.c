@@ -121,7 +121,7 @@ static enum zk_error set_data(struct change *change, const struct zk_operation *
     node->node.flags = (uint8_t)((node->node.flags & ~ZK_NODE_NULL_DATA) |
                                  (operation->is_null ? ZK_NODE_NULL_DATA : 0));
     node->rearms_ttl = node->node.flags & ZK_NODE_TTL;
-    node->is_changed = true;
+    zk_tree_changed(&change->tree, node);
     write_stat(change, node, result);
     return ZK_OK;
 }
@@ -141,7 +141,7 @@ static enum zk_error set_acl(struct change *change, const struct zk_operation *o
     }
     node->node.aversion = (int32_t)((uint32_t)node->node.aversion + 1);
     node->node.acl = operation->acl;
-    node->is_changed = true;
+    zk_tree_changed(&change->tree, node);
     write_stat(change, node, result);
     return ZK_OK;
 }

@@ -87,6 +87,9 @@ static void on_close(struct raw_connection *raw) {
     buffer_clear(&connection->ids);
     list_remove(&connection->in_door);
     door->n_connections--;
+    if (door->n_connections == 0) {
+        zk_events_end(door); /* when the door closes the service is gone already */
+    }
     zk_connection_free_if_over(connection);
 }
 
@@ -98,6 +101,7 @@ void zk_connection_drop(struct zk_connection *connection, const char *reason) {
     leave_session(connection);
     zk_watcher_clear(&connection->door->watches, &connection->watcher);
     raw_connection_close(connection->raw);
+    connection->state = ZK_DROPPED;
 }
 
 struct zk_connection *zk_connection_of_session(const struct zk_door *door, int64_t session_id) {
@@ -125,7 +129,7 @@ int64_t zk_connection_zxid(const struct zk_connection *connection) {
 void zk_connection_reply(struct zk_connection *connection, int32_t xid, int64_t zxid, int32_t error,
                          struct bytes body) {
     struct buffer *out = &connection->door->reply;
-    if (connection->raw == NULL) {
+    if (connection->raw == NULL || connection->state == ZK_DROPPED) {
         return;
     }
     out->size = 0;
@@ -143,7 +147,7 @@ void zk_connection_tell(struct zk_connection *connection, enum zk_event_type typ
                         struct bytes path) {
     enum { SYNC_CONNECTED = 3, EVENT_SIZE = 12 };
     struct buffer *out = &connection->door->reply;
-    if (connection->raw == NULL) {
+    if (connection->raw == NULL || connection->state == ZK_DROPPED) {
         return;
     }
     out->size = 0;

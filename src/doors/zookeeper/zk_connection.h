@@ -114,7 +114,8 @@ enum zk_connection_state {
     ZK_NEW,        /* nothing has come */
     ZK_CONNECTING, /* the session's rule is on its way */
     ZK_CONNECTED,
-    ZK_CLOSING /* closeSession is on its way */
+    ZK_CLOSING, /* closeSession is on its way */
+    ZK_DROPPED  /* nothing more is said: what became of its requests is not known */
 };
 
 struct zk_connection {

@@ -2,7 +2,6 @@
 
 #include "doors/zookeeper/zk_admin.h"
 #include "doors/zookeeper/zk_connection.h"
-#include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_rules.h"
 
 #include <openssl/rand.h>
@@ -36,7 +35,6 @@ static void write_metrics(const void *door, struct buffer *out) {
 
 static void close_door(void *opaque) {
     struct zk_door *door = opaque;
-    zk_events_end(door);
     zk_watches_clear(&door->watches);
     zk_hash_clear(&door->sessions);
     buffer_clear(&door->scratch);

@@ -199,5 +199,6 @@ void zk_events_end(struct zk_door *door) {
     if (door->is_watching) {
         service_unwatch(door->service, &door->changes);
         door->is_watching = false;
+        door->seen_revision = 0; /* nobody is there to miss anything */
     }
 }

@@ -10,8 +10,9 @@ struct zk_door;
 
 /* Tells all that was changed since the last call. */
 void zk_events_catch_up(struct zk_door *door);
-/* From the first connection on. */
+/* With the first connection. */
 void zk_events_begin(struct zk_door *door);
+/* With the last one. */
 void zk_events_end(struct zk_door *door);
 
 #endif

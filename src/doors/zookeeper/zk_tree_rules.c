@@ -1,6 +1,5 @@
 #include "doors/zookeeper/zk_tree_rules.h"
 
-#include "base/keyed_hash.h"
 #include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_rules.h"
 
@@ -10,12 +9,13 @@ void zk_tree_init(struct zk_tree *tree, struct rule_run *run) {
 
 /* --- Loading. --- */
 
-/* The revision is part of the key, so that nobody can choose paths beforehand that meet in one
- * bucket. Nothing but time depends on it. */
-static uint64_t hash_of(const struct zk_tree *tree, struct bytes path) {
-    struct hash_key key = hash_key_fixed;
-    key.words[0] ^= (uint64_t)rule_revision(tree->run);
-    return keyed_hash_bytes(&key, path);
+/* FNV-1a. Nothing depends on it but how long a bucket is; changes are bounded. */
+static size_t bucket_of(struct bytes path) {
+    uint32_t hash = 2166136261U;
+    for (size_t i = 0; i < path.size; i++) {
+        hash = (hash ^ path.data[i]) * 16777619U;
+    }
+    return (hash ^ hash >> 16) % ZK_TREE_BUCKETS;
 }
 
 static void load(struct zk_tree *tree, struct zk_tree_node *node) {
@@ -33,26 +33,31 @@ static void load(struct zk_tree *tree, struct zk_tree_node *node) {
         record != NULL && zk_children_decode(record_value(record), &node->children);
 }
 
+static void append(struct zk_tree *tree, struct zk_tree_node *node) {
+    node->previous = tree->last;
+    node->next = NULL;
+    *(tree->last == NULL ? &tree->first : &tree->last->next) = node;
+    tree->last = node;
+}
+
+static void take_out(struct zk_tree *tree, struct zk_tree_node *node) {
+    *(node->previous == NULL ? &tree->first : &node->previous->next) = node->next;
+    *(node->next == NULL ? &tree->last : &node->next->previous) = node->previous;
+}
+
 struct zk_tree_node *zk_tree_find(struct zk_tree *tree, struct bytes path) {
-    uint64_t hash = hash_of(tree, path);
-    struct zk_tree_node **bucket = &tree->buckets[hash % ZK_TREE_BUCKETS];
+    struct zk_tree_node **bucket = &tree->buckets[bucket_of(path)];
     for (struct zk_tree_node *node = *bucket; node != NULL; node = node->next_in_bucket) {
-        if (node->hash == hash && bytes_equal(node->path, path)) {
+        if (bytes_equal(node->path, path)) {
             return node;
         }
     }
     struct zk_tree_node *node = arena_calloc(rule_arena(tree->run), 1, sizeof *node);
     node->path = path;
-    node->hash = hash;
     load(tree, node);
     node->next_in_bucket = *bucket;
     *bucket = node;
-    if (tree->last == NULL) {
-        tree->first = node;
-    } else {
-        tree->last->next = node;
-    }
-    tree->last = node;
+    append(tree, node);
     return node;
 }
 
@@ -68,11 +73,17 @@ int64_t zk_tree_n_children(struct zk_tree *tree, struct zk_tree_node *node) {
 
 /* --- Changing. --- */
 
+void zk_tree_changed(struct zk_tree *tree, struct zk_tree_node *node) {
+    node->is_changed = true;
+    take_out(tree, node);
+    append(tree, node);
+}
+
 void zk_tree_create(struct zk_tree *tree, struct zk_tree_node *node, struct zk_tree_node *parent,
                     const struct zk_node *content) {
     node->exists = true;
     node->is_new = true;
-    node->is_changed = true;
+    zk_tree_changed(tree, node);
     node->node = *content;
     node->node.czxid = rule_revision(tree->run);
     node->node.mzxid = node->node.czxid;
@@ -108,7 +119,7 @@ void zk_tree_delete(struct zk_tree *tree, struct zk_tree_node *node, struct zk_t
     }
     node->exists = false;
     node->is_new = false;
-    node->is_changed = true;
+    zk_tree_changed(tree, node);
     node->children_changed = false;
     node->rearms_ttl = false;
     node->wants_sweep = false;

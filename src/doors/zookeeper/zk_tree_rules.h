@@ -11,9 +11,9 @@
 
 struct zk_tree_node {
     struct zk_tree_node *next_in_bucket;
-    struct zk_tree_node *next; /* in the order in which they were loaded */
+    struct zk_tree_node *next; /* in the order in which they were loaded or last changed */
+    struct zk_tree_node *previous;
     struct bytes path;
-    uint64_t hash;
     bool existed; /* before the run */
     bool exists;
     bool is_new;               /* created by the run, perhaps where another was deleted */
@@ -29,7 +29,7 @@ struct zk_tree_node {
     struct zk_children children;
 };
 
-enum { ZK_TREE_BUCKETS = 512 };
+enum { ZK_TREE_BUCKETS = 256 };
 
 struct zk_tree {
     struct rule_run *run;
@@ -47,6 +47,8 @@ int64_t zk_tree_n_children(struct zk_tree *tree, struct zk_tree_node *node);
 void zk_tree_create(struct zk_tree *tree, struct zk_tree_node *node, struct zk_tree_node *parent,
                     const struct zk_node *content);
 void zk_tree_delete(struct zk_tree *tree, struct zk_tree_node *node, struct zk_tree_node *parent);
+/* The node itself was changed. Changes are written, and so told to watches, in this order. */
+void zk_tree_changed(struct zk_tree *tree, struct zk_tree_node *node);
 /* A child has gone in another way (its lease ended). */
 void zk_tree_lost_child(struct zk_tree *tree, struct zk_tree_node *parent);
 
