@@ -145,7 +145,8 @@ struct lease_options {
 LEASE_API enum lease_status lease_open(const struct lease_options *options,
                                        struct lease_connection **out_connection);
 /* Every session, hold, wait and watch of it must have been destroyed. Sessions that were not ended
- * run out on the server. Accepts NULL. Must not be called from a callback. */
+ * run out on the server. Accepts NULL. From a callback of the library's thread it takes effect when
+ * that callback has returned; with `foreign_loop` it must not be called from one. */
 LEASE_API void lease_close(struct lease_connection *connection);
 
 /* Waits until a server answers: to find wrong endpoints, files or passwords early. */

@@ -53,8 +53,28 @@ static bool map_end(const struct key_range *range, struct bytes prefix, uint8_t 
     return true;
 }
 
+bool auth_names_has(struct key_space_id space) {
+    return key_space_equal(space, KEY_SPACE_NATIVE) || key_space_equal(space, KEY_SPACE_ZOOKEEPER);
+}
+
+/* A path begins with a slash. Where the end of a range does not, it is behind all paths. */
+static bool map_paths(const struct key_range *range, struct auth_name_range *memory,
+                      struct key_range *out_range) {
+    struct bytes prefix = bytes_from_text("leased/zookeeper");
+    *out_range = (struct key_range){.space = KEY_SPACE_ETCD};
+    if (range->key.size == 0 || range->key.data[0] != '/' || key_range_is_open(range)) {
+        return false;
+    }
+    return join(prefix, range->key, memory->key, &out_range->key) &&
+           (range->range_end.size == 0 ||
+            join(prefix, range->range_end, memory->range_end, &out_range->range_end));
+}
+
 bool auth_names_map(const struct key_range *range, struct auth_name_range *memory,
                     struct key_range *out_range) {
+    if (key_space_equal(range->space, KEY_SPACE_ZOOKEEPER)) {
+        return map_paths(range, memory, out_range);
+    }
     struct bytes prefix = range->key.size > 0 ? prefix_of(range->key.data[0]) : bytes_of("", 0);
     if (prefix.size == 0) {
         return false;

@@ -157,7 +157,7 @@ bool auth_ranges_cover(const struct auth_ranges *ranges, enum right right,
     if (key_space_equal(range->space, KEY_SPACE_REDIS)) {
         return cover_redis(ranges, right, range);
     }
-    if (key_space_equal(range->space, KEY_SPACE_NATIVE)) {
+    if (auth_names_has(range->space)) {
         if (!auth_names_map(range, &memory, &named)) {
             return false;
         }

@@ -224,6 +224,12 @@ void lease_close(struct lease_connection *connection) {
     assert(list_is_empty(&connection->sessions));
     assert(list_is_empty(&connection->waits));
     assert(list_is_empty(&connection->watches));
+    if (connection->has_thread && pthread_equal(connection->thread, pthread_self())) {
+        connection->is_orphan = true;
+        connection->farewell_until_ms = clock_boottime_ms() + FAREWELL_MS;
+        lib_unlock(connection);
+        return;
+    }
     say_farewell(connection);
     connection->is_stopping = true;
     lib_wake(connection);
@@ -231,6 +237,10 @@ void lease_close(struct lease_connection *connection) {
     if (connection->has_thread) {
         pthread_join(connection->thread, NULL);
     }
+    lib_connection_finish(connection);
+}
+
+void lib_connection_finish(struct lease_connection *connection) {
     lib_lock(connection);
     lib_ready_abandon(connection);
     lib_unlock(connection);

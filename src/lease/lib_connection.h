@@ -30,7 +30,9 @@ struct lease_connection {
     pthread_t thread;
     bool has_thread;
     bool is_stopping;
-    bool is_processing; /* somebody waits for events, or handles them */
+    bool is_orphan; /* closed by its own thread, in a callback: that thread destroys it */
+    uint64_t farewell_until_ms; /* of an orphan */
+    bool is_processing;         /* somebody waits for events, or handles them */
 
     int epoll_fd;
     int wake_fd;
@@ -78,6 +80,9 @@ struct lease_connection {
     void *notice_object; /* whose notice runs */
     pthread_t notice_thread;
 };
+
+/* Nobody uses it any more, and its thread has ended or is the caller. */
+void lib_connection_finish(struct lease_connection *connection);
 
 void lib_lock(struct lease_connection *connection);
 void lib_unlock(struct lease_connection *connection);

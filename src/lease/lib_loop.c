@@ -15,8 +15,9 @@
 
 enum {
     EVENTS_MAX = 8,
-    READS_MAX = 32,    /* before timers are looked at again */
-    STEPS_MAX = 64,    /* what one step causes is done in the next */
+    READS_MAX = 32, /* before timers are looked at again */
+    STEPS_MAX = 64, /* what one step causes is done in the next */
+    ORPHAN_MS = 10,
     NEIGHBOUR_MS = 20, /* another thread handles events: look again after so long */
     MS_IN_S = 1000,
     NS_IN_MS = 1000000
@@ -153,14 +154,25 @@ void lib_loop_process(struct lease_connection *connection, int timeout_ms) {
     lib_notice_run_all(connection);
 }
 
+/* Closed in a callback, and what it had is given back. */
+static bool may_be_left(const struct lease_connection *connection) {
+    return connection->is_orphan &&
+           (connection->n_farewells == 0 || clock_boottime_ms() >= connection->farewell_until_ms);
+}
+
 void *lib_loop_run(void *context) {
     struct lease_connection *connection = context;
     lib_lock(connection);
     connection->is_processing = true;
-    while (!connection->is_stopping) {
-        lib_loop_process(connection, -1);
+    while (!connection->is_stopping && !may_be_left(connection)) {
+        lib_loop_process(connection, connection->is_orphan ? ORPHAN_MS : -1);
     }
+    bool is_orphan = connection->is_orphan;
     lib_unlock(connection);
+    if (is_orphan) {
+        pthread_detach(pthread_self());
+        lib_connection_finish(connection);
+    }
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 """Locks and elections through liblease, against etcd and leased."""
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -7,7 +8,7 @@ import threading
 import pytest
 
 import lease
-from harness import wait_for
+from harness import PROJECT_ROOT, wait_for
 
 SECONDS = 30.0
 
@@ -220,3 +221,10 @@ left_open.lock("{prefix}")
 """
     path = os.path.dirname(os.path.dirname(lease.__file__))
     subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, check=True, timeout=SECONDS)
+
+
+def test_a_client_that_is_collected_in_its_own_callback_is_closed(leased_server):
+    program = pathlib.Path(__file__).with_name("collected.py")
+    done = subprocess.run([sys.executable, str(program), leased_server.endpoint, "collected"], capture_output=True, text=True,
+                          timeout=100, check=False, env={**os.environ, "PYTHONPATH": str(PROJECT_ROOT / "python")})  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "closed\n"), done.stderr

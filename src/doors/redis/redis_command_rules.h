@@ -72,6 +72,12 @@ enum redis_command_flag {
     X(PUBSUB, "pubsub", -2, USER, L, 0, 0, 0, "pubsub", NULL)                                      \
     X(PUBLISH, "publish", 3, USER, W | F, 0, 0, 0, "pubsub", redis_server_publish)                 \
     X(SPUBLISH, "spublish", 3, USER, W | F, 0, 0, 0, "pubsub", redis_server_publish)               \
+    /* Scripts. */                                                                                 \
+    X(EVAL, "eval", -3, READ_WRITE, W | S | M, 0, 0, 0, "scripting", redis_scripting_eval)         \
+    X(EVALSHA, "evalsha", -3, READ_WRITE, W | S | M, 0, 0, 0, "scripting", redis_scripting_eval)   \
+    X(EVAL_RO, "eval_ro", -3, READ, R | S | M, 0, 0, 0, "scripting", redis_scripting_eval)         \
+    X(EVALSHA_RO, "evalsha_ro", -3, READ, R | S | M, 0, 0, 0, "scripting", redis_scripting_eval)   \
+    X(SCRIPT, "script", -2, USER, W | S, 0, 0, 0, "scripting", redis_scripting_script)             \
     /* Keys of any type. */                                                                        \
     X(DEL, "del", -2, WRITE, W, 1, -1, 1, "generic", redis_key_del)                                \
     X(UNLINK, "unlink", -2, WRITE, W | F, 1, -1, 1, "generic", redis_key_del)                      \
@@ -260,25 +266,25 @@ void redis_command_run(struct redis_run *run, const struct bytes *argv, size_t a
 typedef void redis_command_function(struct redis_run *run, const struct bytes *argv, size_t argc);
 
 /* Those of the table, each in the file of its group. */
-redis_command_function redis_server_time, redis_server_dbsize, redis_server_flushdb,
-    redis_server_flushall, redis_server_configure, redis_server_publish, redis_key_del,
-    redis_key_exists, redis_key_type, redis_key_object, redis_key_keys, redis_scan_keys,
-    redis_key_randomkey, redis_key_rename, redis_key_copy, redis_expire_set, redis_expire_ttl,
-    redis_expire_time, redis_expire_persist, redis_key_token, redis_key_fence_check,
-    redis_string_get, redis_string_set, redis_string_setnx, redis_string_setex, redis_string_getset,
-    redis_string_getdel, redis_string_getex, redis_string_mget, redis_string_mset,
-    redis_string_append, redis_string_strlen, redis_string_getrange, redis_string_setrange,
-    redis_string_incr, redis_string_incrbyfloat, redis_hash_hset, redis_hash_hsetnx,
-    redis_hash_hget, redis_hash_hmget, redis_hash_hgetall, redis_hash_hdel, redis_hash_hexists,
-    redis_hash_hlen, redis_hash_hincrby, redis_hash_hincrbyfloat, redis_hash_hstrlen,
-    redis_hash_hrandfield, redis_scan_elements, redis_set_sadd, redis_set_srem, redis_set_smembers,
-    redis_set_sismember, redis_set_smismember, redis_set_scard, redis_set_spop,
-    redis_set_srandmember, redis_set_smove, redis_setop_read, redis_setop_card, redis_setop_store,
-    redis_zset_zadd, redis_zset_zincrby, redis_zset_zrem, redis_zset_zscore, redis_zset_zmscore,
-    redis_zset_zcard, redis_zset_zrank, redis_zrange_count, redis_zrange_read, redis_zrange_store,
-    redis_zrange_remove, redis_zset_zpop, redis_zset_zrandmember, redis_zset_bzpop, redis_list_push,
-    redis_list_pop, redis_list_lmpop, redis_list_llen, redis_list_lrange, redis_list_lindex,
-    redis_list_lset, redis_list_lrem, redis_list_ltrim, redis_list_linsert, redis_list_lpos,
-    redis_list_move, redis_list_bpop;
+redis_command_function redis_scripting_eval, redis_scripting_script, redis_server_time,
+    redis_server_dbsize, redis_server_flushdb, redis_server_flushall, redis_server_configure,
+    redis_server_publish, redis_key_del, redis_key_exists, redis_key_type, redis_key_object,
+    redis_key_keys, redis_scan_keys, redis_key_randomkey, redis_key_rename, redis_key_copy,
+    redis_expire_set, redis_expire_ttl, redis_expire_time, redis_expire_persist, redis_key_token,
+    redis_key_fence_check, redis_string_get, redis_string_set, redis_string_setnx,
+    redis_string_setex, redis_string_getset, redis_string_getdel, redis_string_getex,
+    redis_string_mget, redis_string_mset, redis_string_append, redis_string_strlen,
+    redis_string_getrange, redis_string_setrange, redis_string_incr, redis_string_incrbyfloat,
+    redis_hash_hset, redis_hash_hsetnx, redis_hash_hget, redis_hash_hmget, redis_hash_hgetall,
+    redis_hash_hdel, redis_hash_hexists, redis_hash_hlen, redis_hash_hincrby,
+    redis_hash_hincrbyfloat, redis_hash_hstrlen, redis_hash_hrandfield, redis_scan_elements,
+    redis_set_sadd, redis_set_srem, redis_set_smembers, redis_set_sismember, redis_set_smismember,
+    redis_set_scard, redis_set_spop, redis_set_srandmember, redis_set_smove, redis_setop_read,
+    redis_setop_card, redis_setop_store, redis_zset_zadd, redis_zset_zincrby, redis_zset_zrem,
+    redis_zset_zscore, redis_zset_zmscore, redis_zset_zcard, redis_zset_zrank, redis_zrange_count,
+    redis_zrange_read, redis_zrange_store, redis_zrange_remove, redis_zset_zpop,
+    redis_zset_zrandmember, redis_zset_bzpop, redis_list_push, redis_list_pop, redis_list_lmpop,
+    redis_list_llen, redis_list_lrange, redis_list_lindex, redis_list_lset, redis_list_lrem,
+    redis_list_ltrim, redis_list_linsert, redis_list_lpos, redis_list_move, redis_list_bpop;
 
 #endif

@@ -244,6 +244,10 @@ static bool check_rights(struct redis_run *run, struct rule_run *rule,
         if (!may_run(run, rule, &request->commands[i])) {
             return false;
         }
+        has_script = has_script || request->commands[i].command->id == REDIS_CMD_EVAL ||
+                     request->commands[i].command->id == REDIS_CMD_EVALSHA ||
+                     request->commands[i].command->id == REDIS_CMD_EVAL_RO ||
+                     request->commands[i].command->id == REDIS_CMD_EVALSHA_RO;
     }
     if (!has_script) {
         rule_act_for_server(rule);

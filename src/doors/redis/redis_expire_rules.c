@@ -46,9 +46,12 @@ bool redis_expiry_get(struct redis_run *run, struct bytes argument, enum redis_e
         expiry.ttl_ms = value;
         is_wrong = __builtin_add_overflow(value, run->wall_ms, &expiry.deadline_ms);
     }
-    if (is_wrong || expiry.ttl_ms > LEASE_TTL_MS_MAX) {
+    if (is_wrong) {
         reply_invalid(run);
         return false;
+    }
+    if (expiry.ttl_ms > LEASE_TTL_MS_MAX) {
+        expiry.ttl_ms = LEASE_TTL_MS_MAX; /* 285 years */
     }
     *out_expiry = expiry;
     return true;

@@ -260,8 +260,14 @@ void redis_list_lindex(struct redis_run *run, const struct bytes *argv, size_t a
     struct redis_object list;
     int64_t index;
     (void)argc;
-    if (!redis_get_integer(run, argv[2], &index) ||
-        !redis_object_load_as(run, argv[1], REDIS_LIST, &list)) {
+    if (!redis_object_load_as(run, argv[1], REDIS_LIST, &list)) {
+        return;
+    }
+    if (!redis_object_exists(&list)) {
+        redis_reply_null(run->reply);
+        return;
+    }
+    if (!redis_get_integer(run, argv[2], &index)) {
         return;
     }
     index = index < 0 ? index + list.header.count : index;

@@ -179,6 +179,11 @@ void redis_set_smove(struct redis_run *run, const struct bytes *argv, size_t arg
     struct redis_object from;
     struct redis_object to;
     (void)argc;
+    redis_object_load(run, argv[1], &from);
+    if (!redis_object_exists(&from)) {
+        redis_reply_integer(run->reply, 0);
+        return;
+    }
     if (!redis_object_load_as(run, argv[1], REDIS_SET, &from) ||
         !redis_object_load_as(run, argv[2], REDIS_SET, &to)) {
         return;

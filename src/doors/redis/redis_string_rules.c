@@ -191,8 +191,11 @@ void redis_string_getex(struct redis_run *run, const struct bytes *argv, size_t 
         redis_error_syntax(run);
         return;
     }
-    if ((expires && !redis_expiry_get(run, argv[3], unit, true, &expiry)) ||
-        !redis_object_load_as(run, argv[1], REDIS_STRING, &object)) {
+    if (!redis_object_load_as(run, argv[1], REDIS_STRING, &object)) {
+        return;
+    }
+    if (redis_object_exists(&object) && expires &&
+        !redis_expiry_get(run, argv[3], unit, true, &expiry)) {
         return;
     }
     reply_value(run, &object);
@@ -285,7 +288,9 @@ void redis_string_getrange(struct redis_run *run, const struct bytes *argv, size
     }
     int64_t size = (int64_t)object.header.value.size;
     struct bytes part = bytes_of("", 0);
-    if (!(start < 0 && stop < 0 && start > stop) && redis_clamp(size, &start, &stop)) {
+    bool is_empty = start < 0 && stop < 0 && start > stop;
+    stop = stop < 0 && stop + size < 0 ? 0 : stop; /* unlike the ends of lists */
+    if (!is_empty && redis_clamp(size, &start, &stop)) {
         part = bytes_of(object.header.value.data + start, (size_t)(stop - start + 1));
     }
     redis_reply_bulk(run->reply, part);

@@ -110,6 +110,9 @@ static void finish(struct redis_waiter *waiter, struct bytes reply) {
     set_watch(waits);
 }
 
+static const struct bytes time_is_up_reply = {(const uint8_t *)"*-1\r\n", 5};
+
+/* What the rule answers when there was nothing. */
 static struct bytes nothing_of(const struct redis_waiter *waiter) {
     bool is_move =
         waiter->command->id == REDIS_CMD_BLMOVE || waiter->command->id == REDIS_CMD_BRPOPLPUSH;
@@ -153,8 +156,10 @@ static void tried(struct service_request *request, const struct outcome *outcome
     }
     struct bytes answer = outcome->rule.answer;
     bool is_nothing = bytes_equal(answer, nothing_of(waiter));
-    if (!is_nothing || waiter->is_late) {
+    if (!is_nothing) {
         finish(waiter, answer);
+    } else if (waiter->is_late) {
+        finish(waiter, time_is_up_reply);
     } else if (may_get_something(waiter)) {
         try_it(waiter);
     }
@@ -258,7 +263,7 @@ static void time_is_up(uv_timer_t *timer) {
     struct redis_waiter *waiter = timer->data;
     waiter->is_late = true;
     if (!waiter->is_trying) {
-        finish(waiter, nothing_of(waiter));
+        finish(waiter, time_is_up_reply);
     }
 }
 

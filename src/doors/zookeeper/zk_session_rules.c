@@ -102,7 +102,8 @@ static enum status begin(struct rule_run *run, const struct zk_connect_request *
     return status;
 }
 
-static enum status connect(struct rule_run *run, struct bytes bytes, struct buffer *answer) {
+static enum status connect_session(struct rule_run *run, struct bytes bytes,
+                                   struct buffer *answer) {
     struct zk_connect_request request;
     int64_t id = 0;
     if (!zk_connect_decode(bytes, &request) || request.session.timeout_ms < 1) {
@@ -116,7 +117,7 @@ static enum status connect(struct rule_run *run, struct bytes bytes, struct buff
 
 /* --- Ending. --- */
 
-static enum status close(struct rule_run *run, struct bytes bytes, struct buffer *answer) {
+static enum status close_session(struct rule_run *run, struct bytes bytes, struct buffer *answer) {
     struct reader reader;
     struct zk_asker asker;
     struct zk_session session;
@@ -213,12 +214,12 @@ const struct rule zk_rule_connect = {.number = ZK_RULE_CONNECT,
                                      .name = "zookeeper_connect",
                                      .since_version = CLUSTER_VERSION_RULES,
                                      .spaces = {KEY_SPACE_ZOOKEEPER},
-                                     .run = connect};
+                                     .run = connect_session};
 const struct rule zk_rule_close = {.number = ZK_RULE_CLOSE,
                                    .name = "zookeeper_close",
                                    .since_version = CLUSTER_VERSION_RULES,
                                    .spaces = {KEY_SPACE_ZOOKEEPER},
-                                   .run = close,
+                                   .run = close_session,
                                    .runs_when_full = true};
 const struct rule zk_rule_session_ended = {.number = ZK_RULE_SESSION_ENDED,
                                            .name = "zookeeper_session_ended",

@@ -1,5 +1,6 @@
 #include "doors/zookeeper/zk_tree_rules.h"
 
+#include "base/keyed_hash.h"
 #include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_rules.h"
 
@@ -9,13 +10,12 @@ void zk_tree_init(struct zk_tree *tree, struct rule_run *run) {
 
 /* --- Loading. --- */
 
-/* FNV-1a. Nothing depends on it but how long a bucket is; changes are bounded. */
-static size_t bucket_of(struct bytes path) {
-    uint32_t hash = 2166136261U;
-    for (size_t i = 0; i < path.size; i++) {
-        hash = (hash ^ path.data[i]) * 16777619U;
-    }
-    return (hash ^ hash >> 16) % ZK_TREE_BUCKETS;
+/* The revision is part of the key, so that nobody can choose paths beforehand that meet in one
+ * bucket. Nothing but time depends on it. */
+static uint64_t hash_of(const struct zk_tree *tree, struct bytes path) {
+    struct hash_key key = hash_key_fixed;
+    key.words[0] ^= (uint64_t)rule_revision(tree->run);
+    return keyed_hash_bytes(&key, path);
 }
 
 static void load(struct zk_tree *tree, struct zk_tree_node *node) {
@@ -46,14 +46,16 @@ static void take_out(struct zk_tree *tree, struct zk_tree_node *node) {
 }
 
 struct zk_tree_node *zk_tree_find(struct zk_tree *tree, struct bytes path) {
-    struct zk_tree_node **bucket = &tree->buckets[bucket_of(path)];
+    uint64_t hash = hash_of(tree, path);
+    struct zk_tree_node **bucket = &tree->buckets[hash % ZK_TREE_BUCKETS];
     for (struct zk_tree_node *node = *bucket; node != NULL; node = node->next_in_bucket) {
-        if (bytes_equal(node->path, path)) {
+        if (node->hash == hash && bytes_equal(node->path, path)) {
             return node;
         }
     }
     struct zk_tree_node *node = arena_calloc(rule_arena(tree->run), 1, sizeof *node);
     node->path = path;
+    node->hash = hash;
     load(tree, node);
     node->next_in_bucket = *bucket;
     *bucket = node;

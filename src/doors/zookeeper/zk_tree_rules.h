@@ -14,6 +14,7 @@ struct zk_tree_node {
     struct zk_tree_node *next; /* in the order in which they were loaded or last changed */
     struct zk_tree_node *previous;
     struct bytes path;
+    uint64_t hash;
     bool existed; /* before the run */
     bool exists;
     bool is_new;               /* created by the run, perhaps where another was deleted */
@@ -29,7 +30,7 @@ struct zk_tree_node {
     struct zk_children children;
 };
 
-enum { ZK_TREE_BUCKETS = 256 };
+enum { ZK_TREE_BUCKETS = 512 };
 
 struct zk_tree {
     struct rule_run *run;

@@ -1,0 +1,162 @@
+/* EVAL and SCRIPT: scripts are kept as records, so that EVALSHA finds them on every replica. */
+#include "doors/redis/redis_command_rules.h"
+#include "doors/redis/redis_run_rules.h"
+#include "doors/redis/redis_script_rules.h"
+
+#include <string.h>
+
+static uint8_t lower(uint8_t byte) {
+    return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + 32) : byte;
+}
+
+/* The record of a script, by the digits of its SHA-1 in either case. */
+static struct bytes script_key(struct redis_run *run, struct bytes sha) {
+    uint8_t *digits = arena_alloc(run->arena, sha.size);
+    for (size_t i = 0; i < sha.size; i++) {
+        digits[i] = lower(sha.data[i]);
+    }
+    return redis_key_record(run->arena, 'x', bytes_of(digits, sha.size));
+}
+
+/* EVAL makes its script known to EVALSHA. Over a view nothing can be kept. */
+static void keep(struct redis_run *run, struct bytes source) {
+    char sha[REDIS_SCRIPT_SHA_SIZE];
+    redis_script_sha(source, sha);
+    struct bytes key = script_key(run, bytes_of(sha, sizeof sha));
+    if (run->store->put != NULL && redis_element_get(run, key) == NULL) {
+        run->store->put(run->context, KEY_SPACE_REDIS_RECORDS, key, source, 0);
+    }
+}
+
+/* --- EVAL --- */
+
+static enum status call(void *context, const struct bytes *argv, size_t argc, struct buffer *out) {
+    struct redis_run *run = context;
+    struct buffer *outer = run->reply;
+    const struct redis_command *command = argc == 0 ? NULL : redis_command_find(argv[0]);
+    run->reply = out;
+    if (command == NULL) {
+        redis_error(run, "Unknown Redis command called from script");
+    } else if (command->run == NULL || (command->flags & REDIS_F_NOSCRIPT) != 0) {
+        redis_error(run, "This Redis command is not allowed from script");
+    } else if (!redis_command_takes(command, argc)) {
+        redis_error(run, "Wrong number of args calling Redis command from script");
+    } else if (run->is_read_only && (command->flags & REDIS_F_WRITE) != 0) {
+        redis_error(run, "Write commands are not allowed from read-only scripts.");
+    } else {
+        redis_command_run(run, argv, argc);
+    }
+    run->reply = outer;
+    return STATUS_OK;
+}
+
+static bool get_source(struct redis_run *run, struct bytes argument, struct bytes *out_source) {
+    bool is_sha = run->command->id == REDIS_CMD_EVALSHA || run->command->id == REDIS_CMD_EVALSHA_RO;
+    if (!is_sha) {
+        *out_source = argument;
+        return true;
+    }
+    const struct record *record = NULL;
+    if (argument.size == REDIS_SCRIPT_SHA_SIZE) {
+        record = redis_element_get(run, script_key(run, argument));
+    }
+    if (record == NULL) {
+        redis_reply_error_text(run->reply, "NOSCRIPT No matching script. Please use EVAL.");
+        return false;
+    }
+    *out_source = record_value(record);
+    return true;
+}
+
+void redis_scripting_eval(struct redis_run *run, const struct bytes *argv, size_t argc) {
+    bool is_read_only =
+        run->command->id == REDIS_CMD_EVAL_RO || run->command->id == REDIS_CMD_EVALSHA_RO;
+    struct redis_script script = {0};
+    int64_t n_keys;
+    if (!redis_get_integer(run, argv[2], &n_keys)) {
+        return;
+    }
+    if (n_keys < 0) {
+        redis_error(run, "Number of keys can't be negative");
+        return;
+    }
+    if ((uint64_t)n_keys > argc - 3) {
+        redis_error(run, "Number of keys can't be greater than number of args");
+        return;
+    }
+    if (!get_source(run, argv[1], &script.source)) {
+        return;
+    }
+    script.keys = argv + 3;
+    script.n_keys = (size_t)n_keys;
+    script.args = argv + 3 + n_keys;
+    script.n_args = argc - 3 - (size_t)n_keys;
+    const struct redis_script_host host = {.context = run, .call = call};
+    bool was_read_only = run->is_read_only;
+    unsigned db = run->db;
+    run->is_in_script = true;
+    run->is_read_only = was_read_only || is_read_only;
+    enum status status = redis_script_run(&script, &host, &redis_script_limits_default, run->reply);
+    run->is_in_script = false;
+    run->is_read_only = was_read_only;
+    run->db = db;
+    if (status != STATUS_OK) {
+        run->is_interrupted = true;
+    } else if (run->command->id == REDIS_CMD_EVAL || run->command->id == REDIS_CMD_EVAL_RO) {
+        keep(run, script.source);
+    }
+}
+
+/* --- SCRIPT --- */
+
+static void load(struct redis_run *run, struct bytes source) {
+    char sha[REDIS_SCRIPT_SHA_SIZE];
+    size_t before = run->reply->size;
+    enum status status = redis_script_check(source, &redis_script_limits_default, run->reply);
+    if (status != STATUS_OK) {
+        run->is_interrupted = true;
+        return;
+    }
+    if (run->reply->size != before) {
+        return; /* it does not compile */
+    }
+    keep(run, source);
+    redis_script_sha(source, sha);
+    redis_reply_bulk(run->reply, bytes_of(sha, sizeof sha));
+}
+
+static void exist(struct redis_run *run, const struct bytes *shas, size_t n) {
+    redis_reply_array(run->reply, n);
+    for (size_t i = 0; i < n; i++) {
+        bool is_there = shas[i].size == REDIS_SCRIPT_SHA_SIZE &&
+                        redis_element_get(run, script_key(run, shas[i])) != NULL;
+        redis_reply_integer(run->reply, is_there);
+    }
+}
+
+/* As many as one run may; more there are hardly ever. */
+static void flush(struct redis_run *run) {
+    struct key_range range = redis_range_records('x');
+    struct redis_records records =
+        redis_collect(run, &range, 0, run->store->changes_left(run->context));
+    for (size_t i = 0; i < records.n; i++) {
+        run->store->delete (run->context, KEY_SPACE_REDIS_RECORDS, record_key(records.at[i]));
+    }
+    redis_reply_ok(run->reply);
+}
+
+void redis_scripting_script(struct redis_run *run, const struct bytes *argv, size_t argc) {
+    if (argc == 3 && redis_word_is(argv[1], "load")) {
+        load(run, argv[2]);
+    } else if (argc >= 3 && redis_word_is(argv[1], "exists")) {
+        exist(run, argv + 2, argc - 2);
+    } else if (redis_word_is(argv[1], "flush") &&
+               (argc == 2 || (argc == 3 && (redis_word_is(argv[2], "sync") ||
+                                            redis_word_is(argv[2], "async"))))) {
+        flush(run);
+    } else if (argc == 2 && redis_word_is(argv[1], "kill")) {
+        redis_reply_error_text(run->reply, "NOTBUSY No scripts in execution right now.");
+    } else {
+        redis_error(run, "unknown subcommand or wrong number of arguments for 'script' command");
+    }
+}
