@@ -200,7 +200,7 @@ RULE_HEADERS = ("_rules.h", "_model.h", "_keys.h", "_reply.h")
 # Pure all the same, in the files that are named: numbers to text and back (in the C locale, which the server never
 # leaves), and the Lua interpreter, whose sandbox they are.
 RULE_EXCEPTIONS = [
-    (re.compile(r"src/doors/redis/redis_(reply|number_model|script(_\w+)?_rules)\.c"), {"math.h", "stdio.h"}),
+    (re.compile(r"src/doors/redis/redis_(reply|number_model|scripting_rules|script(_\w+)?_rules)\.c"), {"math.h", "stdio.h"}),
     (re.compile(r"src/doors/redis/redis_script(_\w+)?_rules\.[ch]"), {"lua.h", "lauxlib.h", "lualib.h"}),
     (re.compile(r"src/doors/redis/redis_script_memory_rules\.c"), {"sys/mman.h"}),  # at one address everywhere
 ]

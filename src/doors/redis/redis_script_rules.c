@@ -233,10 +233,41 @@ static void put_compile_error(lua_State *lua, struct buffer *out) {
     buffer_clear(&error);
 }
 
+/* A first line "#!lua" with flags, which is left out. False: it is another, and the error is
+ * appended. The line end stays, so that lines are counted as in the source. */
+static bool skip_first_line(struct bytes *source, struct buffer *out) {
+    if (source->size < 2 || memcmp(source->data, "#!", 2) != 0) {
+        return true;
+    }
+    const uint8_t *end = memchr(source->data, '\n', source->size);
+    if (end == NULL) {
+        redis_reply_error_text(out, "ERR Invalid script shebang");
+        return false;
+    }
+    size_t size = (size_t)(end - source->data);
+    size_t word = 2;
+    while (word < size && source->data[word] != ' ') {
+        word++;
+    }
+    if (!bytes_equal(bytes_of(source->data + 2, word - 2), bytes_from_text("lua"))) {
+        char text[128];
+        int shown = word - 2 < 64 ? (int)word - 2 : 64;
+        snprintf(text, sizeof text, "ERR Unexpected engine in script shebang: #!%.*s", shown,
+                 (const char *)source->data + 2);
+        redis_reply_error_text(out, text);
+        return false;
+    }
+    *source = bytes_of(end, source->size - size);
+    return true;
+}
+
 static int compile(lua_State *lua) {
     struct redis_script_run *run = lua_touserdata(lua, 1);
     struct bytes source = run->script->source;
     redis_script_charge(lua, source.size);
+    if (!skip_first_line(&source, run->out)) {
+        return 0;
+    }
     if (source.size > 0 && source.data[0] == LUA_SIGNATURE[0]) {
         lua_pushliteral(lua, "user_script: bad header in precompiled chunk");
         put_compile_error(lua, run->out);

@@ -3,6 +3,7 @@
 #include "doors/redis/redis_run_rules.h"
 #include "doors/redis/redis_script_rules.h"
 
+#include <stdio.h> /* snprintf */
 #include <string.h>
 
 static uint8_t lower(uint8_t byte) {
@@ -30,6 +31,39 @@ static void keep(struct redis_run *run, struct bytes source) {
 
 /* --- EVAL --- */
 
+/* Commands that the connection answers by itself, and scripts know too. */
+static bool call_local(struct redis_run *run, const struct redis_command *command,
+                       const struct bytes *argv, size_t argc) {
+    int64_t db;
+    switch (command->id) {
+    case REDIS_CMD_PING:
+        if (argc > 2) {
+            redis_error(run, "wrong number of arguments for 'ping' command");
+        } else if (argc == 2) {
+            redis_reply_bulk(run->reply, argv[1]);
+        } else {
+            redis_reply_simple(run->reply, bytes_from_text("PONG"));
+        }
+        return true;
+    case REDIS_CMD_ECHO:
+        redis_reply_bulk(run->reply, argv[1]);
+        return true;
+    case REDIS_CMD_SELECT:
+        if (!redis_get_integer(run, argv[1], &db)) {
+            return true;
+        }
+        if (db < 0 || db >= REDIS_DATABASES) {
+            redis_error(run, "DB index is out of range");
+        } else {
+            run->db = (unsigned)db; /* until the script ends */
+            redis_reply_ok(run->reply);
+        }
+        return true;
+    default:
+        return false;
+    }
+}
+
 static enum status call(void *context, const struct bytes *argv, size_t argc, struct buffer *out) {
     struct redis_run *run = context;
     struct buffer *outer = run->reply;
@@ -37,10 +71,14 @@ static enum status call(void *context, const struct bytes *argv, size_t argc, st
     run->reply = out;
     if (command == NULL) {
         redis_error(run, "Unknown Redis command called from script");
-    } else if (command->run == NULL || (command->flags & REDIS_F_NOSCRIPT) != 0) {
+    } else if ((command->flags & (REDIS_F_NOSCRIPT | REDIS_F_BLOCK)) != 0) {
         redis_error(run, "This Redis command is not allowed from script");
     } else if (!redis_command_takes(command, argc)) {
         redis_error(run, "Wrong number of args calling Redis command from script");
+    } else if (call_local(run, command, argv, argc)) {
+        /* answered */
+    } else if (command->run == NULL) {
+        redis_error(run, "This Redis command is not allowed from script");
     } else if (run->is_read_only && (command->flags & REDIS_F_WRITE) != 0) {
         redis_error(run, "Write commands are not allowed from read-only scripts.");
     } else {
@@ -145,18 +183,41 @@ static void flush(struct redis_run *run) {
     redis_reply_ok(run->reply);
 }
 
+/* What Redis says of a subcommand that it has not, or that has other arguments. */
+static void refuse_subcommand(struct redis_run *run, struct bytes name) {
+    static const char *const known[] = {"load", "exists", "flush", "kill"};
+    char text[128];
+    int size = 0;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (redis_word_is(name, known[i])) {
+            size = snprintf(text, sizeof text,
+                            "ERR wrong number of arguments for 'script|%s' command", known[i]);
+        }
+    }
+    if (size == 0) {
+        int shown = name.size < 64 ? (int)name.size : 64;
+        size = snprintf(text, sizeof text, "ERR unknown subcommand '%.*s'. Try SCRIPT HELP.", shown,
+                        (const char *)name.data);
+    }
+    redis_reply_error(run->reply, bytes_of(text, (size_t)size));
+}
+
 void redis_scripting_script(struct redis_run *run, const struct bytes *argv, size_t argc) {
     if (argc == 3 && redis_word_is(argv[1], "load")) {
         load(run, argv[2]);
     } else if (argc >= 3 && redis_word_is(argv[1], "exists")) {
         exist(run, argv + 2, argc - 2);
-    } else if (redis_word_is(argv[1], "flush") &&
-               (argc == 2 || (argc == 3 && (redis_word_is(argv[2], "sync") ||
-                                            redis_word_is(argv[2], "async"))))) {
-        flush(run);
+    } else if (redis_word_is(argv[1], "flush") && argc <= 3) {
+        bool is_known =
+            argc == 2 || redis_word_is(argv[2], "sync") || redis_word_is(argv[2], "async");
+        if (is_known) {
+            flush(run);
+        } else {
+            redis_error(run, "SCRIPT FLUSH only support SYNC|ASYNC option");
+        }
     } else if (argc == 2 && redis_word_is(argv[1], "kill")) {
         redis_reply_error_text(run->reply, "NOTBUSY No scripts in execution right now.");
     } else {
-        redis_error(run, "unknown subcommand or wrong number of arguments for 'script' command");
+        refuse_subcommand(run, argv[1]);
     }
 }

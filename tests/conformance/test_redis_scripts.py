@@ -1,0 +1,43 @@
+"""The list of scripts and replies that the sandbox is tested with is true: redis-server says so, and leased, too."""
+import pathlib
+import re
+
+import pytest
+
+from harness.kinds import KIND_LEASED
+from harness.redis import KIND_REDIS, Resp, redis_server_of
+
+LIST = pathlib.Path(__file__).parents[1] / "fixtures" / "redis" / "scripts.txt"
+ESCAPES = {b"r": b"\r", b"n": b"\n", b"t": b"\t", b"\\": b"\\"}
+
+
+def unescape(text):
+    return re.sub(rb"\\(x..|.)",
+                  lambda match: ESCAPES.get(match[1]) or bytes([int(match[1][1:], 16)]), text)
+
+
+def read_list():
+    lines = [line for line in LIST.read_bytes().split(b"\n") if line and not line.startswith(b"#")]
+    return [(script.replace(b"\\N", b"\n"), unescape(reply[4:])) for script, reply in zip(lines[::2], lines[1::2])]
+
+
+def raw(connection, script):
+    """The bytes of the reply; what is behind it shows where it ends."""
+    connection.send("EVAL", script, "0")
+    connection.send("ECHO", "--end--")
+    end = b"$7\r\n--end--\r\n"
+    while not connection.buffer.endswith(end):
+        connection._more()
+    reply, connection.buffer = connection.buffer[:-len(end)], b""
+    return reply
+
+
+@pytest.mark.parametrize("kind", [KIND_REDIS, KIND_LEASED])
+def test_scripts_reply_as_listed(kind):
+    differences = []
+    with redis_server_of(kind) as server, Resp(server.redis_port) as connection:
+        for script, expected in read_list():
+            reply = raw(connection, script)
+            if reply != expected:
+                differences.append(f"{script!r}\n    expected {expected!r}\n    got      {reply!r}")
+    assert not differences, f"{len(differences)} differ:\n" + "\n".join(differences)
