@@ -605,6 +605,54 @@ LEASE_API enum lease_status lease_watch_changes(struct lease_connection *connect
  * callback. Accepts NULL. */
 LEASE_API void lease_watch_destroy(struct lease_watch *watch);
 
+/* ---- discovery ---- */
+
+/* A service is registered by a key of the etcd API that is attached to the lease of its server
+ * (`lease grant 10s --key /services/web/1 --value 10.0.0.1:80`, `etcdctl put --lease`): when the
+ * server dies the key goes. A directory has all keys under a prefix in memory and keeps them up to
+ * date by a watch. It also asks about once a second whether it has missed something, and knows so
+ * how old its entries are. It never forgets them by itself: while no server can be reached they
+ * stay, and their age grows. Works with leased and etcd. */
+struct lease_directory;
+
+/* Keys and values end with a NUL that is not counted. */
+struct lease_entry {
+    const char *key;
+    size_t key_size;
+    const char *value;
+    size_t value_size;
+    int64_t lease_id; /* 0: attached to none */
+    int64_t revision; /* of its last change */
+};
+
+struct lease_entry_list {
+    const struct lease_entry *items; /* in the order of their keys */
+    size_t n_items;
+    int64_t revision;
+    int64_t age_ms; /* they are those of a moment at most so long ago */
+};
+
+/* Something has changed, or, with another status than LEASE_OK, the directory is not kept up to
+ * date any more, for this reason. Many changes may be told at once. */
+typedef void lease_directory_callback(struct lease_directory *directory, enum lease_status status,
+                                      const char *reason, void *context);
+/* `prefix` "": all keys. `callback` may be NULL. At most 100,000 keys. Does not wait. */
+LEASE_API enum lease_status lease_discover(struct lease_connection *connection, const char *prefix,
+                                           lease_directory_callback *callback, void *context,
+                                           struct lease_directory **out_directory);
+/* Waits until it has its entries, at most so long (LEASE_WAIT_FOREVER: no limit). */
+LEASE_API enum lease_status lease_directory_wait(struct lease_directory *directory,
+                                                 int64_t limit_ms);
+/* What it has, from memory: does not wait. Released by lease_free(). LEASE_UNAVAILABLE: nothing
+ * came yet. */
+LEASE_API enum lease_status lease_directory_entries(struct lease_directory *directory,
+                                                    const struct lease_entry_list **out_list);
+/* How old its entries may be; -1: it has none yet. */
+LEASE_API int64_t lease_directory_age_ms(struct lease_directory *directory);
+/* Before its connection is closed. No callback is called after it returns, unless it is called from
+ * that callback. Accepts NULL. */
+LEASE_API void lease_directory_destroy(struct lease_directory *directory);
+
 #ifdef __cplusplus
 }
 #endif

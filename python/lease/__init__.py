@@ -122,6 +122,7 @@ Acquisition = namedtuple("Acquisition", "id session_id token names slots value o
 Resource = namedtuple("Resource", "name holders waiting first_waiting remaining token revision")
 Change = namedtuple("Change", "revision type acquisition ended")
 Ended = namedtuple("Ended", "acquisition reason by revision wall_ms")
+Entry = namedtuple("Entry", "key value lease_id revision")
 
 
 def _check(status):
@@ -395,6 +396,58 @@ class Watch:
         self.close()
 
 
+class Directory:
+    """The keys under a prefix, kept up to date; `age` tells how old they may be."""
+
+    def __init__(self, client, prefix, on_change):
+        callback = _library.DirectoryCallback()
+        if on_change is not None:
+            reference = weakref.ref(self)
+
+            def tell(_directory, status, reason, _context):
+                error = None if status == Status.OK else Error(Status(status), _text(reason))
+                directory = reference()
+                if directory is not None:
+                    on_change(directory, error)
+
+            callback = _library.DirectoryCallback(tell)
+        handle = ctypes.c_void_p()
+        _check(library.lease_discover(client._handle.value, _bytes(prefix), callback, None, byref(handle)))
+        self._handle = _Handle(handle, library.lease_directory_destroy, client._handle, callback)
+        client._watches.add(self)
+
+    def wait(self, seconds=None):
+        """Until it has its entries; Timeout."""
+        _check(library.lease_directory_wait(self._handle.value, _wait_ms(seconds)))
+
+    def entries(self):
+        """{key: Entry}, from memory; keys and values are bytes."""
+        found = ctypes.POINTER(_library.EntryList)()
+        _check(library.lease_directory_entries(self._handle.value, byref(found)))
+        try:
+            items = [found.contents.items[i] for i in range(found.contents.n_items)]
+            each = [Entry(ctypes.string_at(one.key, one.key_size), ctypes.string_at(one.value, one.value_size),
+                          one.lease_id, one.revision) for one in items]  # fmt: skip
+            return {one.key: one for one in each}
+        finally:
+            library.lease_free(found)
+
+    @property
+    def age(self):
+        """The entries are those of a moment at most so many seconds ago; None: it has none yet."""
+        age_ms = library.lease_directory_age_ms(self._handle.value)
+        return age_ms / 1000 if age_ms >= 0 else None
+
+    def close(self):
+        self._handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
 class Client:
     """A connection to one cluster, over whichever of its endpoints answers."""
 
@@ -477,6 +530,10 @@ class Client:
         """Calls on_change(change, error) with all that happens to resources and pools under the prefix."""
         start = functools.partial(library.lease_watch_changes, self._handle.value, _bytes(prefix), start_revision)
         return Watch(self, _library.ChangeCallback, start, _change, on_change)
+
+    def discover(self, prefix, on_change=None):
+        """A Directory of the keys under the prefix; calls on_change(directory, error) from a thread of the library."""
+        return Directory(self, prefix, on_change)
 
     def pool_set(self, name, slots, hold_limit=0, shares=None):
         texts = (ctypes.c_char_p * len(slots))(*[_bytes(slot) for slot in slots])

@@ -147,6 +147,17 @@ class WhyQuery(Structure):
 
 library = _load()
 
+class Entry(Structure):
+    _fields_ = [("key", c_void_p), ("key_size", c_size_t), ("value", c_void_p), ("value_size", c_size_t),
+                ("lease_id", c_int64), ("revision", c_int64)]  # fmt: skip
+
+
+class EntryList(Structure):
+    _fields_ = [("items", POINTER(Entry)), ("n_items", c_size_t), ("revision", c_int64), ("age_ms", c_int64)]
+
+
+DirectoryCallback = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)
+
 # name: (result, arguments); c_int as a result is a status.
 _FUNCTIONS = {
     "lease_version": (c_char_p, []),
@@ -196,6 +207,11 @@ _FUNCTIONS = {
     "lease_observe": (c_int, [c_void_p, c_char_p, ResourceCallback, c_void_p, POINTER(c_void_p)]),
     "lease_watch_changes": (c_int, [c_void_p, c_char_p, c_int64, ChangeCallback, c_void_p, POINTER(c_void_p)]),
     "lease_watch_destroy": (None, [c_void_p]),
+    "lease_discover": (c_int, [c_void_p, c_char_p, DirectoryCallback, c_void_p, POINTER(c_void_p)]),
+    "lease_directory_wait": (c_int, [c_void_p, c_int64]),
+    "lease_directory_entries": (c_int, [c_void_p, POINTER(POINTER(EntryList))]),
+    "lease_directory_age_ms": (c_int64, [c_void_p]),
+    "lease_directory_destroy": (None, [c_void_p]),
 }
 
 for _name, (_result, _arguments) in _FUNCTIONS.items():

@@ -164,7 +164,8 @@ static struct lease_connection *create(void) {
     connection->wake_fd = -1;
     connection->timer_fd = -1;
     struct list *lists[] = {&connection->waiting, &connection->open,    &connection->sessions,
-                            &connection->waits,   &connection->watches, &connection->notices};
+                            &connection->waits,   &connection->watches, &connection->directories,
+                            &connection->notices};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         list_init(lists[i]);
     }
@@ -224,6 +225,7 @@ void lease_close(struct lease_connection *connection) {
     assert(list_is_empty(&connection->sessions));
     assert(list_is_empty(&connection->waits));
     assert(list_is_empty(&connection->watches));
+    assert(list_is_empty(&connection->directories));
     if (connection->has_thread && pthread_equal(connection->thread, pthread_self())) {
         connection->is_orphan = true;
         connection->farewell_until_ms = clock_boottime_ms() + FAREWELL_MS;

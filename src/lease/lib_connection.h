@@ -73,6 +73,7 @@ struct lease_connection {
     struct list sessions;
     struct list waits;
     struct list watches;
+    struct list directories;
     struct lib_call *renewals; /* the stream of renewals; NULL: none */
     uint64_t next_number;
 

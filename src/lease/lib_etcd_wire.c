@@ -5,6 +5,7 @@
 
 enum {
     SORT_BY_CREATE = 2,
+    SORT_BY_MOD = 3,
     COMPARE_EQUAL = 0,
     COMPARE_LESS = 2,
     TARGET_CREATE = 1,
@@ -17,7 +18,7 @@ void lib_etcd_encode_range(const struct lib_etcd_range *range, struct buffer *ou
     lib_put_int(out_message, 3, range->limit);
     if (range->order != 0) {
         lib_put_int(out_message, 5, range->order);
-        lib_put_int(out_message, 6, SORT_BY_CREATE);
+        lib_put_int(out_message, 6, range->is_by_mod_revision ? SORT_BY_MOD : SORT_BY_CREATE);
     }
     lib_put_int(out_message, 8, range->keys_only);
     lib_put_int(out_message, 13, range->create_revision_max);
@@ -113,6 +114,9 @@ static bool read_key(struct arena *arena, struct bytes message, void *out) {
             break;
         case 2:
             key->create_revision = pb_reader_int64(&reader);
+            break;
+        case 3:
+            key->mod_revision = pb_reader_int64(&reader);
             break;
         case 5:
             key->value = pb_reader_bytes(&reader);
@@ -259,4 +263,40 @@ bool lib_etcd_decode_watch(struct bytes message, struct lib_etcd_event *out) {
         }
     }
     return !reader.failed;
+}
+
+static bool read_event(struct bytes message, lib_etcd_take_event *take, void *context) {
+    struct lib_etcd_key key = {0};
+    struct pb_reader reader;
+    bool is_delete = false;
+    bool is_well = true;
+    pb_reader_init(&reader, message);
+    while (pb_reader_next(&reader)) {
+        if (reader.field == 1) {
+            is_delete = pb_reader_enum(&reader) == 1;
+        } else if (reader.field == 2) {
+            is_well &= read_key(NULL, pb_reader_bytes(&reader), &key);
+        } else {
+            pb_reader_skip(&reader);
+        }
+    }
+    if (reader.failed || !is_well) {
+        return false;
+    }
+    take(context, is_delete, &key);
+    return true;
+}
+
+bool lib_etcd_each_event(struct bytes message, lib_etcd_take_event *take, void *context) {
+    struct pb_reader reader;
+    bool is_well = true;
+    pb_reader_init(&reader, message);
+    while (is_well && pb_reader_next(&reader)) {
+        if (reader.field == 11) {
+            is_well = read_event(pb_reader_bytes(&reader), take, context);
+        } else {
+            pb_reader_skip(&reader);
+        }
+    }
+    return is_well && !reader.failed;
 }

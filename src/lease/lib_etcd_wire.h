@@ -12,6 +12,7 @@ struct lib_etcd_range {
     struct bytes end; /* empty: the key alone */
     int64_t limit;
     int order; /* by create revision; 0: none */
+    bool is_by_mod_revision;
     bool keys_only;
     int64_t create_revision_max; /* 0: none */
 };
@@ -20,6 +21,7 @@ struct lib_etcd_key {
     struct bytes key;
     struct bytes value;
     int64_t create_revision;
+    int64_t mod_revision;
     int64_t lease;
 };
 
@@ -74,5 +76,9 @@ struct lib_etcd_event {
     bool has_delete;
 };
 bool lib_etcd_decode_watch(struct bytes message, struct lib_etcd_event *out);
+/* Each event of an answer, in order; keys are views into the message. False: malformed, and some
+ * may have been given. */
+typedef void lib_etcd_take_event(void *context, bool is_delete, const struct lib_etcd_key *key);
+bool lib_etcd_each_event(struct bytes message, lib_etcd_take_event *take, void *context);
 
 #endif

@@ -11,8 +11,11 @@ import time
 
 from harness.etcdctl import etcdctl_path
 from harness.kinds import KIND_LEASED, binary_of, clean_environment
+from harness.ports import free_ports
 
 SECONDS = 90.0
+CLIENT_PORT = "2379"
+PORT = re.compile(r"(127\.0\.0\.1[: ])(\d+)\b")
 STAGE = pathlib.Path(__file__).parent / "stage"
 # These go on until somebody ends them.
 ENDLESS = re.compile(r"--observe|^lease watch|^lease top$|curl .*-N|^curl -sN")
@@ -92,25 +95,37 @@ class Command:
 
 
 class Shell:
-    """A folder with what the pages speak of, and the words of a page that stand for something else here."""
+    """A folder with what the pages speak of, and the words and ports of a page that stand for something else here."""
 
-    def __init__(self, folder, words):
+    def __init__(self, folder, words, client_port):
         shutil.copytree(STAGE, folder, dirs_exist_ok=True)
         self.folder = folder
         self.words = words
+        self.ports = {CLIENT_PORT: str(client_port)}
         self.running = []
         programs = [os.path.dirname(os.path.abspath(binary_of(KIND_LEASED))), os.path.dirname(etcdctl_path())]
-        endpoint = dict(words)["127.0.0.1:2379"]
+        endpoint = f"127.0.0.1:{client_port}"
         self.env = {
             **clean_environment(), "PATH": ":".join([*programs, os.environ.get("PATH", "/usr/bin:/bin")]), "ETCDCTL_API": "3",
             "LEASED_ENDPOINTS": endpoint, "LEASE_CONFIG": "", "NO_COLOR": "1",
         }  # fmt: skip
 
+    def _port(self, written):
+        """Each port of a page is a free one here, the same whenever it is written."""
+        if written not in self.ports:
+            (self.ports[written],) = map(str, free_ports(1))
+        return self.ports[written]
+
     def run(self, line, shown, where):
         for written, here in self.words:
             line = line.replace(written, here)
-        # etcdctl refuses a setting that is given twice.
-        env = {**self.env, **({} if "--endpoints" in line else {"ETCDCTL_ENDPOINTS": self.env["LEASED_ENDPOINTS"]})}
+        line = PORT.sub(lambda found: found[1] + self._port(found[2]), line)
+        env, endpoint = {**self.env}, self.env["LEASED_ENDPOINTS"]
+        # A setting that is given twice is refused.
+        if "--endpoints" not in line:
+            env["ETCDCTL_ENDPOINTS"] = endpoint
+        if "--listen-client-urls" not in line:
+            env["LEASED_LISTEN_CLIENT_URLS"] = env["LEASED_ADVERTISE_CLIENT_URLS"] = f"http://{endpoint}"
         command = Command(line.rstrip().removesuffix("&"), self.folder, env)
         self.running.append(command)
         if line.rstrip().endswith("&"):

@@ -34,8 +34,9 @@ def test_a_test_that_a_block_names_is_there_and_knows_the_page(name):
 def test_its_commands_print_what_it_shows(name, tmp_path):
     todo = [one for one in page.blocks(name) if one.how in ("run", "run without a server")]
     with Server(KIND_LEASED) as server:
-        for how, words in places(server, tmp_path).items():
-            commands = shell.Shell(tmp_path / how.replace(" ", "-"), words)
+        ports = {"run": server.client_port, "run without a server": free_ports(1)[0]}
+        for how, port in ports.items():
+            commands = shell.Shell(tmp_path / how.replace(" ", "-"), words_of(server, tmp_path), port)
             try:
                 for block in todo:
                     for line, shown in block.commands() if block.how == how else []:
@@ -44,14 +45,10 @@ def test_its_commands_print_what_it_shows(name, tmp_path):
                 commands.close()
 
 
-def places(server, folder):
-    """What a page's addresses and folders are here."""
-    client, door = free_ports(2)
-    common = [("/var/lib/leased", str(folder)), ("/backup/", f"{folder}/"), ("/run/leased/", f"{folder}/"),
-              ("$(pidof leased)", str(server.pid)), ("--duration 10s", "--duration 300ms --warm-up 100ms"),
-              ("127.0.0.1:7777", f"127.0.0.1:{door}"), ("127.0.0.1 7777", f"127.0.0.1 {door}")]  # fmt: skip
-    own = [("127.0.0.1:2379", f"127.0.0.1:{client}"), ("127.0.0.1 2379", f"127.0.0.1 {client}"), *common]
-    return {"run": [("127.0.0.1:2379", server.endpoint), *common], "run without a server": own}
+def words_of(server, folder):
+    """What a page's folders and times are here."""
+    return [("/var/lib/leased", str(folder)), ("/backup/", f"{folder}/"), ("/run/leased/", f"{folder}/"),
+            ("$(pidof leased)", str(server.pid)), ("--duration 10s", "--duration 300ms --warm-up 100ms")]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PAGES)

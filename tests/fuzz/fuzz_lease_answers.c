@@ -2,6 +2,7 @@
  * What a server says to liblease: the first byte chooses the bytes of HTTP/2, cut into pieces as
  * the second byte tells, or one of the messages that the library reads.
  */
+#include "lease/lib_entries.h"
 #include "lease/lib_etcd_look.h"
 #include "lease/lib_http2.h"
 #include "lease/lib_read.h"
@@ -96,9 +97,18 @@ static void feed_http2(struct bytes bytes, size_t step) {
     buffer_clear(&out);
 }
 
+static void take_event(void *context, bool is_delete, const struct lib_etcd_key *key) {
+    if (is_delete) {
+        lib_entries_remove(context, key->key);
+    } else {
+        (void)lib_entries_put(context, key);
+    }
+}
+
 static void read_etcd(struct arena *arena, struct bytes message, uint8_t kind) {
     struct lib_etcd_outcome outcome;
     struct lib_etcd_event event;
+    struct lib_entries entries = {0};
     struct lease_resource resource;
     bool is_accepted;
     int64_t highest;
@@ -108,6 +118,8 @@ static void read_etcd(struct arena *arena, struct bytes message, uint8_t kind) {
         break;
     case 1:
         (void)lib_etcd_decode_watch(message, &event);
+        (void)lib_etcd_each_event(message, take_event, &entries);
+        lib_entries_clear(&entries);
         break;
     case 2:
         (void)lib_etcd_look_decode(arena, message, "name", &resource);

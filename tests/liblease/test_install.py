@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from harness import PROJECT_ROOT, Server
-from harness.kinds import KIND_LEASED
+from harness.kinds import KIND_LEASED, lease_tool
 
 BUILD_ROOT = pathlib.Path(os.environ.get("LEASED_BUILD_ROOT", PROJECT_ROOT / "build"))
 HERE = pathlib.Path(__file__).parent
@@ -107,6 +107,14 @@ def test_the_python_program_of_the_guide_runs(root, server):
     assert re.fullmatch(r"token \d+ valid for [\d.]+\n", said)
 
 
+def test_the_discovery_of_the_guide_runs(root, server):
+    env = {"PYTHONPATH": str(find(root, "_library.py").parents[1]), "LEASE_ENDPOINTS": server.endpoint, "LEASE_LIBRARY": ""}
+    tool = [lease_tool(), "--endpoint", server.endpoint, "grant", "5m", "--value", "10.0.0.1:80"]
+    run(*tool, "--key", "/services/web/1")
+    program = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)[1]
+    assert run(sys.executable, "-c", program, env=env) == "web: ['10.0.0.1:80']\nas of 0 seconds ago\n"
+
+
 def test_the_header_is_c_plus_plus_too(root, tmp_path):
     source = tmp_path / "a.cc"
     source.write_text('#include <lease.h>\nlease_options options = LEASE_OPTIONS_INIT;\n'
@@ -126,5 +134,5 @@ def test_only_the_public_names_are_exported(root):
 
 
 def test_the_manual_pages_are_there(root):
-    for page in ("lease.3", "lease_acquire.3", "lease_open.3", "lease_session_create.3"):
+    for page in ("lease.3", "lease_acquire.3", "lease_discover.3", "lease_open.3", "lease_session_create.3"):
         assert find(root, page).stat().st_size > 0
