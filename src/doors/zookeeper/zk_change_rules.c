@@ -250,6 +250,35 @@ static enum status change(struct rule_run *run, struct bytes request, struct buf
     return run_operations(&change, operations, n, answer);
 }
 
+static bool are_deletions(struct bytes request, struct arena *arena) {
+    struct reader reader;
+    struct zk_asker asker;
+    struct zk_operation operation;
+    reader_init(&reader, request);
+    zk_asker_decode(&reader, arena, &asker);
+    while (!reader.failed && reader_left(&reader) > 0) {
+        zk_operation_decode(&reader, &operation);
+        reader.failed |= operation.kind != ZK_OPERATION_DELETE;
+    }
+    return !reader.failed;
+}
+
+static enum status delete_alone(struct rule_run *run, struct bytes request, struct buffer *answer) {
+    return are_deletions(request, rule_arena(run)) ? change(run, request, answer) : STATUS_INVALID;
+}
+
+const struct rule zk_rule_delete = {.number = ZK_RULE_DELETE,
+                                    .name = "zookeeper_delete",
+                                    .since_version = CLUSTER_VERSION_RULES,
+                                    .spaces = {KEY_SPACE_ZOOKEEPER},
+                                    .run = delete_alone,
+                                    .runs_when_full = true};
+
+const struct rule *const zk_rules[ZK_N_RULES] = {
+    &zk_rule_connect,       &zk_rule_close, &zk_rule_change,
+    &zk_rule_session_ended, &zk_rule_timer, &zk_rule_delete,
+};
+
 const struct rule zk_rule_change = {.number = ZK_RULE_CHANGE,
                                     .name = "zookeeper_change",
                                     .since_version = CLUSTER_VERSION_RULES,

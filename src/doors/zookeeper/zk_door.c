@@ -116,9 +116,6 @@ static const struct door_request requests[] = {
     {NULL, DOOR_RIGHT_NONE},
 };
 
-static const struct rule *const rules[] = {&zk_rule_connect, &zk_rule_close, &zk_rule_change,
-                                           &zk_rule_session_ended, &zk_rule_timer};
-
 const struct door zk_door = {
     .name = "zookeeper",
     .title = "ZooKeeper API",
@@ -127,8 +124,8 @@ const struct door zk_door = {
     .flags = flags,
     .n_flags = ZK_N_FLAGS,
     .requests = requests,
-    .rules = rules,
-    .n_rules = sizeof rules / sizeof rules[0],
+    .rules = zk_rules,
+    .n_rules = ZK_N_RULES,
     .open = open_door,
     .serve = serve,
     .write_metrics = write_metrics,

@@ -217,6 +217,12 @@ static void change_done(struct service_request *service_request, const struct ou
     go_on(connection);
 }
 
+static uint32_t rule_of(int32_t type) {
+    return type == ZK_OP_CLOSE_SESSION ? ZK_RULE_CLOSE
+           : type == ZK_OP_DELETE      ? ZK_RULE_DELETE
+                                       : ZK_RULE_CHANGE;
+}
+
 static void submit(struct request *request) {
     struct zk_connection *connection = request->connection;
     struct zk_door *door = connection->door;
@@ -236,9 +242,9 @@ static void submit(struct request *request) {
         request->zxid = zk_connection_zxid(connection);
         return;
     }
-    const struct command command = {.type = COMMAND_RULE,
-                                    .rule = {.number = is_close ? ZK_RULE_CLOSE : ZK_RULE_CHANGE,
-                                             .request = bytes_of(out->data, out->size)}};
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = rule_of(request->type), .request = bytes_of(out->data, out->size)}};
     if (is_close) {
         connection->state = ZK_CLOSING;
     }

@@ -17,13 +17,19 @@ enum {
     ZK_RULE_SESSION_ENDED = 17 * 65536 + 4,
     /* Hook: the time of a node with a TTL, or of an emptied container, has passed. The request:
      * czxid (zigzag) and path. */
-    ZK_RULE_TIMER = 17 * 65536 + 5
+    ZK_RULE_TIMER = 17 * 65536 + 5,
+    /* As ZK_RULE_CHANGE, for deletions alone: they are done although the space is used up. */
+    ZK_RULE_DELETE = 17 * 65536 + 6
 };
+
+enum { ZK_N_RULES = 6 };
+extern const struct rule *const zk_rules[ZK_N_RULES];
 
 extern const struct rule zk_rule_connect;
 extern const struct rule zk_rule_close;
 extern const struct rule zk_rule_change;
 extern const struct rule zk_rule_session_ended;
 extern const struct rule zk_rule_timer;
+extern const struct rule zk_rule_delete;
 
 #endif
