@@ -1,0 +1,160 @@
+"""What clients of the ZooKeeper protocol do at their worst, and how long a put of another protocol waits meanwhile."""
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from harness import jute, zookeeper
+from harness.acceptance import either, report
+from harness.wait import wait_for
+from harness.zookeeper_client import Client
+
+# The promised bound is for an idle machine.
+WAIT_SECONDS_MAX = either(10.0, 0.25)
+CONNECTIONS = either(8, 50)
+MULTIS = either(3, 10)
+OPERATIONS = 2000
+CHILDREN = either(20_000, 100_000)
+LISTS = either(20, 100)
+SESSIONS = either(200, 10_000)
+EPHEMERALS = 10
+GONE_SECONDS = 120.0
+
+# Puts one key after the other until its input ends; then tells how long they took. A process of its own: threads of
+# this one would wait for each other.
+PUTS = """
+import http.client, json, sys, threading, time
+done = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
+connection = http.client.HTTPConnection(sys.argv[1], timeout=60)
+times = []
+while not done.is_set():
+    begin = time.monotonic()
+    connection.request("POST", "/v3/kv/put", '{"key": "bmVpZ2hib3Vy", "value": "eA=="}')
+    assert connection.getresponse().read()
+    times.append(time.monotonic() - begin)
+    if len(times) == 1:
+        print("begun", flush=True)
+times.sort()
+print(json.dumps({"puts": len(times), "p99": times[len(times) * 99 // 100], "longest": times[-1]}))
+"""
+
+
+class Neighbour:
+    """Somebody who puts keys; `with` measures and checks."""
+
+    def __init__(self, server, name):
+        self.server = server
+        self.name = name
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PUTS, self.server.endpoint], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout.readline() == "begun\n"
+        return self
+
+    def __exit__(self, kind, *_):
+        told, _ = self.process.communicate(timeout=90)
+        if kind is None:
+            figures = json.loads(told)
+            report(f"zookeeper neighbours: {self.name}", puts=figures["puts"], p99_ms=round(figures["p99"] * 1000, 1),
+                   longest_ms=round(figures["longest"] * 1000, 1))  # fmt: skip
+            assert figures["longest"] < WAIT_SECONDS_MAX
+
+
+@pytest.fixture(scope="module", name="server")
+def a_server():
+    with zookeeper.leased() as running:
+        yield running
+
+
+def in_threads(count, work):
+    failures = []
+
+    def run(number):
+        try:
+            work(number)
+        except Exception as error:  # pylint: disable=broad-except
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(GONE_SECONDS)
+        assert not thread.is_alive()
+    assert not failures, failures[0]
+
+
+@pytest.mark.alone
+def test_large_multis_of_many(server):
+    with Client(server.address).connect() as client:
+        for number in range(CONNECTIONS):
+            client.create(f"/m{number}")
+
+    def attack(number):
+        grow = jute.multi([(jute.CREATE, jute.create(f"/m{number}/{each}")) for each in range(OPERATIONS)])
+        shrink = jute.multi([(jute.DELETE, jute.versioned(f"/m{number}/{each}")) for each in range(OPERATIONS)])
+        with Client(server.address).connect(40_000) as client:
+            for _ in range(MULTIS):
+                client.post(jute.MULTI, grow)
+                client.post(jute.MULTI, shrink)
+            for _ in range(2 * MULTIS):
+                assert client.receive().error in (0, -127)
+
+    with Neighbour(server, f"{CONNECTIONS} pipelines of multis"):
+        in_threads(CONNECTIONS, attack)
+
+
+@pytest.mark.alone
+def test_lists_of_many_children(server):
+    with Client(server.address).connect(40_000) as client:
+        client.create("/list")
+        for first in range(0, CHILDREN, OPERATIONS):
+            client.multi([(jute.CREATE, jute.create(f"/list/child-{number:08}"))
+                          for number in range(first, first + OPERATIONS)])  # fmt: skip
+
+        def attack(_):
+            with Client(server.address).connect(40_000) as reader:
+                for _ in range(LISTS):
+                    reader.post(jute.GET_CHILDREN2, jute.watched("/list"))
+                for _ in range(LISTS):
+                    assert reader.receive().error in (0, -127)
+
+        with Neighbour(server, f"pipelines of lists of {CHILDREN}"):
+            in_threads(4, attack)
+        for first in range(0, CHILDREN, OPERATIONS):
+            client.multi([(jute.DELETE, jute.versioned(f"/list/child-{number:08}"))
+                          for number in range(first, first + OPERATIONS)])  # fmt: skip
+        client.end()
+
+
+@pytest.mark.alone
+def test_many_sessions_end_at_once(server):
+    """Each with ephemerals below parents of its own."""
+    with Client(server.address).connect(40_000) as observer:
+        observer.create("/end")
+        clients = [Client(server.address).connect(8000) for _ in range(SESSIONS)]
+        for number, client in enumerate(clients):
+            made = [(jute.CREATE, jute.create(f"/end/{number}-{each}")) for each in range(EPHEMERALS)]
+            made += [(jute.CREATE, jute.create(f"/end/{number}-{each}/e", flags=jute.EPHEMERAL))
+                     for each in range(EPHEMERALS)]  # fmt: skip
+            client.post(jute.MULTI, jute.multi(made))
+        for client in clients:
+            assert client.receive().error == 0
+        for client in clients:
+            client.ping()
+        with Neighbour(server, f"{SESSIONS} sessions end"):
+            for client in clients:
+                client.close()
+            last = f"/end/{SESSIONS - 1}-{EPHEMERALS - 1}/e"
+
+            def gone():
+                observer.ping()
+                return observer.exists(last) is None
+
+            wait_for(gone, GONE_SECONDS, "the sessions gone")
+        assert observer.exists(f"/end/{SESSIONS - 1}-0")["children"] == 0
