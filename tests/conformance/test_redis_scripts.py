@@ -41,3 +41,22 @@ def test_scripts_reply_as_listed(kind):
             if reply != expected:
                 differences.append(f"{script!r}\n    expected {expected!r}\n    got      {reply!r}")
     assert not differences, f"{len(differences)} differ:\n" + "\n".join(differences)
+
+
+def test_scripts_that_are_kept_are_bounded():
+    """Somebody who sends another script each time fills no store; what was used last is still known."""
+    with redis_server_of(KIND_LEASED) as server, Resp(server.redis_port) as connection:
+        first = connection("SCRIPT", "LOAD", "return 'first'")[1]
+        for start in range(0, 1100, 100):
+            for i in range(start, start + 100):
+                connection.send("EVAL", f"return {i}", "0")
+            for i in range(start, start + 100):
+                assert connection.reply() == (":", str(i).encode())
+        last = connection("SCRIPT", "LOAD", "return 1099")[1]
+        assert connection("SCRIPT", "EXISTS", last, first) == ("*", [(":", b"1"), (":", b"0")])
+        assert connection("EVALSHA", last, "0") == (":", b"1099")
+        assert connection("EVALSHA", first, "0")[1].startswith(b"NOSCRIPT")
+        connection("SCRIPT", "FLUSH")
+        assert connection("SCRIPT", "EXISTS", last) == ("*", [(":", b"0")])
+        assert connection("SCRIPT", "LOAD", "return 'first'")[1] == first
+        assert connection("EVALSHA", first, "0") == ("$", b"first")

@@ -84,15 +84,25 @@ static void assert_reply(const char *source, const char *expected) {
     outcome_clear(&outcome);
 }
 
-static void assert_status(const char *source, enum status expected) {
+static void assert_status_within(const char *source, const struct redis_script_limits *limits,
+                                 enum status expected) {
     struct outcome outcome;
-    run_with(&outcome, source, NULL, 0, &redis_script_limits_default);
+    run_with(&outcome, source, NULL, 0, limits);
     if (outcome.status != expected) {
         fail_msg("%s\n gives %s", source, status_text(outcome.status));
     }
     assert_int_equal(outcome.reply.size, 0);
     outcome_clear(&outcome);
 }
+
+static void assert_status(const char *source, enum status expected) {
+    assert_status_within(source, &redis_script_limits_default, expected);
+}
+
+/* So much work that another bound is met before. */
+static const struct redis_script_limits roomy = {.work = 100 * 1000 * 1000,
+                                                 .memory = REDIS_SCRIPT_MEMORY_MAX,
+                                                 .reply_size = REDIS_SCRIPT_REPLY_SIZE_MAX};
 
 /* --- The list that Redis made. --- */
 
@@ -352,16 +362,16 @@ static void scripts_that_take_too_much_memory_are_stopped(void **state) {
         "return cjson.encode({string.rep('\\1', 2000000)})",
     };
     for (size_t i = 0; i < sizeof greedy / sizeof greedy[0]; i++) {
-        assert_status(greedy[i], STATUS_REQUEST_TOO_LARGE);
+        assert_status_within(greedy[i], &roomy, STATUS_REQUEST_TOO_LARGE);
     }
 }
 
 static void replies_are_bounded(void **state) {
-    assert_status("return string.rep('x', 2000000)", STATUS_REQUEST_TOO_LARGE);
-    assert_status("local t = {1} for i = 1, 40 do t = {t, t} end return t",
-                  STATUS_REQUEST_TOO_LARGE);
-    assert_status("local t = {} for i = 1, 40 do t = {map={a=t, b=t}} end return t",
-                  STATUS_REQUEST_TOO_LARGE);
+    assert_status_within("return string.rep('x', 2000000)", &roomy, STATUS_REQUEST_TOO_LARGE);
+    assert_status_within("local t = {1} for i = 1, 40 do t = {t, t} end return t", &roomy,
+                         STATUS_REQUEST_TOO_LARGE);
+    assert_status_within("local t = {} for i = 1, 40 do t = {map={a=t, b=t}} end return t", &roomy,
+                         STATUS_REQUEST_TOO_LARGE);
 }
 
 static void deep_recursion_is_an_error(void **state) {
@@ -382,7 +392,7 @@ static void deep_recursion_is_an_error(void **state) {
         "return cmsgpack.unpack(string.rep('\\145', 100000))",
     };
     for (size_t i = 0; i < sizeof deep / sizeof deep[0]; i++) {
-        run_with(&outcome, deep[i], NULL, 0, &redis_script_limits_default);
+        run_with(&outcome, deep[i], NULL, 0, &roomy);
         assert_int_equal(outcome.status, STATUS_OK);
         outcome_clear(&outcome);
     }
@@ -437,6 +447,22 @@ static void sources_are_checked_and_bounded(void **state) {
     assert_reply("", "_\r\n");
 }
 
+static void what_a_script_costs_is_expected_the_next_time(void **state) {
+    static const char heavy[] = "for i = 1, 20000 do end return 1";
+    static const char release[] = "if redis.call('get', 'k') == 'v' then return "
+                                  "redis.call('del', 'k') else return 0 end";
+    static const char many[] = "for i, key in ipairs(KEYS) do redis.call('del', key) end return 1";
+    redis_script_forget();
+    assert_int_equal(redis_script_expected_work(bytes_from_text(heavy)), REDIS_SCRIPT_WORK_UNKNOWN);
+    assert_int_equal(redis_script_expected_work(bytes_from_text(release)), 0);
+    assert_int_equal(redis_script_expected_work(bytes_from_text(many)), 0);
+    assert_reply(heavy, ":1\r\n");
+    assert_true(redis_script_expected_work(bytes_from_text(heavy)) >= 20000);
+    assert_int_equal(redis_script_expected_work(bytes_from_text(heavy)), redis_script_last_work());
+    assert_reply(release, ":0\r\n");
+    assert_true(redis_script_expected_work(bytes_from_text(release)) < 2048);
+}
+
 static void many_scripts_are_compiled_in_turn(void **state) {
     char source[64];
     char expected[32];
@@ -466,6 +492,7 @@ int main(void) {
         cmocka_unit_test(deep_recursion_is_an_error),
         cmocka_unit_test(a_bound_is_met_at_the_same_step_compiled_or_not),
         cmocka_unit_test(sources_are_checked_and_bounded),
+        cmocka_unit_test(what_a_script_costs_is_expected_the_next_time),
         cmocka_unit_test(many_scripts_are_compiled_in_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

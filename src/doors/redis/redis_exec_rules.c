@@ -301,8 +301,38 @@ static enum status run_exec(struct rule_run *rule, struct bytes bytes, struct bu
     return STATUS_OK;
 }
 
+/* Only scripts may be much work. Looks at names and sources, as far as the request is well-formed.
+ */
+static size_t estimate_exec(const struct key_store *keys, const struct lease_table *leases,
+                            struct bytes bytes) {
+    (void)leases;
+    struct reader reader;
+    size_t work = 0;
+    reader_init(&reader, bytes);
+    (void)reader_get_u8(&reader);
+    (void)reader_get_u64(&reader);
+    uint64_t n_watches = reader_get_varint(&reader);
+    uint64_t n_commands = reader_get_varint(&reader);
+    for (uint64_t i = 0; i < n_watches && !reader.failed; i++) {
+        (void)reader_get_u8(&reader);
+        (void)reader_get_bytes(&reader);
+        (void)reader_get_zigzag(&reader);
+    }
+    for (uint64_t i = 0; i < n_commands && !reader.failed; i++) {
+        (void)reader_get_u8(&reader);
+        uint64_t argc = reader_get_varint(&reader);
+        struct bytes name = reader_get_bytes(&reader);
+        for (uint64_t j = 1; j < argc && !reader.failed; j++) {
+            struct bytes argument = reader_get_bytes(&reader);
+            work += j == 1 ? redis_scripting_estimate(keys, name, argument) : 0;
+        }
+    }
+    return work;
+}
+
 const struct rule redis_rule_exec = {.number = REDIS_RULE_EXEC,
                                      .name = "redis_exec",
                                      .since_version = CLUSTER_VERSION_RULES,
                                      .spaces = {KEY_SPACE_REDIS, KEY_SPACE_REDIS_RECORDS},
-                                     .run = run_exec};
+                                     .run = run_exec,
+                                     .estimate = estimate_exec};

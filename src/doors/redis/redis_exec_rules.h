@@ -21,6 +21,11 @@ enum {
 
 extern const struct rule redis_rule_exec;
 
+/* redis_scripting_rules.c: what a command with this name and first argument may be in work, in
+ * units of key_work.h; 0 for all but scripts. */
+size_t redis_scripting_estimate(const struct key_store *keys, struct bytes name,
+                                struct bytes argument);
+
 /* --- The request, written by the door. --- */
 
 struct redis_exec_watch {

@@ -60,6 +60,7 @@ struct redis_run {
     int64_t revision; /* that the changes will have */
     uint64_t seed;    /* for commands that choose at random; chosen by the proposer */
     uint32_t n_objects;
+    uint64_t script_work; /* of the scripts of this run so far */
     const struct redis_cursor_table *cursors; /* NULL: none */
     bool shows_tokens;                        /* SET NX answers with the token as an attribute */
     bool is_in_script;

@@ -13,7 +13,8 @@
 
 enum {
     HOOK_INTERVAL = 128, /* instructions */
-    COMPILED_MAX = 64,   /* scripts whose image is kept … */
+    CHEAP_SIZE_MAX = 4096,
+    COMPILED_MAX = 64, /* scripts whose image is kept … */
     COMPILED_BYTES_MAX = 8 * 1024 * 1024,
     LIVE_SHIFT = 12,        /* how the cost of an instruction grows with what a script holds … */
     LIVE_SQUARE_SHIFT = 16, /* … and with its square */
@@ -32,7 +33,8 @@ struct compiled {
     struct redis_script_image image;
     uint8_t *source;
     size_t source_size;
-    uint64_t used_at; /* which of them was not used for longest */
+    uint64_t used_at;  /* which of them was not used for longest */
+    uint64_t work_max; /* of its runs so far */
 };
 
 static struct {
@@ -44,6 +46,8 @@ static struct {
     size_t n_compiled;
     size_t compiled_bytes;
     uint64_t uses;
+    size_t live_base;   /* what every script has */
+    uint64_t last_work; /* of the run that ended last */
 } machine = {.is_busy = ATOMIC_FLAG_INIT};
 
 struct redis_script_run *redis_script_current(void) {
@@ -74,6 +78,7 @@ void redis_script_rethrow(lua_State *lua) {
 
 uint64_t redis_script_step_cost(void) {
     uint64_t live = machine.run->counters->live;
+    live = live > machine.live_base ? live - machine.live_base : 0;
     uint64_t root = live >> LIVE_SQUARE_SHIFT;
     return 1 + (live >> LIVE_SHIFT) + root * root;
 }
@@ -161,6 +166,7 @@ static void make_machine(void) {
     lua_sethook(machine.lua, on_instructions, LUA_MASKCOUNT, HOOK_INTERVAL);
     run.counters->work = 0;
     run.counters->live_max = run.counters->live;
+    machine.live_base = run.counters->live;
     machine.pristine = redis_script_memory_save();
     machine.run = outer;
     if (outer != NULL) {
@@ -439,6 +445,14 @@ static enum status enter(struct redis_script_run *run) {
     return STATUS_OK;
 }
 
+static void remember_work(struct redis_script_run *run) {
+    struct compiled *compiled = find_compiled(run->script->source);
+    machine.last_work = run->counters->work;
+    if (compiled != NULL && compiled->work_max < machine.last_work) {
+        compiled->work_max = machine.last_work;
+    }
+}
+
 static enum status leave(struct redis_script_run *run) {
     if (run->stopped == STATUS_OK && run->out->size - run->out_start > run->limits.reply_size) {
         run->stopped = STATUS_REQUEST_TOO_LARGE;
@@ -447,6 +461,7 @@ static enum status leave(struct redis_script_run *run) {
         run->out->size = run->out_start;
     }
     buffer_clear(&run->reply);
+    remember_work(run);
     redis_script_memory_trim();
     machine.run = NULL;
     atomic_flag_clear_explicit(&machine.is_busy, memory_order_release);
@@ -490,4 +505,49 @@ void redis_script_sha(struct bytes source, char out_digits[REDIS_SCRIPT_SHA_SIZE
         out_digits[2 * i] = digits[digest[i] >> 4];
         out_digits[2 * i + 1] = digits[digest[i] & 15];
     }
+}
+
+/* --- What a run may cost. --- */
+
+uint64_t redis_script_last_work(void) {
+    return machine.last_work;
+}
+
+static size_t count_words(struct bytes source, const char *word) {
+    size_t n = 0;
+    size_t size = strlen(word);
+    const uint8_t *at = source.data;
+    const uint8_t *end = source.data + source.size;
+    while ((at = memmem(at, (size_t)(end - at), word, size)) != NULL) {
+        at += size;
+        n++;
+    }
+    return n;
+}
+
+/* Whether a script looks as scripts of locks do: calls one after the other, and loops over its keys
+ * or arguments at most. A guess, which nothing depends on but what is let through at a time. */
+static bool looks_cheap(struct bytes source) {
+    static const char *const words[] = {"while", "repeat", "function", "load", "rep",
+                                        "gsub",  "find",   "match",    "sort", "concat"};
+    if (source.size == 0 || source.size > CHEAP_SIZE_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (count_words(source, words[i]) > 0) {
+            return false;
+        }
+    }
+    return count_words(source, "for") ==
+           count_words(source, " in ipairs(") + count_words(source, " in pairs(");
+}
+
+uint64_t redis_script_expected_work(struct bytes source) {
+    for (size_t i = 0; i < machine.n_compiled; i++) {
+        const struct compiled *compiled = &machine.compiled[i];
+        if (bytes_equal(bytes_of(compiled->source, compiled->source_size), source)) {
+            return compiled->work_max;
+        }
+    }
+    return looks_cheap(source) ? 0 : REDIS_SCRIPT_WORK_UNKNOWN;
 }

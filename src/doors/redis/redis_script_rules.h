@@ -19,10 +19,13 @@
 enum {
     REDIS_SCRIPT_SIZE_MAX = 256 * 1024,
     REDIS_SCRIPT_SHA_SIZE = 2 * SHA1_SIZE, /* as hexadecimal digits */
-    /* Defaults of the limits below. A unit of work is about an instruction of the interpreter:
-     * these are about 0.1 s. An instruction of a script that holds much costs more: its strings are
-     * longer, and the keys of its tables may have been chosen to collide. */
-    REDIS_SCRIPT_WORK_MAX = 30 * 1000 * 1000,
+    /* Defaults of the limits below. A unit of work is about an instruction of the interpreter, some
+     * ten nanoseconds: these are some ten milliseconds, while everybody waits. An instruction of a
+     * script that holds much costs more: its strings are longer, and the keys of its tables may
+     * have been chosen to collide. */
+    REDIS_SCRIPT_WORK_MAX = 1000 * 1000,
+    /* What is expected of a script that was not seen before and does not look cheap. */
+    REDIS_SCRIPT_WORK_UNKNOWN = 320 * 1000,
     REDIS_SCRIPT_MEMORY_MAX = 8 * 1024 * 1024,
     REDIS_SCRIPT_REPLY_SIZE_MAX = 1024 * 1024,
 };
@@ -62,6 +65,12 @@ enum status redis_script_run(const struct redis_script *script,
 /* Whether a source compiles; when not, appends the error as its reply. Statuses as above. */
 enum status redis_script_check(struct bytes source, const struct redis_script_limits *limits,
                                struct buffer *out_error);
+
+/* The work of the run that ended last. */
+uint64_t redis_script_last_work(void);
+/* What a run of this source may be in work, as far as this process knows: a guess for those who
+ * decide how many are let through at a time. */
+uint64_t redis_script_expected_work(struct bytes source);
 
 /* The name of a script: the SHA-1 of its source in lower-case hexadecimal digits, not terminated.
  */

@@ -212,7 +212,7 @@ static int string_rep(lua_State *lua) {
         return redis_script_stop(lua, STATUS_REQUEST_TOO_LARGE);
     }
     size_t count = (size_t)n;
-    redis_script_charge(lua, 1 + count + size * count / BYTES_PER_WORK);
+    redis_script_charge(lua, 1 + count / 4 + size * count / BYTES_PER_WORK);
     luaL_buffinit(lua, &out);
     while (count-- > 0) {
         luaL_addlstring(&out, text, size);

@@ -1,5 +1,7 @@
 /* EVAL and SCRIPT: scripts are kept as records, so that EVALSHA finds them on every replica. */
+#include "core/key_store.h"
 #include "doors/redis/redis_command_rules.h"
+#include "doors/redis/redis_exec_rules.h"
 #include "doors/redis/redis_run_rules.h"
 #include "doors/redis/redis_script_rules.h"
 
@@ -19,13 +21,51 @@ static struct bytes script_key(struct redis_run *run, struct bytes sha) {
     return redis_key_record(run->arena, 'x', bytes_of(digits, sha.size));
 }
 
-/* EVAL makes its script known to EVALSHA. Over a view nothing can be kept. */
+/* Scripts are kept in so many places, one after the other and then from the beginning again:
+ * whoever sends a new one each time fills no more than that. */
+enum {
+    KEPT_MAX = 1024,
+    KEPT_BY_EVAL_SIZE_MAX = 16 * 1024, /* larger ones are kept by SCRIPT LOAD alone */
+};
+
+/* The record that names the script in a place; of place 0, how many were kept so far. */
+static struct bytes place_key(struct redis_run *run, uint64_t place) {
+    uint8_t digits[8];
+    redis_put_be64(digits, place);
+    return redis_key_record(run->arena, 'y', bytes_of(digits, sizeof digits));
+}
+
+static void put_record(struct redis_run *run, struct bytes key, struct bytes value) {
+    run->store->put(run->context, KEY_SPACE_REDIS_RECORDS, key, value, 0);
+}
+
+/* A place for one more script, whose predecessor there is forgotten. */
+static void take_place(struct redis_run *run, struct bytes sha) {
+    uint8_t count[8];
+    const struct record *counter = redis_element_get(run, place_key(run, 0));
+    uint64_t n = 0;
+    if (counter != NULL && record_value(counter).size == sizeof count) {
+        n = redis_get_be64(record_value(counter).data);
+    }
+    struct bytes key = place_key(run, 1 + n % KEPT_MAX);
+    const struct record *previous = redis_element_get(run, key);
+    if (previous != NULL) {
+        run->store->delete (run->context, KEY_SPACE_REDIS_RECORDS,
+                            script_key(run, record_value(previous)));
+    }
+    put_record(run, key, sha);
+    redis_put_be64(count, n + 1);
+    put_record(run, place_key(run, 0), bytes_of(count, sizeof count));
+}
+
+/* EVAL makes its script known to EVALSHA, too. Over a view nothing can be kept. */
 static void keep(struct redis_run *run, struct bytes source) {
     char sha[REDIS_SCRIPT_SHA_SIZE];
     redis_script_sha(source, sha);
     struct bytes key = script_key(run, bytes_of(sha, sizeof sha));
     if (run->store->put != NULL && redis_element_get(run, key) == NULL) {
-        run->store->put(run->context, KEY_SPACE_REDIS_RECORDS, key, source, 0);
+        take_place(run, bytes_of(sha, sizeof sha));
+        put_record(run, key, source);
     }
 }
 
@@ -134,15 +174,51 @@ void redis_scripting_eval(struct redis_run *run, const struct bytes *argv, size_
     unsigned db = run->db;
     run->is_in_script = true;
     run->is_read_only = was_read_only || is_read_only;
-    enum status status = redis_script_run(&script, &host, &redis_script_limits_default, run->reply);
+    /* The scripts of a transaction share the work of one. */
+    struct redis_script_limits limits = redis_script_limits_default;
+    limits.work -= run->script_work;
+    enum status status = redis_script_run(&script, &host, &limits, run->reply);
+    uint64_t work = redis_script_last_work();
+    run->script_work += work < limits.work ? work : limits.work;
     run->is_in_script = false;
     run->is_read_only = was_read_only;
     run->db = db;
     if (status != STATUS_OK) {
         run->is_interrupted = true;
-    } else if (run->command->id == REDIS_CMD_EVAL || run->command->id == REDIS_CMD_EVAL_RO) {
+    } else if (script.source.size <= KEPT_BY_EVAL_SIZE_MAX &&
+               (run->command->id == REDIS_CMD_EVAL || run->command->id == REDIS_CMD_EVAL_RO)) {
         keep(run, script.source);
     }
+}
+
+/* --- How much may be on its way. --- */
+
+/* Two units of a script's work take as long as one of core's. */
+static size_t estimate_script(const struct key_store *keys, bool is_sha, struct bytes argument) {
+    uint8_t key[1 + REDIS_SCRIPT_SHA_SIZE] = {'x'};
+    struct bytes source = argument;
+    if (is_sha) {
+        if (argument.size != REDIS_SCRIPT_SHA_SIZE) {
+            return 0;
+        }
+        for (size_t i = 0; i < argument.size; i++) {
+            key[1 + i] = lower(argument.data[i]);
+        }
+        const struct record *record =
+            key_store_find(keys, KEY_SPACE_REDIS_RECORDS, bytes_of(key, sizeof key));
+        if (record == NULL || record_is_tombstone(record)) {
+            return 0; /* it is refused */
+        }
+        source = record_value(record);
+    }
+    return (size_t)(redis_script_expected_work(source) / 2);
+}
+
+size_t redis_scripting_estimate(const struct key_store *keys, struct bytes name,
+                                struct bytes argument) {
+    bool is_eval = name.size >= 4 && redis_word_is(bytes_of(name.data, 4), "eval");
+    return is_eval ? estimate_script(keys, name.size >= 7 && lower(name.data[4]) == 's', argument)
+                   : 0;
 }
 
 /* --- SCRIPT --- */
@@ -172,14 +248,18 @@ static void exist(struct redis_run *run, const struct bytes *shas, size_t n) {
     }
 }
 
-/* As many as one run may; more there are hardly ever. */
-static void flush(struct redis_run *run) {
-    struct key_range range = redis_range_records('x');
+static void flush_records(struct redis_run *run, char kind) {
+    struct key_range range = redis_range_records(kind);
     struct redis_records records =
         redis_collect(run, &range, 0, run->store->changes_left(run->context));
     for (size_t i = 0; i < records.n; i++) {
         run->store->delete (run->context, KEY_SPACE_REDIS_RECORDS, record_key(records.at[i]));
     }
+}
+
+static void flush(struct redis_run *run) {
+    flush_records(run, 'x');
+    flush_records(run, 'y');
     redis_reply_ok(run->reply);
 }
 
