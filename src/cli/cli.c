@@ -313,7 +313,8 @@ int cli_main(int argc, char **argv) {
     if (taken < 0) {
         return report_parse_error(&cli);
     }
-    if (arguments_has(arguments, "--version")) {
+    bool is_version = arguments->n_words == 1 && strcmp(arguments->words[0], "version") == 0;
+    if (is_version || arguments_has(arguments, "--version")) {
         print_version();
         return CLI_OK;
     }

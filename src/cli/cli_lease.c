@@ -28,7 +28,8 @@ static bool add_schemes(const char *text, char room[ENDPOINTS_SIZE_MAX]) {
     return true;
 }
 
-enum cli_exit cli_open(struct cli *cli, struct lease_connection **out_connection) {
+static enum cli_exit open_with(struct cli *cli, enum lease_protocol protocol,
+                               struct lease_connection **out_connection) {
     char endpoints[ENDPOINTS_SIZE_MAX];
     struct cli_user user;
     const char *plain = setting(cli, "--insecure-transport");
@@ -42,6 +43,7 @@ enum cli_exit cli_open(struct cli *cli, struct lease_connection **out_connection
     options.connect_timeout_ms = cli->timeout_ms;
     options.request_timeout_ms = cli->timeout_ms;
     options.foreign_loop = true;
+    options.protocol = protocol;
     enum cli_exit result = cli_user_take(cli, &user);
     if (result != CLI_OK) {
         return result;
@@ -56,6 +58,21 @@ enum cli_exit cli_open(struct cli *cli, struct lease_connection **out_connection
     }
     enum lease_status status = lease_open(&options, out_connection);
     return status == LEASE_OK ? CLI_OK : cli_lease_failed(cli, status, NULL);
+}
+
+enum cli_exit cli_open(struct cli *cli, struct lease_connection **out_connection) {
+    return open_with(cli, LEASE_PROTOCOL_ANY, out_connection);
+}
+
+struct lease_connection *cli_open_for_lease(struct cli *cli, struct lease_connection *connection,
+                                            enum lease_status status) {
+    struct lease_connection *other = NULL;
+    bool is_no_session = status == LEASE_NOT_FOUND || status == LEASE_LOST;
+    if (!is_no_session || lease_protocol_used(connection) != LEASE_PROTOCOL_NATIVE ||
+        open_with(cli, LEASE_PROTOCOL_ETCD, &other) != CLI_OK) {
+        return NULL;
+    }
+    return other;
 }
 
 enum cli_exit cli_lease_failed(const struct cli *cli, enum lease_status status,

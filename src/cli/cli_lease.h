@@ -12,6 +12,11 @@
  * exit code after a message. */
 enum cli_exit cli_open(struct cli *cli, struct lease_connection **out_connection);
 
+/* What was done to a session by its id gave this status: if there is no such session, it may be a
+ * lease of the etcd API. A connection for that, to be closed, or NULL. */
+struct lease_connection *cli_open_for_lease(struct cli *cli, struct lease_connection *connection,
+                                            enum lease_status status);
+
 /* Prints lease_error(), or `reason` where it is not NULL; gives CLI_FAILED. */
 enum cli_exit cli_lease_failed(const struct cli *cli, enum lease_status status, const char *reason);
 

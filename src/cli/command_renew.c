@@ -29,6 +29,11 @@ static enum cli_exit run(struct cli *cli) {
         return result;
     }
     enum lease_status status = lease_renew_id(connection, id, &ttl_ms);
+    struct lease_connection *other = cli_open_for_lease(cli, connection, status);
+    if (other != NULL) {
+        status = lease_renew_id(other, id, &ttl_ms);
+        lease_close(other);
+    }
     if (status == LEASE_OK) {
         print_renewed(cli, id, ttl_ms);
     } else {
@@ -42,7 +47,7 @@ const struct cli_command cli_command_renew = {
     .name = "renew",
     .group = CLI_MANAGE,
     .usage = "ID",
-    .help = "renew a session once",
+    .help = "renew a session or a lease once",
     .examples = "lease renew 694d7c8d2b6ab807\n",
     .words_min = 1,
     .words_max = 1,

@@ -88,6 +88,16 @@ static enum lease_status choose_by_resource(struct lease_connection *connection,
 /* ---- the command ------------------------------------------------------------------------------
  */
 
+static enum lease_status end_one(struct cli *cli, struct lease_connection *connection, int64_t id) {
+    enum lease_status status = lease_end_id(connection, id);
+    struct lease_connection *other = cli_open_for_lease(cli, connection, status);
+    if (other != NULL) {
+        status = lease_end_id(other, id);
+        lease_close(other);
+    }
+    return status;
+}
+
 static enum cli_exit end_all(struct cli *cli, struct lease_connection *connection,
                              const struct chosen *chosen) {
     bool is_dry = arguments_has(&cli->arguments, "--dry-run");
@@ -95,11 +105,11 @@ static enum cli_exit end_all(struct cli *cli, struct lease_connection *connectio
     enum cli_exit result = CLI_OK;
     for (size_t i = 0; i < chosen->n; i++) {
         char id[LEASE_ID_TEXT_SIZE_MAX];
-        enum lease_status status = is_dry ? LEASE_OK : lease_end_id(connection, chosen->ids[i]);
+        enum lease_status status = is_dry ? LEASE_OK : end_one(cli, connection, chosen->ids[i]);
         lease_id_format(chosen->ids[i], id);
         if (status != LEASE_OK) {
-            fprintf(stderr, "lease: %s: ", id);
-            result = cli_lease_failed(cli, status, NULL);
+            fprintf(stderr, "lease: %s: %s\n", id, lease_error());
+            result = CLI_FAILED;
             continue;
         }
         json_array_append_new(ended, json_string(id));
@@ -165,7 +175,7 @@ const struct cli_command cli_command_revoke = {
     .name = "revoke",
     .group = CLI_MANAGE,
     .usage = "ID | --prefix NAME | --owner NAME",
-    .help = "end sessions of others, with all that they have",
+    .help = "end sessions of others, with all that they have, or a lease",
     .more = "What they have is handed to the next at once, and their commands are ended. `lease "
             "why` tells\n"
             "who did it.\n",

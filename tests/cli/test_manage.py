@@ -86,3 +86,18 @@ def test_users_and_roles_from_nothing_to_authentication():
 def test_a_password_is_never_empty():
     done = lease("user", "add", "ann", stdin="\n")
     assert done.returncode == 2 and "the password is empty" in done.stderr
+
+
+def test_a_lease_is_renewed_and_revoked_as_a_session_is():
+    with Server("leased") as server:
+        granted = lease_json(server, "grant", "1m", "--key", "greeting", "--value", "hello")["id"]
+        assert lease("renew", granted, server=server).stdout == f"{granted} renewed, ttl 1m\n"
+        assert lease("revoke", granted, server=server).stdout == f"{granted} revoked\n"
+        assert lease_json(server, "ls")["leases"] == []
+        for word in ("renew", "revoke"):
+            gone = lease(word, granted, server=server)
+            assert gone.returncode == 1 and gone.stderr.startswith("lease: ") and gone.stderr.count("lease: ") == 1, gone.stderr
+
+
+def test_version_is_a_command_too():
+    assert lease("version").stdout == lease("--version").stdout

@@ -14,7 +14,7 @@ import pytest
 
 import lease
 from harness import PROJECT_ROOT, Server
-from harness.kinds import KIND_LEASED
+from harness.kinds import KIND_LEASED, clean_environment, lease_tool
 
 EXAMPLES = PROJECT_ROOT / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -123,3 +123,25 @@ def test_a_table_refuses_the_stale_holder(tokens, postgres):
     refused = postgres(f"SELECT put('balance', '3', {stale});")
     assert refused.returncode != 0 and "older" in refused.stdout
     assert postgres("SELECT value FROM fenced;").stdout.strip() == "2"
+
+
+def test_a_transaction_refuses_the_stale_holder():
+    """The next holder comes between the stale one's look at the fence and its write."""
+    program = str(EXAMPLES / "fenced_transaction")
+    with Server(KIND_LEASED) as server:
+        tool = lease_tool()
+        env = {**clean_environment(), "PATH": f"{os.path.dirname(tool)}:{os.environ['PATH']}", "LEASED_ENDPOINTS": server.endpoint,
+               "ETCDCTL_ENDPOINTS": server.endpoint, "ETCDCTL_API": "3", "LEASE_CONFIG": ""}  # fmt: skip
+
+        def run(*words, **more):
+            return subprocess.run(words, env={**env, **more}, capture_output=True, text=True, timeout=100, check=False)
+
+        first = run(tool, "lock", "ledger", "--", program, "balance", "one")
+        assert first.returncode == 0, first.stderr
+        token = run(tool, "fence", "get", "ledger").stdout.split()[-1]
+        assert int(token) > 0
+        meanwhile = f"{tool} lock ledger -- {program} balance two"
+        stale = run(program, "balance", "late", LEASE_NAME="ledger", LEASE_TOKEN=token, PAUSE=f"PAUSE= {meanwhile}")
+        assert stale.returncode == 1 and "is stale" in stale.stderr, stale
+        assert run("etcdctl", "get", "balance", "--print-value-only").stdout == "two\n"
+        assert run(program, "balance", "later", LEASE_NAME="ledger", LEASE_TOKEN=token).returncode == 1
