@@ -1,5 +1,6 @@
 /* Operations on nodes, in the order of ZooKeeper's own checks. Pure. */
 #include "core/cluster_version.h"
+#include "core/key_work.h"
 #include "doors/zookeeper/zk_jute_model.h"
 #include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_request_model.h"
@@ -267,6 +268,32 @@ static enum status delete_alone(struct rule_run *run, struct bytes request, stru
     return are_deletions(request, rule_arena(run)) ? change(run, request, answer) : STATUS_INVALID;
 }
 
+/* What an operation may cost: a node and its parent are found, counted and written. A request that
+ * is small is not worth the look. */
+enum { WORK_OF_OPERATION = 4 * KEY_WORK_A_VERSION, SMALL_REQUEST = 2048 };
+
+static size_t estimate(const struct key_store *keys, const struct lease_table *leases,
+                       struct bytes request) {
+    struct arena arena;
+    struct reader reader;
+    struct zk_asker asker;
+    struct zk_operation operation;
+    size_t n = 1;
+    (void)keys;
+    (void)leases;
+    if (request.size <= SMALL_REQUEST) {
+        return 0;
+    }
+    arena_init(&arena);
+    reader_init(&reader, request);
+    zk_asker_decode(&reader, &arena, &asker);
+    for (; !reader.failed && reader_left(&reader) > 0; n++) {
+        zk_operation_decode(&reader, &operation);
+    }
+    arena_clear(&arena);
+    return n * WORK_OF_OPERATION;
+}
+
 const struct rule zk_rule_delete = {.number = ZK_RULE_DELETE,
                                     .name = "zookeeper_delete",
                                     .since_version = CLUSTER_VERSION_RULES,
@@ -283,4 +310,5 @@ const struct rule zk_rule_change = {.number = ZK_RULE_CHANGE,
                                     .name = "zookeeper_change",
                                     .since_version = CLUSTER_VERSION_RULES,
                                     .spaces = {KEY_SPACE_ZOOKEEPER},
-                                    .run = change};
+                                    .run = change,
+                                    .estimate = estimate};

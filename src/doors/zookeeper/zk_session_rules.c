@@ -1,6 +1,7 @@
 #include "doors/zookeeper/zk_session_rules.h"
 
 #include "core/cluster_version.h"
+#include "core/key_work.h"
 #include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_rules.h"
 #include "doors/zookeeper/zk_tree_rules.h"
@@ -132,6 +133,15 @@ static enum status close_session(struct rule_run *run, struct bytes bytes, struc
     return error != ZK_OK ? STATUS_OK : rule_lease_end(run, asker.session_id, LEASE_END_REVOKED);
 }
 
+static size_t estimate_close(const struct key_store *keys, const struct lease_table *leases,
+                             struct bytes request) {
+    struct reader reader;
+    (void)keys;
+    reader_init(&reader, request);
+    int64_t session_id = reader_get_zigzag(&reader);
+    return reader.failed ? 0 : 2 * KEY_WORK_A_DELETE * lease_table_key_count(leases, session_id);
+}
+
 struct lost {
     struct rule_run *run;
     struct zk_tree tree;
@@ -220,7 +230,8 @@ const struct rule zk_rule_close = {.number = ZK_RULE_CLOSE,
                                    .since_version = CLUSTER_VERSION_RULES,
                                    .spaces = {KEY_SPACE_ZOOKEEPER},
                                    .run = close_session,
-                                   .runs_when_full = true};
+                                   .runs_when_full = true,
+                                   .estimate = estimate_close};
 const struct rule zk_rule_session_ended = {.number = ZK_RULE_SESSION_ENDED,
                                            .name = "zookeeper_session_ended",
                                            .since_version = CLUSTER_VERSION_RULES,
