@@ -144,9 +144,9 @@ class RedisServer:
         self.close()
 
 
-def answers_ping(port):
+def answers_ping(port, host="127.0.0.1"):
     try:
-        with Resp(port, timeout_s=2.0) as connection:
+        with Resp(port, host, timeout_s=2.0) as connection:
             return connection("PING") == ("+", b"PONG")
     except (OSError, RespError):
         return False
