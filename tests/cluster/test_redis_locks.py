@@ -139,24 +139,27 @@ class SentinelSetup:
         return sentinel.master_for("locks", socket_timeout=CALL_SECONDS, socket_connect_timeout=CALL_SECONDS / 2)
 
     def master(self):
-        _, port = Sentinel([("127.0.0.1", port) for port in self.sentinel_ports]).discover_master("locks")
+        """None while there is none."""
+        try:
+            _, port = Sentinel([("127.0.0.1", port) for port in self.sentinel_ports]).discover_master("locks")
+        except redis.RedisError:
+            return None
         return next(server for server in self.servers if server.redis_port == port)
 
     def change_master(self, is_killed):
         """The master goes; a moment later it is back, as a replica."""
-        old = self.master()
+        old = wait_for(self.master, PROGRESS_SECONDS, "a master")
         if is_killed:
             old.kill()
         else:
             old.process.pause()
-        wait_for(lambda: self.master() is not old, PROGRESS_SECONDS, "another master")
+        new = wait_for(lambda: self.master() not in (None, old) and self.master(), PROGRESS_SECONDS, "another master")
         if is_killed:
-            new = self.master()
             old.flags = ["--replicaof", "127.0.0.1", str(new.redis_port)]
             old.start()
         else:
             old.process.resume()
-        wait_for(lambda: redis.Redis(port=self.master().redis_port).info("replication")["connected_slaves"] >= 1,
+        wait_for(lambda: redis.Redis(port=new.redis_port).info("replication")["connected_slaves"] >= 1,
                  PROGRESS_SECONDS, "the replica is back")
         wait_for(self._is_watched, PROGRESS_SECONDS, "Sentinel knows the replica")
 
