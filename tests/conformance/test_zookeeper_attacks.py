@@ -85,7 +85,7 @@ def test_bytes_at_random(server, other):
             client.send(bytes(data[: choose.randrange(len(data))] if choose.random() < 0.3 else data))
             client.socket.shutdown(socket.SHUT_WR)
             assert client.is_closed(), bytes(data).hex()
-    other.ping()
+        other.ping()
 
 
 def test_many_sessions(server, other):

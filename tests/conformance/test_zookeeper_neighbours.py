@@ -20,6 +20,8 @@ CHILDREN = either(20_000, 100_000)
 LISTS = either(20, 100)
 SESSIONS = either(200, 10_000)
 EPHEMERALS = 10
+# All are made before the first is silent for so long.
+SESSION_MS = either(8000, 40_000)
 GONE_SECONDS = 120.0
 
 # Puts one key after the other until its input ends; then tells how long they took. A process of its own: threads of
@@ -137,15 +139,17 @@ def test_many_sessions_end_at_once(server):
     """Each with ephemerals below parents of its own."""
     with Client(server.address).connect(40_000) as observer:
         observer.create("/end")
-        clients = [Client(server.address).connect(8000) for _ in range(SESSIONS)]
+        clients = [Client(server.address) for _ in range(SESSIONS)]
+        for client in clients:
+            client.send_frame(jute.connect(SESSION_MS))
         for number, client in enumerate(clients):
+            client.receive_frame()
             made = [(jute.CREATE, jute.create(f"/end/{number}-{each}")) for each in range(EPHEMERALS)]
             made += [(jute.CREATE, jute.create(f"/end/{number}-{each}/e", flags=jute.EPHEMERAL))
                      for each in range(EPHEMERALS)]  # fmt: skip
             client.post(jute.MULTI, jute.multi(made))
         for client in clients:
             assert client.receive().error == 0
-        for client in clients:
             client.ping()
         with Neighbour(server, f"{SESSIONS} sessions end"):
             for client in clients:
