@@ -122,7 +122,7 @@ class SentinelSetup:
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"port {port}\nbind 127.0.0.1\ndir {self.home}\n"
                        f"sentinel monitor locks 127.0.0.1 {self.servers[0].redis_port} 2\n"
-                       "sentinel down-after-milliseconds locks 500\nsentinel failover-timeout locks 2000\n")
+                       "sentinel down-after-milliseconds locks 1000\nsentinel failover-timeout locks 5000\n")
         program = shutil.which("redis-sentinel") or shutil.which("redis-server")
         self.processes.append(Process([program, path, "--sentinel"], f"{path}.log", cwd=self.home))
 
@@ -146,6 +146,14 @@ class SentinelSetup:
             return None
         return next(server for server in self.servers if server.redis_port == port)
 
+    def _has_replica(self):
+        master = self.master()
+        try:
+            return master and redis.Redis(port=master.redis_port, socket_timeout=CALL_SECONDS).info(
+                "replication")["connected_slaves"] >= 1
+        except redis.RedisError:
+            return False
+
     def change_master(self, is_killed):
         """The master goes; a moment later it is back, as a replica."""
         old = wait_for(self.master, PROGRESS_SECONDS, "a master")
@@ -159,8 +167,7 @@ class SentinelSetup:
             old.start()
         else:
             old.process.resume()
-        wait_for(lambda: redis.Redis(port=new.redis_port).info("replication")["connected_slaves"] >= 1,
-                 PROGRESS_SECONDS, "the replica is back")
+        wait_for(self._has_replica, PROGRESS_SECONDS, "the replica is back")
         wait_for(self._is_watched, PROGRESS_SECONDS, "Sentinel knows the replica")
 
     def __exit__(self, *_):

@@ -384,8 +384,7 @@ static void deep_recursion_is_an_error(void **state) {
         "return cjson.decode(string.rep('[', 100000))",
         "return loadstring(string.rep('(', 10000) .. '1')",
         "return ('x'):rep(1000):find(('x?'):rep(1000))",
-        "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k] end "
-        "return t.x",
+        "local m = {} m.__index = function(t, k) return t[k] end return setmetatable({}, m).x",
         "local f f = function() return ('x'):gsub('x', f) end return f()",
         "local f f = function() table.sort({1, 2, 3}, f) end return f()",
         "local t = {} t[1] = t return t",

@@ -1,0 +1,47 @@
+/* Requests of the Redis protocol: what is parsed from a beginning is the same when more follows,
+ * and what was a request is one again, byte for byte as far as it was. */
+#include "doors/redis/redis_parser.h"
+
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct redis_parser_limits limits = {.arguments_max = 1024, .bulk_max = 64 * 1024};
+
+static void check_again(const uint8_t *data, size_t size, const struct redis_parsed *parsed) {
+    struct arena arena;
+    struct redis_parsed again;
+    arena_init(&arena);
+    assert(parsed->size <= size);
+    assert(redis_parse(bytes_of(data, parsed->size), &limits, &arena, &again) == REDIS_PARSE_OK);
+    assert(again.size == parsed->size && again.argc == parsed->argc);
+    for (size_t i = 0; i < again.argc; i++) {
+        assert(bytes_equal(again.argv[i], parsed->argv[i]));
+    }
+    if (parsed->size > 1) {
+        /* One byte less is no other request, unless a line end was optional. */
+        (void)redis_parse(bytes_of(data, parsed->size - 1), &limits, &arena, &again);
+    }
+    arena_clear(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct arena arena;
+    struct redis_parsed parsed;
+    size_t at = 0;
+    arena_init(&arena);
+    while (at < size) {
+        enum redis_parse_result result =
+            redis_parse(bytes_of(data + at, size - at), &limits, &arena, &parsed);
+        if (result != REDIS_PARSE_OK) {
+            assert(result == REDIS_PARSE_MORE || parsed.error != NULL);
+            break;
+        }
+        assert(parsed.size > 0 && parsed.argc <= limits.arguments_max);
+        check_again(data + at, size - at, &parsed);
+        at += parsed.size;
+        arena_reset(&arena);
+    }
+    arena_clear(&arena);
+    return 0;
+}
