@@ -93,16 +93,16 @@ bool auth_names_map(const struct key_range *range, struct auth_name_range *memor
 
 /* --- Redis. --- */
 
-/* `leased/redis/DATABASE/` and the name; false when it does not fit. */
+/* `leased/redis/DATABASE/` and the name; false when there is no such database, or no room. */
 static bool join_redis(uint8_t db, struct bytes name, uint8_t *memory, struct bytes *out) {
     static const char prefix[] = "leased/redis/";
     size_t size = sizeof prefix - 1;
-    if (size + 4 + name.size > AUTH_REDIS_KEY_SIZE) {
+    if (db >= AUTH_REDIS_DATABASES || size + 4 + name.size > AUTH_REDIS_KEY_SIZE) {
         return false;
     }
     memcpy(memory, prefix, size);
     if (db >= 10) {
-        memory[size++] = (uint8_t)('0' + db / 10 % 10);
+        memory[size++] = (uint8_t)('0' + db / 10);
     }
     memory[size++] = (uint8_t)('0' + db % 10);
     memory[size++] = '/';

@@ -22,7 +22,7 @@ struct auth_name_range {
 
 /* Keys of the Redis protocol are a byte for the database and a name (doors/redis/redis_keys.h). The
  * right to one is the right to `leased/redis/DATABASE/NAME`. */
-enum { AUTH_REDIS_KEY_SIZE = 16 * 1024 + 32 };
+enum { AUTH_REDIS_KEY_SIZE = 16 * 1024 + 32, AUTH_REDIS_DATABASES = 16 };
 
 struct auth_redis_range {
     uint8_t key[AUTH_REDIS_KEY_SIZE];

@@ -31,13 +31,14 @@
 
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "core/auth_names.h"
 #include "core/permission.h"
 #include "core/record.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { REDIS_DATABASES = 16, REDIS_KEY_SIZE_MAX = 16 * 1024 };
+enum { REDIS_DATABASES = AUTH_REDIS_DATABASES, REDIS_KEY_SIZE_MAX = 16 * 1024 };
 
 enum redis_type {
     REDIS_NONE = 0,
