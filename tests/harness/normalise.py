@@ -29,6 +29,7 @@ _NUMBERS = [
     (r'"ts":("[^"]*"|[0-9.]+)', '"ts":<time>'),
     (r"endpoint://client-[0-9a-f-]{36}/", "endpoint://<client>/"),
     (r"etcd-endpoints://0x[0-9a-f]+/", "etcd-endpoints://<client>/"),
+    (r"(LocalAddr: ')[^']*'", r"\1<address>'"),
     (r"(took = )[0-9.]+[a-zµ]+", r"\1<duration>"),
     (r"(etcd member\[\S+\]\. took )[0-9.]+[a-zµ]+", r"\1<duration>"),
     # endpoint status, simple: version, size, leader, learner, term, index, applied index
@@ -77,10 +78,16 @@ def _hide_remaining(text):
     return _REMAINING_FIELDS.sub(structured, text)
 
 
+# Tables of newer releases have lines of their own characters.
+_LINES = {**dict.fromkeys("┌┬┐├┼┤└┴┘", "+"), "─": "-", "│": "|"}
+
+
 def _squeeze_tables(text):
     """A table's columns are as wide as the values that were just replaced."""
 
     def squeeze(line):
+        if line.startswith(("┌", "├", "└", "│")):
+            line = line.translate(str.maketrans(_LINES))
         if line.startswith("+-"):
             return re.sub(r"-+", "-", line)
         if line.startswith("|"):

@@ -97,7 +97,7 @@ def package_version(folder, name):
 def etcd_35(folder):
     """Path of etcd 3.5, the newest that the machine's mirror has in any suite."""
     binary = folder / "etcd-3.5" / "usr" / "bin" / "etcd"
-    if binary.is_file():
+    if binary.is_file() and binary.with_name("etcdctl").is_file():
         return binary
     own = shutil.which("etcd")
     reasons = []
@@ -105,7 +105,7 @@ def etcd_35(folder):
         try:
             options = _apt_options(folder / f"apt-{suite}", suite)
             _run("apt-get", *options, "update")
-            _unpack(folder, folder / "etcd-3.5", ["etcd-server"], options)
+            _unpack(folder, folder / "etcd-3.5", ["etcd-server", "etcd-client"], options)
             if etcd_version(binary).startswith("3.5."):
                 return binary
             shutil.rmtree(folder / "etcd-3.5")
@@ -114,6 +114,15 @@ def etcd_35(folder):
     if own and etcd_version(own).startswith("3.5."):
         return pathlib.Path(own)
     raise PeerMissing("etcd 3.5 is in no suite of this mirror: " + "; ".join(reasons))
+
+
+def etcdctl_35(folder):
+    """Of the same packages as etcd_35()."""
+    return etcd_35(folder).with_name("etcdctl")
+
+
+def etcdctl_34(folder):
+    return etcd_34(folder).with_name("etcdctl")
 
 
 def etcd_34(folder):
@@ -125,7 +134,7 @@ def etcd_34(folder):
     if not binary.is_file():
         options = _apt_options(folder / "apt-bookworm", "bookworm")
         _run("apt-get", *options, "update")
-        _unpack(folder, folder / "etcd-3.4", ["etcd-server"], options)
+        _unpack(folder, folder / "etcd-3.4", ["etcd-server", "etcd-client"], options)
     return binary
 
 
