@@ -22,6 +22,7 @@ struct writing {
     const char *name;
     uint64_t (*number)(const struct grpc_stats *stats);
     bool has_latency; /* some method's was written */
+    bool has_codes;   /* likewise */
 };
 
 static void label(const struct grpc_method *method, struct method_labels *out) {
@@ -60,14 +61,16 @@ static void write_number(void *data, const struct grpc_method *method,
                           writing->number(stats));
 }
 
-/* Codes that no call ended with are left out, but for OK: so every method is there. */
+/* A method that was called has every code, so that the first error counts as an increase from 0 and
+ * a panel of errors is not empty while there are none; so has the first method, on a server that is
+ * new. The others have OK. */
 static void write_handled(void *data, const struct grpc_method *method,
                           const struct grpc_stats *stats) {
     struct writing *writing = data;
     struct method_labels labels;
     label(method, &labels);
     for (size_t code = 0; code < GRPC_CODES; code++) {
-        if (code != GRPC_OK && stats->handled[code] == 0) {
+        if (code != GRPC_OK && stats->started == 0 && writing->has_codes) {
             continue;
         }
         labels.labels[0] = (struct prometheus_label){.name = "grpc_code",
@@ -75,6 +78,7 @@ static void write_handled(void *data, const struct grpc_method *method,
         prometheus_sample_u64(writing->buffer, writing->name, "", labels.labels, METHOD_LABELS + 1,
                               stats->handled[code]);
     }
+    writing->has_codes = true;
 }
 
 /* Of methods that were called; and of the first, so that the family is never empty. */
