@@ -345,11 +345,10 @@ enum status key_store_range(const struct key_store *store, struct key_space_id s
 }
 
 enum status key_view_range(const struct key_view *view, struct key_space_id space,
-                           const struct range_request *request, struct arena *arena,
-                           struct range_outcome *out_outcome) {
+                           const struct range_request *request, struct key_work *work,
+                           struct arena *arena, struct range_outcome *out_outcome) {
     struct key_source source = key_view_source(view);
-    struct key_work work = {.left = SIZE_MAX};
-    return range_in_source(&source, space, request, &work, arena, out_outcome);
+    return range_in_source(&source, space, request, work, arena, out_outcome);
 }
 
 size_t key_store_range_work(const struct key_store *store, struct key_space_id space,
@@ -382,15 +381,15 @@ size_t key_store_count(const struct key_store *store, struct key_space_id space,
     return count;
 }
 
-size_t key_store_visit(const struct key_store *store, struct key_space_id space, struct bytes key,
-                       struct bytes range_end,
+static size_t visit_in(const struct key_tree_node *root, struct key_space_id space,
+                       struct bytes key, struct bytes range_end,
                        bool (*visit)(void *context, const struct record *record), void *context) {
     struct span span;
     span_init(&span, space, key, range_end);
-    size_t n = span_count_live(store->tree.root, &span);
+    size_t n = span_count_live(root, &span);
     struct key_tree_cursor cursor;
     if (n > 0) {
-        key_tree_seek(store->tree.root, span.from.bytes, true, &cursor);
+        key_tree_seek(root, span.from.bytes, true, &cursor);
     }
     span_clear(&span);
     size_t n_visited = 0;
@@ -402,6 +401,19 @@ size_t key_store_visit(const struct key_store *store, struct key_space_id space,
         key_tree_cursor_next(&cursor);
     }
     return n_visited;
+}
+
+size_t key_store_visit(const struct key_store *store, struct key_space_id space, struct bytes key,
+                       struct bytes range_end,
+                       bool (*visit)(void *context, const struct record *record), void *context) {
+    return visit_in(store->tree.root, space, key, range_end, visit, context);
+}
+
+size_t key_view_visit_range(const struct key_view *view, struct key_space_id space,
+                            struct bytes key, struct bytes range_end,
+                            bool (*visit)(void *context, const struct record *record),
+                            void *context) {
+    return visit_in(view->root, space, key, range_end, visit, context);
 }
 
 void key_store_collect(const struct key_store *store, struct key_space_id space, struct bytes key,

@@ -6,6 +6,7 @@
 /* What is only looked at. */
 struct txn_source {
     const struct key_store *keys;
+    const struct key_view *view;      /* not NULL: looked at in the place of the store */
     const struct lease_table *leases; /* NULL: nothing is to be attached */
     struct key_space_id space;
     bool is_counted; /* see txn.h */
@@ -16,6 +17,37 @@ static struct txn_source source_of(const struct txn_target *target) {
                                .leases = target->leases,
                                .space = target->space,
                                .is_counted = target->is_counted};
+}
+
+static int64_t source_revision(const struct txn_source *source) {
+    return source->view != NULL ? key_view_revision(source->view)
+                                : key_store_revision(source->keys);
+}
+
+static int64_t source_compacted_revision(const struct txn_source *source) {
+    return source->view != NULL ? key_view_compacted_revision(source->view)
+                                : key_store_compacted_revision(source->keys);
+}
+
+static enum status source_range(const struct txn_source *source, const struct range_request *range,
+                                struct key_work *work, struct arena *arena,
+                                struct range_outcome *out_outcome) {
+    return source->view != NULL
+               ? key_view_range(source->view, source->space, range, work, arena, out_outcome)
+               : key_store_range(source->keys, source->space, range, work, arena, out_outcome);
+}
+
+static size_t source_visit(const struct txn_source *source, struct bytes key,
+                           struct bytes range_end,
+                           bool (*visit)(void *context, const struct record *record),
+                           void *context) {
+    return source->view != NULL
+               ? key_view_visit_range(source->view, source->space, key, range_end, visit, context)
+               : key_store_visit(source->keys, source->space, key, range_end, visit, context);
+}
+
+static bool source_is_changed(const struct txn_source *source) {
+    return source->view == NULL && key_store_is_changed(source->keys);
 }
 
 /* --- Single changes, inside a revision that the caller opened. --- */
@@ -206,8 +238,7 @@ static bool compare_holds(const struct txn_source *source, const struct compare 
                           struct key_work *work) {
     static const struct record missing;
     struct comparing comparing = {.compare = compare, .work = work};
-    if (key_store_visit(source->keys, source->space, compare->key, compare->range_end, compare_one,
-                        &comparing) == 0) {
+    if (source_visit(source, compare->key, compare->range_end, compare_one, &comparing) == 0) {
         return compare->target != COMPARE_VALUE && compare_holds_for(compare, &missing);
     }
     return comparing.holds;
@@ -251,15 +282,15 @@ static void path_choose(const struct txn_source *source, const struct txn_reques
     }
 }
 
-static enum status range_check(const struct key_store *keys, const struct range_request *range) {
+static enum status range_check(const struct txn_source *source, const struct range_request *range) {
     if (range->revision <= 0) {
         return STATUS_OK;
     }
-    if (range->revision > key_store_revision(keys)) {
+    if (range->revision > source_revision(source)) {
         return STATUS_REVISION_FUTURE;
     }
-    return range->revision < key_store_compacted_revision(keys) ? STATUS_REVISION_COMPACTED
-                                                                : STATUS_OK;
+    return range->revision < source_compacted_revision(source) ? STATUS_REVISION_COMPACTED
+                                                               : STATUS_OK;
 }
 
 /* As release 0.2 does: adds what a range may gather, and nothing for the work. The limit does not
@@ -293,21 +324,19 @@ static enum status range_spend(const struct txn_source *source, const struct ope
     if (path->ranges == NULL) {
         path->ranges = arena_calloc(arena, n, sizeof *path->ranges);
     }
-    return key_store_range(source->keys, source->space, &operations[i].range, work, arena,
-                           &path->ranges[i]);
+    return source_range(source, &operations[i].range, work, arena, &path->ranges[i]);
 }
 
 /* In its turn. */
 static void range_run(const struct txn_source *source, const struct range_request *range,
                       const struct txn_path *path, size_t i, struct arena *arena,
                       struct range_outcome *out_outcome) {
-    if (path->ranges != NULL && (range->revision > 0 || !key_store_is_changed(source->keys))) {
+    if (path->ranges != NULL && (range->revision > 0 || !source_is_changed(source))) {
         *out_outcome = path->ranges[i];
         return;
     }
     struct key_work spent = {.left = SIZE_MAX}; /* it was counted before */
-    enum status status =
-        key_store_range(source->keys, source->space, range, &spent, arena, out_outcome);
+    enum status status = source_range(source, range, &spent, arena, out_outcome);
     assert(status == STATUS_OK);
 }
 
@@ -333,7 +362,7 @@ static enum status path_check(const struct txn_source *source, const struct txn_
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         switch (operations[i].type) {
         case OPERATION_RANGE:
-            status = range_check(source->keys, &operations[i].range);
+            status = range_check(source, &operations[i].range);
             if (status == STATUS_OK) {
                 status = cost->is_counted
                              ? range_spend(source, operations, n, i, path, &cost->work, arena)
@@ -447,7 +476,7 @@ static void path_read(const struct txn_source *source, const struct txn_request 
     for (size_t i = 0; i < n; i++) {
         struct operation_outcome *one = &outcome->outcomes[i];
         one->type = operations[i].type;
-        one->revision = key_store_revision(source->keys);
+        one->revision = source_revision(source);
         if (operations[i].type == OPERATION_TXN) {
             path_read(source, &operations[i].txn, &path->nested[i], arena, &one->txn);
             continue;
@@ -457,15 +486,27 @@ static void path_read(const struct txn_source *source, const struct txn_request 
     }
 }
 
+static enum status read_source(const struct txn_source *source, const struct txn_request *request,
+                               struct arena *arena, struct txn_outcome *out_outcome) {
+    struct txn_cost cost = cost_of(true);
+    struct txn_path path;
+    enum status status = path_prepare(source, request, &cost, arena, &path);
+    if (status == STATUS_OK) {
+        path_read(source, request, &path, arena, out_outcome);
+    }
+    return status;
+}
+
 enum status txn_read(const struct key_store *keys, struct key_space_id space,
                      const struct txn_request *request, struct arena *arena,
                      struct txn_outcome *out_outcome) {
     const struct txn_source source = {.keys = keys, .space = space};
-    struct txn_cost cost = cost_of(true);
-    struct txn_path path;
-    enum status status = path_prepare(&source, request, &cost, arena, &path);
-    if (status == STATUS_OK) {
-        path_read(&source, request, &path, arena, out_outcome);
-    }
-    return status;
+    return read_source(&source, request, arena, out_outcome);
+}
+
+enum status txn_read_view(const struct key_view *view, struct key_space_id space,
+                          const struct txn_request *request, struct arena *arena,
+                          struct txn_outcome *out_outcome) {
+    const struct txn_source source = {.view = view, .space = space};
+    return read_source(&source, request, arena, out_outcome);
 }

@@ -46,6 +46,11 @@ bool txn_is_read_only(const struct txn_request *request);
 enum status txn_read(const struct key_store *keys, struct key_space_id space,
                      const struct txn_request *request, struct arena *arena,
                      struct txn_outcome *out_outcome);
+/* The same on a view, from any one thread. It answers what txn_read() would have; only counting at
+ * an old revision is more work there, and so may be refused. */
+enum status txn_read_view(const struct key_view *view, struct key_space_id space,
+                          const struct txn_request *request, struct arena *arena,
+                          struct txn_outcome *out_outcome);
 
 /* Single changes within the revision that is open. A record that is written is copied: its key,
  * value and lease, which must exist; its other numbers come of themselves. What is erased is

@@ -62,6 +62,7 @@ struct service {
     bool refuses_work;
     bool scans_wait;
     struct service_scan *scan;
+    size_t n_scans; /* begun */
 };
 
 /* --- The network. --- */
@@ -474,6 +475,7 @@ enum status service_scan_start(struct service *service, const struct caller *cal
     assert_non_null(caller);
     scan->private.service = service;
     scan->view = snapshot_view_open(service->machine);
+    service->n_scans++;
     if (service->scans_wait) {
         scan->private.state = SCAN_WAITING;
         service->scan = scan;

@@ -208,6 +208,53 @@ static void a_large_answer_ends_when_its_client_leaves_or_its_view_is_needed(voi
     fake_call_close(begin_range_of_all(fixture, true));
 }
 
+static Etcdserverpb__TxnResponse *read_txn_of_all(struct fixture *fixture, bool serializable) {
+    Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
+    range.key = binary("k");
+    range.range_end = binary("l");
+    range.keys_only = true;
+    range.serializable = serializable;
+    Etcdserverpb__RequestOp operation = ETCDSERVERPB__REQUEST_OP__INIT;
+    operation.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
+    operation.request_range = &range;
+    Etcdserverpb__RequestOp *operations[] = {&operation, &operation};
+    Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+    txn.success = operations;
+    txn.n_success = 2;
+    struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.KV/Txn");
+    send_packed(call, &txn.base);
+    assert_true(call->is_finished);
+    assert_int_equal(call->code, GRPC_OK);
+    struct bytes answer = fake_call_take(call);
+    Etcdserverpb__TxnResponse *response =
+        etcdserverpb__txn_response__unpack(NULL, answer.size, answer.data);
+    assert_non_null(response);
+    fake_call_close(call);
+    return response;
+}
+
+static void a_transaction_that_reads_many_keys_leaves_the_loop(void **state) {
+    struct fixture *fixture = *state;
+    enum { KEYS = 300 };
+    for (int i = 0; i < KEYS; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        put(fixture, key, "value");
+    }
+    for (int serializable = 0; serializable < 2; serializable++) {
+        fixture->service.n_scans = 0;
+        Etcdserverpb__TxnResponse *response = read_txn_of_all(fixture, serializable == 1);
+        assert_int_equal(fixture->service.n_scans, 1);
+        assert_int_equal(response->header->revision, KEYS + 1);
+        assert_int_equal(response->n_responses, 2);
+        for (size_t i = 0; i < 2; i++) {
+            assert_int_equal(response->responses[i]->response_range->n_kvs, KEYS);
+            assert_int_equal(response->responses[i]->response_range->kvs[0]->value.len, 0);
+        }
+        etcdserverpb__txn_response__free_unpacked(response, NULL);
+    }
+}
+
 static void a_client_that_insists_on_a_leader_is_refused_without_one(void **state) {
     struct fixture *fixture = *state;
     fixture->service.leader_id = 0;
@@ -501,6 +548,7 @@ int main(void) {
         TEST(a_large_answer_is_made_as_it_is_taken_from_the_state_it_began_with),
         TEST(a_large_answer_ends_when_its_client_leaves_or_its_view_is_needed),
         TEST(a_client_that_insists_on_a_leader_is_refused_without_one),
+        TEST(a_transaction_that_reads_many_keys_leaves_the_loop),
         TEST(a_token_is_not_looked_at_while_authentication_is_off),
         TEST(renewals_are_answered_and_missing_leases_have_no_time_left),
         TEST(renewals_keep_their_order_when_some_wait),

@@ -654,8 +654,112 @@ static void a_txn_of_ranges_is_read_only(void **state) {
     assert_false(is_read_only(op_txn(NULL, 0, &delete, 1, NULL, 0)));
 }
 
+static void assert_same_ranges(const struct txn_outcome *one, const struct txn_outcome *other) {
+    assert_int_equal(one->succeeded, other->succeeded);
+    assert_int_equal(one->n_outcomes, other->n_outcomes);
+    for (size_t i = 0; i < one->n_outcomes; i++) {
+        const struct operation_outcome *a = &one->outcomes[i];
+        const struct operation_outcome *b = &other->outcomes[i];
+        assert_int_equal(a->type, b->type);
+        assert_int_equal(a->revision, b->revision);
+        if (a->type == OPERATION_TXN) {
+            assert_same_ranges(&a->txn, &b->txn);
+            continue;
+        }
+        assert_int_equal(a->range.count, b->range.count);
+        assert_int_equal(a->range.n_records, b->range.n_records);
+        for (size_t j = 0; j < a->range.n_records; j++) {
+            assert_ptr_equal(a->range.records[j], b->range.records[j]);
+        }
+    }
+}
+
+/* As the store does while the view is open, and as it did when the store has gone on. */
+static void a_view_is_read_as_its_store(void **state) {
+    (void)state;
+    enum { KEYS = 1000 };
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put_numbered(&fixture, KEYS);
+    put(&fixture, "k000500", "changed", 0);
+    struct compare compares[] = {number_is("k", COMPARE_VERSION, COMPARE_GREATER, 0),
+                                 value_is("k000500", COMPARE_EQUAL, "changed"),
+                                 number_is("missing", COMPARE_CREATE, COMPARE_EQUAL, 0)};
+    compares[0].range_end = bytes_from_text("l");
+    struct operation inner[] = {op_get("k000500", "", 0), op_get("k", "l", 0)};
+    inner[1].range.order = SORT_DESCENDING;
+    inner[1].range.target = SORT_BY_VALUE;
+    inner[1].range.limit = 3;
+    struct operation operations[] = {op_get("k", "l", 0), op_get("missing", "", 0),
+                                     op_txn(compares, 2, inner, 2, inner, 1)};
+    struct key_store *keys = state_machine_keys(fixture.machine);
+    for (size_t n_compares = 0; n_compares <= 3; n_compares++) {
+        for (size_t n = 0; n <= 3; n++) {
+            const struct txn_request request = {.n_compares = n_compares,
+                                                .compares = compares,
+                                                .n_success = n,
+                                                .success = operations,
+                                                .n_failure = n > 0,
+                                                .failure = inner};
+            struct txn_outcome before;
+            struct txn_outcome after;
+            struct key_view *view = key_view_open(keys);
+            assert_int_equal(txn_read(keys, KEY_SPACE_ETCD, &request, &fixture.arena, &before),
+                             STATUS_OK);
+            put(&fixture, "k000500", "changed", 0);
+            put(&fixture, "k0005", "new", 0);
+            del(&fixture, "k000700", "");
+            struct arena arena;
+            arena_init(&arena);
+            assert_int_equal(txn_read_view(view, KEY_SPACE_ETCD, &request, &arena, &after),
+                             STATUS_OK);
+            assert_same_ranges(&before, &after);
+            arena_clear(&arena);
+            key_view_close(view);
+        }
+    }
+    fixture_clear(&fixture);
+}
+
+static void a_view_refuses_what_its_store_refuses(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_init(&fixture);
+    put_numbered(&fixture, 1000);
+    struct key_store *keys = state_machine_keys(fixture.machine);
+    assert_int_equal(key_store_compact(keys, key_store_revision(keys)), STATUS_OK);
+    struct key_view *view = key_view_open(keys);
+    enum { MANY = KEY_WORK_TXN_MAX / 1000 + 1 };
+    static struct operation many[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        many[i] = op_get("k", "l", 0);
+    }
+    struct operation old = op_get("k", "l", 1);
+    struct operation future = op_get("k", "l", 100);
+    const struct {
+        struct operation *operations;
+        size_t n;
+        enum status status;
+    } cases[] = {{many, MANY, STATUS_REQUEST_TOO_LARGE},
+                 {&old, 1, STATUS_REVISION_COMPACTED},
+                 {&future, 1, STATUS_REVISION_FUTURE}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct txn_request request = {.success = cases[i].operations,
+                                            .n_success = cases[i].n};
+        struct txn_outcome outcome;
+        assert_int_equal(txn_read(keys, KEY_SPACE_ETCD, &request, &fixture.arena, &outcome),
+                         cases[i].status);
+        assert_int_equal(txn_read_view(view, KEY_SPACE_ETCD, &request, &fixture.arena, &outcome),
+                         cases[i].status);
+    }
+    key_view_close(view);
+    fixture_clear(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_view_is_read_as_its_store),
+        cmocka_unit_test(a_view_refuses_what_its_store_refuses),
         cmocka_unit_test(numbers_compare_in_all_four_ways),
         cmocka_unit_test(values_compare_as_bytes),
         cmocka_unit_test(a_missing_key_compares_as_zero_but_has_no_value),

@@ -6,6 +6,7 @@
 #include "doors/etcd/etcd_range_read.h"
 #include "doors/etcd/etcd_request.h"
 #include "doors/etcd/etcd_txn.h"
+#include "doors/etcd/etcd_txn_read.h"
 
 #include <assert.h>
 
@@ -159,11 +160,45 @@ static void reply_txn(struct etcd_call *waiting, const struct outcome *outcome) 
     answer_txn(waiting->call, &header, &outcome->txn, waiting->shape);
 }
 
+/* The ranges of a transaction. */
+struct txn_ranges {
+    struct key_range *ranges;
+    size_t n;
+};
+
+static bool operations_name_revisions(const struct operation *operations, size_t n);
+
+static bool names_revisions(const struct txn_request *txn) {
+    return operations_name_revisions(txn->success, txn->n_success) ||
+           operations_name_revisions(txn->failure, txn->n_failure);
+}
+
+static bool operations_name_revisions(const struct operation *operations, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (operations[i].type == OPERATION_TXN ? names_revisions(&operations[i].txn)
+                                                : operations[i].range.revision > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of many keys a worker reads, unless a range names a revision: counting at an old one is cheap
+ * with the store's history, which a view does not have. */
+static bool is_for_worker(const struct txn_request *txn, size_t work) {
+    return work > ETCD_SHORT_READ_RECORDS_MAX && !names_revisions(txn);
+}
+
 /* A transaction that changes nothing needs no log. */
-static void run_txn(struct grpc_call *call, const struct txn_request *txn) {
+static void run_txn(struct grpc_call *call, struct bytes message, const struct txn_request *txn,
+                    struct txn_ranges reads) {
     struct etcd_door *door = etcd_door_of(call);
     struct txn_outcome outcome;
     size_t work = txn_estimate(etcd_keys(door), KEY_SPACE_ETCD, txn);
+    if (is_for_worker(txn, work)) {
+        etcd_txn_read_start(call, message, reads.ranges, reads.n);
+        return;
+    }
     grpc_call_note_work(call, work * KEY_WORK_NS);
     enum status status =
         service_allow_work(door->service, work)
@@ -213,6 +248,13 @@ static struct key_range *list_reads(const struct txn_request *txn, struct key_ra
     return at;
 }
 
+static struct txn_ranges reads_of(const struct txn_request *txn, struct arena *arena) {
+    struct txn_ranges reads = {.n = count_reads(txn)};
+    reads.ranges = arena_alloc(arena, reads.n * sizeof *reads.ranges);
+    (void)list_reads(txn, reads.ranges);
+    return reads;
+}
+
 static void txn_ready(struct grpc_call *call, struct bytes message) {
     struct etcd_door *door = etcd_door_of(call);
     struct command command;
@@ -220,7 +262,7 @@ static void txn_ready(struct grpc_call *call, struct bytes message) {
     const struct etcd_error *error =
         etcd_txn_request(message, &door->arena, &command, &serializable);
     assert(error == NULL); /* it was read once already */
-    run_txn(call, &command.txn);
+    run_txn(call, message, &command.txn, reads_of(&command.txn, &door->arena));
     arena_reset(&door->arena);
 }
 
@@ -233,12 +275,10 @@ static void read_txn(struct grpc_call *call, struct bytes message, const struct 
         etcd_error_finish(call, error);
         return;
     }
-    size_t n = count_reads(&command->txn);
-    struct key_range *ranges = arena_alloc(arena, n * sizeof *ranges);
-    (void)list_reads(&command->txn, ranges);
-    if (serializable ? etcd_call_may_read_local(call, ranges, n)
-                     : etcd_call_may_read(call, message, ranges, n, txn_ready)) {
-        run_txn(call, &command->txn);
+    struct txn_ranges reads = reads_of(&command->txn, arena);
+    if (serializable ? etcd_call_may_read_local(call, reads.ranges, reads.n)
+                     : etcd_call_may_read(call, message, reads.ranges, reads.n, txn_ready)) {
+        run_txn(call, message, &command->txn, reads);
     }
 }
 
@@ -285,6 +325,7 @@ static const struct grpc_method methods[] = {
      .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_txn,
+     .on_writable = etcd_call_writable,
      .on_close = etcd_call_closed},
     {.path = "/etcdserverpb.KV/Compact",
      .answers_refused = true,

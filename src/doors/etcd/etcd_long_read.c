@@ -132,14 +132,18 @@ struct etcd_long_read *etcd_long_read_create(struct grpc_call *call,
     return read;
 }
 
+void etcd_long_read_cancel(struct etcd_long_read *read, enum status status) {
+    etcd_error_finish(read->waiting->call, etcd_error_of(status));
+    destroy(read);
+}
+
 void etcd_long_read_start(struct etcd_long_read *read, const struct key_range *ranges,
                           size_t n_ranges) {
     struct grpc_call *call = read->waiting->call;
     enum status status = service_scan_start(read->waiting->door->service, etcd_caller(call),
                                             &read->scan, ranges, n_ranges);
     if (status != STATUS_PENDING) {
-        etcd_error_finish(call, etcd_error_of(status));
-        destroy(read);
+        etcd_long_read_cancel(read, status);
     }
 }
 

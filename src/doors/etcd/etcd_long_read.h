@@ -48,6 +48,9 @@ struct etcd_long_read *etcd_long_read_create(struct grpc_call *call,
 void etcd_long_read_start(struct etcd_long_read *read, const struct key_range *ranges,
                           size_t n_ranges);
 
+/* In the place of start: answers with an error. */
+void etcd_long_read_cancel(struct etcd_long_read *read, enum status status);
+
 /* The call is over, or has room again: for etcd_call.c. */
 void etcd_long_read_closed(struct etcd_long_read *read);
 void etcd_long_read_writable(struct etcd_long_read *read);

@@ -17,8 +17,9 @@ static struct range_read *range_read_of(struct etcd_long_read *read) {
 
 static enum status measure(struct etcd_long_read *read, size_t *out_size) {
     struct range_read *range = range_read_of(read);
+    struct key_work work = {.left = SIZE_MAX};
     enum status status = key_view_range(snapshot_view_keys(read->scan.view), KEY_SPACE_ETCD,
-                                        &range->request, &read->arena, &range->outcome);
+                                        &range->request, &work, &read->arena, &range->outcome);
     if (status == STATUS_OK) {
         *out_size = etcd_range_size(&read->header, &range->outcome, range->request.keys_only);
     }
