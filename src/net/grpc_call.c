@@ -1,5 +1,6 @@
 #include "net/grpc_call.h"
 
+#include "net/grpc_gzip.h"
 #include "net/grpc_message.h"
 #include "net/http_fields.h"
 #include "net/net_shared.h"
@@ -17,7 +18,9 @@ enum {
     /* A call whose client has closed its side of the connection is given up after this time: the
      * client is most likely gone. */
     INPUT_ENDED_MS_MAX = 1000,
-    CODE_TEXT_SIZE = 4
+    CODE_TEXT_SIZE = 4,
+    /* A byte that comes out of a compressed message takes about so long. */
+    INFLATE_NS_A_BYTE = 4
 };
 
 _Static_assert(3 * GRPC_TEXT_SIZE_MAX + 1 + CODE_TEXT_SIZE <= HTTP_TRAILER_TEXT_MAX,
@@ -45,6 +48,7 @@ struct grpc_call *grpc_call_create(struct http_session *session, int32_t stream_
         struct buffer out = call->exchange.out;
         struct buffer fields = call->exchange.fields;
         struct grpc_framing framing = call->framing;
+        framing.takes_compressed = false;
         *call = (struct grpc_call){.exchange = {.out = out, .fields = fields}, .framing = framing};
     } else {
         call = calloc(1, sizeof *call);
@@ -200,6 +204,32 @@ static size_t prefetch(struct grpc_call *call, struct bytes bytes, bool is_near)
     return n;
 }
 
+void grpc_call_set_encoding(struct grpc_call *call, const char *encoding) {
+    snprintf(call->encoding, sizeof call->encoding, "%s", encoding);
+    call->framing.takes_compressed = strcmp(encoding, "gzip") == 0;
+}
+
+/* Made of few bytes, it may be much work. */
+static void give_compressed(struct grpc_call *call, struct bytes message) {
+    size_t size_max = shared_of(call)->limits.message_size_max;
+    struct buffer inflated;
+    buffer_init(&inflated);
+    enum grpc_gzip_result result = grpc_gzip_inflate(message, size_max, &inflated);
+    grpc_call_note_work(call, inflated.size * INFLATE_NS_A_BYTE);
+    if (result == GRPC_GZIP_OK) {
+        call->method->on_message(call, bytes_of(inflated.data, inflated.size));
+    } else if (result == GRPC_GZIP_TOO_LARGE) {
+        char text[128];
+        snprintf(text, sizeof text,
+                 "grpc: received message after decompression larger than max %zu", size_max);
+        grpc_call_finish(call, GRPC_RESOURCE_EXHAUSTED, text);
+    } else {
+        grpc_call_finish(call, GRPC_INTERNAL,
+                         "grpc: failed to decompress the received message: invalid gzip");
+    }
+    buffer_clear(&inflated);
+}
+
 static void on_bytes(struct http_exchange *exchange, struct bytes bytes) {
     struct grpc_call *call = call_of(exchange);
     size_t message_size_max = shared_of(call)->limits.message_size_max;
@@ -230,7 +260,11 @@ static void on_bytes(struct http_exchange *exchange, struct bytes bytes) {
         if (call->stats != NULL) {
             call->stats->received++;
         }
-        call->method->on_message(call, message);
+        if (grpc_framing_is_compressed(&call->framing)) {
+            give_compressed(call, message);
+        } else {
+            call->method->on_message(call, message);
+        }
         if (bytes.size == 0 && exchange->partial_bytes == 0 &&
             grpc_framing_is_idle(&call->framing)) {
             return; /* most messages come whole, and alone */
@@ -338,7 +372,7 @@ static void answer_status(struct grpc_call *call) {
     struct http_field fields[HTTP_ANSWER_FIELDS_MAX] = {type_field};
     size_t n = 1;
     if (call->refuses_encoding) {
-        fields[n++] = HTTP_FIELD("grpc-accept-encoding", "identity");
+        fields[n++] = HTTP_FIELD("grpc-accept-encoding", "identity,gzip");
     }
     n += status_fields(&call->exchange, text, fields + n);
     const struct http_answer answer = {

@@ -37,6 +37,9 @@ struct grpc_call *grpc_call_create(struct http_session *session, int32_t stream_
 /* Frees the free list. */
 void grpc_call_drop_free(struct net_shared *shared);
 
+/* What the client says that it compresses messages with ("gzip"). */
+void grpc_call_set_encoding(struct grpc_call *call, const char *encoding);
+
 /* Finds the caller of a call that has its method and metadata. False: the call was refused. */
 bool grpc_call_authenticate(struct grpc_call *call);
 /* From here on the call counts as one of its method. */

@@ -73,7 +73,7 @@ enum grpc_framing_result grpc_framing_next(struct grpc_framing *framing, size_t 
         if (framing->announced_size > message_size_max) {
             return GRPC_FRAMING_TOO_LARGE;
         }
-        if (framing->prefix[0] == 1) {
+        if (framing->prefix[0] == 1 && !framing->takes_compressed) {
             return GRPC_FRAMING_COMPRESSED;
         }
     }

@@ -18,7 +18,7 @@ enum { GRPC_PREFIX_SIZE = 5 };
 enum grpc_framing_result {
     GRPC_FRAMING_MORE,       /* the input is used up */
     GRPC_FRAMING_MESSAGE,    /* one whole message */
-    GRPC_FRAMING_COMPRESSED, /* a message with the compressed flag */
+    GRPC_FRAMING_COMPRESSED, /* a message with the compressed flag, and none is taken */
     GRPC_FRAMING_TOO_LARGE,  /* announces more than the limit; see announced_size */
     GRPC_FRAMING_MALFORMED   /* a flag that is neither 0 nor 1 */
 };
@@ -28,7 +28,8 @@ struct grpc_framing {
     uint32_t announced_size;
     uint8_t prefix[GRPC_PREFIX_SIZE];
     uint8_t prefix_size;
-    bool is_delivered; /* `partial` was handed out and goes with the next call */
+    bool is_delivered;     /* `partial` was handed out and goes with the next call */
+    bool takes_compressed; /* set by the owner, who then looks at grpc_framing_is_compressed() */
 };
 
 void grpc_framing_init(struct grpc_framing *framing);
@@ -48,6 +49,11 @@ bool grpc_framing_peek(struct bytes input, size_t *at, struct bytes *out_message
 /* Between messages, and nothing is held of the last one. */
 static inline bool grpc_framing_is_idle(const struct grpc_framing *framing) {
     return framing->prefix_size == 0 && !framing->is_delivered;
+}
+
+/* Of the message that was handed out last. */
+static inline bool grpc_framing_is_compressed(const struct grpc_framing *framing) {
+    return framing->prefix[0] == 1;
 }
 
 /* True when the stream may end here: no message has begun. */

@@ -332,7 +332,9 @@ static void start_call(struct http2_request *request, struct grpc_call *call) {
     call->method = request->route->method;
     call->exchange.context = request->route->context;
     grpc_call_count(call, request->route->stats);
-    memcpy(call->encoding, request->encoding, sizeof call->encoding);
+    if (request->encoding[0] != 0) {
+        grpc_call_set_encoding(call, request->encoding);
+    }
     struct buffer fields = call->exchange.fields;
     call->exchange.fields = request->http.fields;
     request->http.fields = fields;

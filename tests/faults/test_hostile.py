@@ -155,11 +155,12 @@ def test_a_value_over_the_limit_is_refused(server):
         assert connection.is_alive()
 
 
-def test_a_compressed_message_is_refused(server):
+@pytest.mark.parametrize("encoding, status", [(b"gzip", 13), (b"deflate", 12), (b"x" * 200, 12), (b"identity", 13)])
+def test_a_compressed_message_that_is_none_is_refused(server, encoding, status):
     with Connection(server) as connection:
-        connection.send(headers(1, hpack.grpc_request(PUT, (b"grpc-encoding", b"gzip"))))
+        connection.send(headers(1, hpack.grpc_request(PUT, (b"grpc-encoding", encoding))))
         connection.send(frame(DATA, FLAG_END_STREAM, 1, message(b"\x1f\x8b", compressed=1)))
-        assert connection.wait_answer(1).grpc_status == 12
+        assert connection.wait_answer(1).grpc_status == status
         assert connection.is_alive()
 
 

@@ -356,7 +356,7 @@ static void compression_is_refused_and_says_what_is_taken(void **state) {
     struct client client;
     client_open(&client, fixture);
     const uint8_t compressed[] = {1, 0, 0, 0, 1, 'x'};
-    nghttp2_nv encoding = NV("grpc-encoding", "gzip");
+    nghttp2_nv encoding = NV("grpc-encoding", "deflate");
     struct answer *answer =
         client_request(&client, "POST", "/test.Echo/Unary", "application/grpc", &encoding,
                        bytes_of(compressed, sizeof compressed), false);
@@ -365,9 +365,37 @@ static void compression_is_refused_and_says_what_is_taken(void **state) {
     client_wait(&client, answer->is_closed && plain->is_closed);
     assert_int_equal(answer->grpc_status, GRPC_UNIMPLEMENTED);
     assert_string_equal(answer->grpc_message,
-                        "grpc: Decompressor is not installed for grpc-encoding \"gzip\"");
-    assert_string_equal(answer->accept_encoding, "identity");
+                        "grpc: Decompressor is not installed for grpc-encoding \"deflate\"");
+    assert_string_equal(answer->accept_encoding, "identity,gzip");
     assert_int_equal(plain->grpc_status, GRPC_OK);
+    client_close(&client);
+    doors_stop(fixture);
+}
+
+/* hello, as gzip makes it, and what is wrong with it. */
+static void gzip_is_taken_apart(void **state) {
+    struct fixture *fixture = doors_start(NULL);
+    struct client client;
+    client_open(&client, fixture);
+    static const uint8_t packed[] = {1,    0,    0,    0,    25,   0x1f, 0x8b, 0x08, 0x00, 0x00,
+                                     0x00, 0x00, 0x00, 0x00, 0x03, 0xcb, 0x48, 0xcd, 0xc9, 0xc9,
+                                     0x07, 0x00, 0x86, 0xa6, 0x10, 0x36, 0x05, 0x00, 0x00, 0x00};
+    uint8_t broken[sizeof packed];
+    memcpy(broken, packed, sizeof packed);
+    broken[sizeof broken - 5] ^= 1;
+    nghttp2_nv encoding = NV("grpc-encoding", "gzip");
+    struct answer *good = client_request(&client, "POST", "/test.Echo/Unary", "application/grpc",
+                                         &encoding, bytes_of(packed, sizeof packed), false);
+    struct answer *bad = client_request(&client, "POST", "/test.Echo/Unary", "application/grpc",
+                                        &encoding, bytes_of(broken, sizeof broken), false);
+    /* Without a word about it. */
+    struct answer *unsaid = client_request(&client, "POST", "/test.Echo/Unary", "application/grpc",
+                                           NULL, bytes_of(packed, sizeof packed), false);
+    client_wait(&client, good->is_closed && bad->is_closed && unsaid->is_closed);
+    assert_int_equal(good->grpc_status, GRPC_OK);
+    assert_body_is(good, hello, 1);
+    assert_int_equal(bad->grpc_status, GRPC_INTERNAL);
+    assert_int_equal(unsaid->grpc_status, GRPC_INTERNAL);
     client_close(&client);
     doors_stop(fixture);
 }
@@ -466,6 +494,7 @@ int main(void) {
         cmocka_unit_test(wrong_messages_are_refused),
         cmocka_unit_test(second_message_of_a_unary_call_is_refused),
         cmocka_unit_test(compression_is_refused_and_says_what_is_taken),
+        cmocka_unit_test(gzip_is_taken_apart),
         cmocka_unit_test(other_content_type_is_415),
         cmocka_unit_test(shutdown_lets_unary_calls_finish_and_ends_streams),
         cmocka_unit_test(shutdown_ends_what_outlives_its_grace),
