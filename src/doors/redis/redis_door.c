@@ -64,6 +64,25 @@ static void close_door(void *opaque) {
     free(door);
 }
 
+static void write_metrics(const void *opaque, struct buffer *out) {
+    const struct redis_door *door = opaque;
+    prometheus_gauge(out, "leased_redis_connections", "Open connections of the Redis protocol.",
+                     door->n_connections);
+    prometheus_gauge(out, "leased_redis_blocked_clients",
+                     "Clients of this member that wait for a key.", redis_waits_count(door->waits));
+    prometheus_counter(out, "leased_redis_commands_total",
+                       "Commands that this member's clients have sent.", door->stats.commands);
+    prometheus_counter(out, "leased_redis_error_replies_total",
+                       "Replies of this member that were errors.", door->stats.errors);
+    prometheus_counter(out, "leased_redis_reads_total",
+                       "Commands that were answered without a log entry.", door->stats.reads);
+    prometheus_counter(out, "leased_redis_submitted_total",
+                       "Commands, transactions and scripts that went through the log.",
+                       door->stats.rules);
+    prometheus_counter(out, "leased_redis_messages_total",
+                       "Messages delivered to this member's subscribers.", door->stats.messages);
+}
+
 static const struct door_request requests[] = {
 #define X(token, name, arity, right, ...) {name, DOOR_RIGHT_##right},
     REDIS_COMMANDS(X)
@@ -80,4 +99,5 @@ const struct door redis_door = {.name = "redis",
                                 .n_rules = 1,
                                 .open = open_door,
                                 .serve = serve,
+                                .write_metrics = write_metrics,
                                 .close = close_door};

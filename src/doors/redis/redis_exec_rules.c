@@ -98,11 +98,16 @@ bool redis_exec_decode(struct bytes bytes, struct arena *arena,
 
 struct exec {
     struct rule_run *rule;
+    struct redis_run *run;
     bool has_changed;
 };
 
 static const struct record *get(void *context, struct key_space_id space, struct bytes key) {
     struct exec *exec = context;
+    if (rule_records_left(exec->rule) == 0) {
+        exec->run->is_exceeded = true;
+        return NULL;
+    }
     return rule_get(exec->rule, space, key);
 }
 
@@ -147,7 +152,11 @@ static int64_t put(void *context, struct key_space_id space, struct bytes key, s
                    int64_t lease_id) {
     struct exec *exec = context;
     exec->has_changed = true;
-    return rule_put(exec->rule, space, key, value, lease_id);
+    int64_t create_revision = rule_put(exec->rule, space, key, value, lease_id);
+    if (create_revision == 0) {
+        exec->run->is_exceeded = true; /* the run is refused, whatever follows */
+    }
+    return create_revision;
 }
 
 static bool delete_key(void *context, struct key_space_id space, struct bytes key) {
@@ -279,6 +288,7 @@ static enum status run_exec(struct rule_run *rule, struct bytes bytes, struct bu
                             .reply = answer,
                             .wall_ms = rule_wall_ms(rule),
                             .revision = rule_revision(rule)};
+    exec.run = &run;
     if (!redis_exec_decode(bytes, run.arena, &request)) {
         return STATUS_INVALID;
     }
@@ -294,6 +304,9 @@ static enum status run_exec(struct rule_run *rule, struct bytes bytes, struct bu
     for (size_t i = 0; i < request.head.n_commands; i++) {
         run.db = request.commands[i].db;
         redis_command_run(&run, request.commands[i].argv, request.commands[i].argc);
+        if (run.is_exceeded || answer->size > RULE_ANSWER_SIZE_MAX) {
+            return STATUS_REQUEST_TOO_LARGE;
+        }
         if (run.is_interrupted) {
             return STATUS_CANCELED;
         }

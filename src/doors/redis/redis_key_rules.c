@@ -123,7 +123,7 @@ static bool show_key(void *context, const struct record *record) {
         redis_reply_bulk(search->out, key);
         search->n++;
     }
-    return true;
+    return !redis_run_is_full(search->run);
 }
 
 static bool count_key(void *context, const struct record *record) {

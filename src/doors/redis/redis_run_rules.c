@@ -7,11 +7,17 @@
 
 enum { OBJECTS_OF_RUN = 4096 }; /* RULE_CHANGES_MAX: no run makes more */
 
+bool redis_run_is_full(struct redis_run *run) {
+    run->is_exceeded = run->is_exceeded || run->reply->size > REDIS_REPLY_BYTES_MAX;
+    return run->is_exceeded;
+}
+
 /* --- Objects. --- */
 
 void redis_object_load(struct redis_run *run, struct bytes name, struct redis_object *out_object) {
     struct bytes key = redis_key_main(run->arena, run->db, name);
-    const struct record *record = run->store->get(run->context, KEY_SPACE_REDIS, key);
+    const struct record *record =
+        redis_run_is_full(run) ? NULL : run->store->get(run->context, KEY_SPACE_REDIS, key);
     *out_object = (struct redis_object){.name = name, .key = key};
     if (record != NULL && redis_header_decode(record_value(record), &out_object->header)) {
         out_object->lease_id = record->lease_id;
@@ -169,7 +175,8 @@ void redis_object_set_string(struct redis_run *run, struct redis_object *object,
 /* --- Elements. --- */
 
 const struct record *redis_element_get(struct redis_run *run, struct bytes key) {
-    return run->store->get(run->context, KEY_SPACE_REDIS_RECORDS, key);
+    return redis_run_is_full(run) ? NULL
+                                  : run->store->get(run->context, KEY_SPACE_REDIS_RECORDS, key);
 }
 
 void redis_element_put(struct redis_run *run, const struct redis_object *object, struct bytes key,
@@ -187,6 +194,7 @@ struct collection {
     size_t capacity;
     size_t skip;
     size_t limit;
+    size_t bytes;
 };
 
 static bool collect_one(void *context, const struct record *record) {
@@ -196,6 +204,11 @@ static bool collect_one(void *context, const struct record *record) {
         return true;
     }
     struct redis_records *records = &collection->records;
+    collection->bytes += (size_t)record->key_size + record->value_size;
+    if (collection->bytes > REDIS_REPLY_BYTES_MAX) {
+        collection->run->is_exceeded = true;
+        return false;
+    }
     if (records->n == collection->capacity) {
         size_t capacity = collection->capacity == 0 ? 16 : 2 * collection->capacity;
         const struct record **at =
@@ -213,8 +226,9 @@ static bool collect_one(void *context, const struct record *record) {
 struct redis_records redis_collect(struct redis_run *run, const struct key_range *range,
                                    size_t skip, size_t limit) {
     struct collection collection = {.run = run, .skip = skip, .limit = limit};
-    if (limit > 0) {
-        (void)run->store->visit(run->context, range, collect_one, &collection);
+    if (limit > 0 && !redis_run_is_full(run) &&
+        !run->store->visit(run->context, range, collect_one, &collection)) {
+        run->is_exceeded = true;
     }
     return collection.records;
 }

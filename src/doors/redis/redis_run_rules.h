@@ -18,6 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum {
+    /* Of one reply, and of the records that one command collects. The rule's answer may be smaller
+     * still: RULE_ANSWER_SIZE_MAX. */
+    REDIS_REPLY_BYTES_MAX = 16 * 1024 * 1024
+};
+
 typedef bool (*redis_visit)(void *context, const struct record *record);
 
 /* As the functions of core/rule.h of the same names. A store that cannot be changed has NULL from
@@ -60,14 +66,16 @@ struct redis_run {
     int64_t revision; /* that the changes will have */
     uint64_t seed;    /* for commands that choose at random; chosen by the proposer */
     uint32_t n_objects;
-    uint64_t script_work; /* of the scripts of this run so far */
+    size_t call_bytes;                        /* of the arguments of a script's calls */
+    uint64_t script_work;                     /* of the scripts of this run so far */
     const struct redis_cursor_table *cursors; /* NULL: none */
     bool shows_tokens;                        /* SET NX answers with the token as an attribute */
     bool is_in_script;
-    bool is_read_only;                   /* EVAL_RO: what changes something is refused */
-    bool is_interrupted;                 /* a script was stopped: nothing of the run is kept */
-    bool knows_events;                   /* `events` was read */
-    uint32_t events;                     /* that are to be told: see redis_events_rules.h */
+    bool is_read_only;   /* EVAL_RO: what changes something is refused */
+    bool is_interrupted; /* a script was stopped: nothing of the run is kept */
+    bool is_exceeded;    /* a bound was met: nothing of the run is kept, and it should end soon */
+    bool knows_events;   /* `events` was read */
+    uint32_t events;     /* that are to be told: see redis_events_rules.h */
     const struct redis_command *command; /* that runs */
 };
 
@@ -119,6 +127,9 @@ const struct record *redis_element_get(struct redis_run *run, struct bytes key);
 void redis_element_put(struct redis_run *run, const struct redis_object *object, struct bytes key,
                        struct bytes value);
 bool redis_element_delete(struct redis_run *run, struct bytes key);
+
+/* Whether the reply is as large as it may become; then the run is exceeded. */
+bool redis_run_is_full(struct redis_run *run);
 
 /* Records of a range, in arena memory. */
 struct redis_records {

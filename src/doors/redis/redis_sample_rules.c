@@ -24,10 +24,14 @@ struct redis_records redis_sample_choose(struct redis_run *run, struct redis_rec
         return chosen;
     }
     if (sample->repeats) {
+        size_t bytes = 0;
         chosen.at = arena_calloc(run->arena, sample->n, sizeof chosen.at[0]);
-        for (; chosen.n < sample->n; chosen.n++) {
-            chosen.at[chosen.n] = records->at[redis_random(run, records->n)];
+        for (; chosen.n < sample->n && bytes <= REDIS_REPLY_BYTES_MAX; chosen.n++) {
+            const struct record *record = records->at[redis_random(run, records->n)];
+            bytes += (size_t)record->key_size + record->value_size;
+            chosen.at[chosen.n] = record;
         }
+        run->is_exceeded = run->is_exceeded || bytes > REDIS_REPLY_BYTES_MAX;
         return chosen;
     }
     chosen.at = records->at;

@@ -104,8 +104,24 @@ static bool call_local(struct redis_run *run, const struct redis_command *comman
     }
 }
 
+/* Arguments of all calls of one script: what they make needs memory until the run ends. */
+enum { CALLS_BYTES_MAX = 64 * 1024 * 1024, CALL_BYTES = 64 };
+
+static bool spend(struct redis_run *run, const struct bytes *argv, size_t argc) {
+    size_t bytes = CALL_BYTES;
+    for (size_t i = 0; i < argc; i++) {
+        bytes += argv[i].size + CALL_BYTES;
+    }
+    run->call_bytes += bytes;
+    run->is_exceeded = run->is_exceeded || run->call_bytes > CALLS_BYTES_MAX;
+    return !run->is_exceeded;
+}
+
 static enum status call(void *context, const struct bytes *argv, size_t argc, struct buffer *out) {
     struct redis_run *run = context;
+    if (!spend(run, argv, argc)) {
+        return STATUS_REQUEST_TOO_LARGE;
+    }
     struct buffer *outer = run->reply;
     const struct redis_command *command = argc == 0 ? NULL : redis_command_find(argv[0]);
     run->reply = out;
@@ -124,8 +140,9 @@ static enum status call(void *context, const struct bytes *argv, size_t argc, st
     } else {
         redis_command_run(run, argv, argc);
     }
+    bool is_full = redis_run_is_full(run);
     run->reply = outer;
-    return STATUS_OK;
+    return is_full ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
 }
 
 static bool get_source(struct redis_run *run, struct bytes argument, struct bytes *out_source) {

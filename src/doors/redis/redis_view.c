@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { ANSWER_MAX = 16 * 1024 * 1024, RECORDS_MAX = 256 * 1024 };
+enum { RECORDS_MAX = 256 * 1024 };
 
 struct view {
     const struct key_store *keys;
@@ -18,11 +18,10 @@ struct view {
     int64_t wall_ms;
     size_t records_left;
     bool is_exceeded;
-    struct buffer *out;
 };
 
 static bool spend(struct view *view) {
-    if (view->records_left == 0 || view->out->size > ANSWER_MAX) {
+    if (view->records_left == 0) {
         view->is_exceeded = true;
         return false;
     }
@@ -103,6 +102,31 @@ struct key_range *redis_view_ranges(struct arena *arena, const struct redis_exec
     return ranges;
 }
 
+/* How many records a command may look at, as far as that can be told at once. */
+static size_t estimate(const struct view *view, const struct redis_exec_command *command,
+                       struct arena *arena) {
+    struct redis_key_places places;
+    struct redis_header header;
+    size_t work = 0;
+    if ((command->command->flags & REDIS_F_FAST) != 0 ||
+        !redis_command_keys(command->command, command->argv, command->argc, &places)) {
+        return 0;
+    }
+    if (places.first == 0 && command->command->id == REDIS_CMD_KEYS) {
+        struct key_range range = redis_range_database(arena, command->db);
+        return 2 * key_store_count(view->keys, range.space, range.key, range.range_end);
+    }
+    for (size_t i = 0; i < places.n; i++) {
+        struct bytes key =
+            redis_key_main(arena, command->db, command->argv[places.first + i * places.step]);
+        const struct record *record = key_store_find(view->keys, KEY_SPACE_REDIS, key);
+        if (record != NULL && redis_header_decode(record_value(record), &header)) {
+            work += (size_t)header.count;
+        }
+    }
+    return work;
+}
+
 enum status redis_view_run(struct redis_door *door, const struct redis_exec_command *command,
                            struct buffer *out) {
     const struct state_view *state = service_view(door->service);
@@ -110,8 +134,7 @@ enum status redis_view_run(struct redis_door *door, const struct redis_exec_comm
                         .leases = state_view_leases(state),
                         .now_ms = service_now_ms(door->service),
                         .wall_ms = redis_door_wall_ms(door),
-                        .records_left = RECORDS_MAX,
-                        .out = out};
+                        .records_left = RECORDS_MAX};
     const struct redis_cursor_table cursors = redis_cursors_table(door->cursors);
     struct redis_run run = {.store = &view_store,
                             .context = &view,
@@ -123,11 +146,16 @@ enum status redis_view_run(struct redis_door *door, const struct redis_exec_comm
                             .seed = redis_door_random(door),
                             .cursors = &cursors,
                             .is_read_only = true};
+    size_t work = estimate(&view, command, &door->arena);
+    if (!service_allow_work(door->service, work)) {
+        return STATUS_TOO_MANY_REQUESTS;
+    }
     size_t before = out->size;
     redis_command_run(&run, command->argv, command->argc);
-    if (view.is_exceeded || run.is_interrupted || out->size - before > ANSWER_MAX) {
+    bool is_exceeded = view.is_exceeded || redis_run_is_full(&run);
+    if (is_exceeded || run.is_interrupted) {
         out->size = before;
-        return run.is_interrupted ? STATUS_CANCELED : STATUS_REQUEST_TOO_LARGE;
+        return is_exceeded ? STATUS_REQUEST_TOO_LARGE : STATUS_CANCELED;
     }
     return STATUS_OK;
 }
