@@ -100,8 +100,8 @@ static const char *const scripts[] = {
     "redis.call('SADD', KEYS[1], 'a', 'b') return redis.call('SMEMBERS', KEYS[1])",
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0",
     "redis.call('SET', KEYS[1], ARGV[1], 'PX', 400) redis.call('RENAME', KEYS[1], KEYS[2])",
-    "redis.call('DEL', KEYS[1]) redis.call('RPUSH', KEYS[1], 1, 2) redis.call('RENAME', KEYS[1], "
-    "KEYS[2]) return redis.call('LPOP', KEYS[2])",
+    "local k = KEYS redis.call('DEL', k[1]) redis.call('RPUSH', k[1], 1, 2) return k[2]",
+    "return redis.call('LPOP', KEYS[2])",
     "redis.pcall('LPUSH', KEYS[1], 1) while ARGV[1] == '3' do end",
 };
 
