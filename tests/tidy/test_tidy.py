@@ -37,6 +37,9 @@ MACHINE_FOLDER = "/hom" + "e/somebody/leased"
 
 # (check, the files of a wrong tree, what the one problem must say)
 WRONG_TREES = {
+    "two_test_files_of_one_name": (
+        tidy.test_names, {"tests/a/test_one.py": "", "tests/b/test_one.py": ""},
+        "has the same name"),
     "core_includes_uv": (
         tidy.include_edges, {"src/core/a.c": "#include <uv.h>\n"},
         "core may not include <uv.h>"),

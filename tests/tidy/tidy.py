@@ -376,7 +376,20 @@ def mutants(root):
     return problems
 
 
+def test_names(root):
+    """pytest imports test files by their base names: two of one name end the whole run."""
+    problems, seen = [], {}
+    for name in list_files(root):
+        base = Path(name).name
+        if not name.startswith("tests/") or not base.startswith("test_") or not base.endswith(".py"):
+            continue
+        if base in seen:
+            problems.append(f"{name}: {seen[base]} has the same name")
+        seen[base] = name
+    return problems
+
+
 TREE_CHECKS = [
     include_edges, pure_rules, readmes, long_files, white_space, unfinished_words, machine_paths, build_lists,
-    corpora, safety_rules, mutants,
+    corpora, safety_rules, mutants, test_names,
 ]
