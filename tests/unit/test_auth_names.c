@@ -66,11 +66,45 @@ static void whatever_reaches_beyond_is_for_root(void **state) {
     assert_false(map(TEXT("ra"), bytes_of(large, sizeof large), &memory, &out));
 }
 
+static bool map_redis(struct bytes key, struct bytes end, struct auth_redis_range *memory,
+                      struct key_range *out) {
+    const struct key_range range = {.space = KEY_SPACE_REDIS, .key = key, .range_end = end};
+    return auth_names_map_redis(&range, memory, out);
+}
+
+static void a_key_of_redis_is_named_by_database_and_key(void **state) {
+    static struct auth_redis_range memory;
+    struct key_range out;
+    assert_true(map_redis(TEXT("\0lock:a"), TEXT(""), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/redis/0/lock:a")));
+    assert_int_equal(out.range_end.size, 0);
+    assert_true(key_space_equal(out.space, KEY_SPACE_ETCD));
+    assert_true(map_redis(TEXT("\017x"), TEXT(""), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/redis/15/x")));
+    assert_true(map_redis(TEXT("\0"), TEXT(""), &memory, &out)); /* the empty key is one, too */
+    assert_true(bytes_equal(out.key, TEXT("leased/redis/0/")));
+}
+
+static void a_database_of_redis_is_a_range(void **state) {
+    static struct auth_redis_range memory;
+    struct key_range out;
+    assert_true(map_redis(TEXT("\1"), TEXT("\2"), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/redis/1/")));
+    assert_true(bytes_equal(out.range_end, TEXT("leased/redis/10")));
+    assert_true(map_redis(TEXT("\1a"), TEXT("\1b"), &memory, &out));
+    assert_true(bytes_equal(out.range_end, TEXT("leased/redis/1/b")));
+    assert_false(map_redis(TEXT("\0"), TEXT("\0"), &memory, &out));
+    assert_false(map_redis(TEXT("\0"), TEXT("\2"), &memory, &out));
+    assert_false(map_redis(TEXT(""), TEXT(""), &memory, &out));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_one_name_need_the_right_to_it),
         cmocka_unit_test(names_that_begin_so_are_a_range),
         cmocka_unit_test(whatever_reaches_beyond_is_for_root),
+        cmocka_unit_test(a_key_of_redis_is_named_by_database_and_key),
+        cmocka_unit_test(a_database_of_redis_is_a_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
