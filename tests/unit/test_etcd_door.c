@@ -208,7 +208,7 @@ static void a_large_answer_ends_when_its_client_leaves_or_its_view_is_needed(voi
     fake_call_close(begin_range_of_all(fixture, true));
 }
 
-static Etcdserverpb__TxnResponse *read_txn_of_all(struct fixture *fixture, bool serializable) {
+static struct grpc_call *begin_txn_of_all(struct fixture *fixture, bool serializable) {
     Etcdserverpb__RangeRequest range = ETCDSERVERPB__RANGE_REQUEST__INIT;
     range.key = binary("k");
     range.range_end = binary("l");
@@ -223,6 +223,11 @@ static Etcdserverpb__TxnResponse *read_txn_of_all(struct fixture *fixture, bool 
     txn.n_success = 2;
     struct grpc_call *call = fake_call_open(fixture->door, "/etcdserverpb.KV/Txn");
     send_packed(call, &txn.base);
+    return call;
+}
+
+static Etcdserverpb__TxnResponse *read_txn_of_all(struct fixture *fixture, bool serializable) {
+    struct grpc_call *call = begin_txn_of_all(fixture, serializable);
     assert_true(call->is_finished);
     assert_int_equal(call->code, GRPC_OK);
     struct bytes answer = fake_call_take(call);
@@ -253,6 +258,22 @@ static void a_transaction_that_reads_many_keys_leaves_the_loop(void **state) {
         }
         etcdserverpb__txn_response__free_unpacked(response, NULL);
     }
+}
+
+/* The sanitizer would tell. */
+static void a_worker_may_still_read_a_transaction_whose_client_has_left(void **state) {
+    struct fixture *fixture = *state;
+    for (int i = 0; i < 300; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%d", i);
+        put(fixture, key, "value");
+    }
+    fixture->service.scans_wait = true;
+    struct grpc_call *call = begin_txn_of_all(fixture, true);
+    struct service_scan *scan = fixture->service.scan;
+    scan->private.state = SCAN_RUNNING;
+    fake_call_close(call);
+    fake_scan_run(scan);
 }
 
 static void a_client_that_insists_on_a_leader_is_refused_without_one(void **state) {
@@ -549,6 +570,7 @@ int main(void) {
         TEST(a_large_answer_ends_when_its_client_leaves_or_its_view_is_needed),
         TEST(a_client_that_insists_on_a_leader_is_refused_without_one),
         TEST(a_transaction_that_reads_many_keys_leaves_the_loop),
+        TEST(a_worker_may_still_read_a_transaction_whose_client_has_left),
         TEST(a_token_is_not_looked_at_while_authentication_is_off),
         TEST(renewals_are_answered_and_missing_leases_have_no_time_left),
         TEST(renewals_keep_their_order_when_some_wait),

@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+enum { KEPT_UNCOUNTED_MAX = 16 * 1024 /* larger messages count as held by the connection */ };
+
 struct txn_read {
     struct etcd_long_read read; /* must be first */
     struct command command;
@@ -45,11 +47,13 @@ void etcd_txn_read_start(struct grpc_call *call, struct bytes message,
     if (read == NULL) {
         return;
     }
-    if (!etcd_call_keep(read->waiting, message)) {
+    if (message.size > KEPT_UNCOUNTED_MAX && !grpc_call_hold(call, message.size)) {
         etcd_long_read_cancel(read, STATUS_TOO_MANY_REQUESTS);
         return;
     }
-    struct bytes kept = bytes_of(read->waiting->message, read->waiting->message_size);
+    /* The worker's: it may still read when the client has left. */
+    struct bytes kept =
+        bytes_of(arena_copy(&read->arena, message.data, message.size), message.size);
     bool ignored;
     const struct etcd_error *error =
         etcd_txn_request(kept, &read->arena, &txn_read_of(read)->command, &ignored);
