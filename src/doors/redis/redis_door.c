@@ -32,8 +32,10 @@ static void *open_door(const struct door_environment *environment) {
     }
     door->environment = environment;
     door->service = environment->service;
-    door->limits = (struct redis_parser_limits){.arguments_max = REDIS_ARGUMENTS_MAX,
-                                                .bulk_max = environment->request_size_max};
+    size_t request_max = environment->request_size_max;
+    door->limits = (struct redis_parser_limits){
+        .arguments_max = REDIS_ARGUMENTS_MAX,
+        .bulk_max = request_max < RULE_REQUEST_SIZE_MAX ? request_max : RULE_REQUEST_SIZE_MAX};
     arena_init(&door->arena);
     buffer_init(&door->scratch);
     buffer_init(&door->converted);

@@ -90,7 +90,8 @@ static void write_cluster(struct redis_connection *connection, struct buffer *te
 
 static bool has_deadline(void *context, const struct record *record) {
     size_t *n = context;
-    *n += record->lease_id != 0;
+    struct redis_header header;
+    *n += redis_header_decode(record_value(record), &header) && header.deadline_ms != 0;
     return true;
 }
 
