@@ -19,8 +19,9 @@ LOCKERS = int(os.environ.get("LEASED_ZOOKEEPER_LOCKERS", either(24, 1000)))
 LOCKS = max(4, LOCKERS // 25)
 SEED = int(os.environ.get("LEASED_CLUSTER_SEED", random.SystemRandom().randrange(1 << 32)))
 # With a thousand clients in one Python thread no session can be short.
-SHORT_SECONDS, LONG_SECONDS = either((2.0, 15.0), (8.0, 30.0))
+SHORT_SECONDS, LONG_SECONDS = either((2.0, 8.0), (8.0, 30.0))
 DEATHS = 10  # of a thousand holds
+LAST_MOMENT_MS = 700
 TROUBLE_SECONDS_MAX = 1.5
 PROGRESS_SECONDS = 90.0
 CALL_SECONDS = 60.0
@@ -245,14 +246,61 @@ def test_ephemerals_of_a_dead_client_end_in_time(cluster):
 
 def test_reads_alone_keep_a_session(cluster):
     """A client that asks all the time never pings."""
-    for index in range(3):
-        client = open_session(cluster[index].address, 3000)
+    clients = [open_session(server.address, 3000) for server in cluster.servers]
+    for index, client in enumerate(clients):
         client.create(f"/reads{index}", flags=jute.EPHEMERAL)
-        until = time.monotonic() + 5
-        while time.monotonic() < until:
+    until = time.monotonic() + 4
+    while time.monotonic() < until:
+        for index, client in enumerate(clients):
             assert client.exists(f"/reads{index}") is not None
-            time.sleep(0.1)
+        time.sleep(0.1)
+    for client in clients:
         client.end()
+
+
+def test_what_is_answered_at_the_last_moment_keeps_the_session(cluster):
+    """A session whose request came just in time, and was answered, lives for its whole time from then."""
+    answered = 0
+    for _ in range(either(5, 100)):
+        clients = [open_session(cluster[number % 3].address, LAST_MOMENT_MS) for number in range(12)]
+        begun = time.monotonic()
+        for number, client in enumerate(clients):
+            client.ping()
+            client.heard_at = time.monotonic()
+        for number, client in enumerate(clients):
+            # Each a little nearer to its end.
+            until = client.heard_at + LAST_MOMENT_MS / 1000 - 0.04 + number * 0.004
+            time.sleep(max(0.0, until - time.monotonic()))
+            try:
+                sent_at = time.monotonic()
+                client.exists("/")
+            except (Closed, Failed):
+                client.close()
+                continue
+            answered += 1
+            time.sleep(0.005)
+            try:
+                client.ping()
+            except Closed:
+                late = time.monotonic() - sent_at
+                assert late > LAST_MOMENT_MS / 1000, f"answered, and over {late:.3f} s later"
+            client.close()
+        assert time.monotonic() > begun
+    report("last moment", answered=answered)
+
+
+def test_the_witness_sees_two_holders(cluster):
+    """What the tests above rely on: somebody takes the nodes of holders away."""
+    with crowd_of(cluster) as crowd, open_session(cluster[0].address) as thief:
+
+        def seen():
+            for name in thief.children("/locks/0"):
+                if name.endswith(min(one[-10:] for one in thief.children("/locks/0") or ["x" * 10])):
+                    thief.ask(jute.DELETE, jute.versioned(f"/locks/0/{name}"))
+            return crowd.wrong
+
+        wait_for(seen, PROGRESS_SECONDS, "a complaint")
+        thief.end()
 
 
 def test_ephemerals_of_a_live_client_stay_through_changes_of_the_leader(cluster):

@@ -13,15 +13,15 @@ from harness.zookeeper_client import Client
 
 # The promised bound is for an idle machine.
 WAIT_SECONDS_MAX = either(10.0, 0.25)
-CONNECTIONS = either(8, 50)
-MULTIS = either(3, 10)
+CONNECTIONS = either(4, 50)
+MULTIS = either(2, 10)
 OPERATIONS = 2000
-CHILDREN = either(20_000, 100_000)
-LISTS = either(20, 100)
-SESSIONS = either(200, 10_000)
+CHILDREN = either(8000, 100_000)
+LISTS = either(10, 100)
+SESSIONS = either(50, 10_000)
 EPHEMERALS = 10
 # All are made before the first is silent for so long.
-SESSION_MS = either(8000, 40_000)
+SESSION_MS = either(4000, 40_000)
 GONE_SECONDS = 120.0
 
 # Puts one key after the other until its input ends; then tells how long they took. A process of its own: threads of
@@ -91,7 +91,6 @@ def in_threads(count, work):
     assert not failures, failures[0]
 
 
-@pytest.mark.alone
 def test_large_multis_of_many(server):
     with Client(server.address).connect() as client:
         for number in range(CONNECTIONS):
@@ -111,7 +110,6 @@ def test_large_multis_of_many(server):
         in_threads(CONNECTIONS, attack)
 
 
-@pytest.mark.alone
 def test_lists_of_many_children(server):
     with Client(server.address).connect(40_000) as client:
         client.create("/list")
@@ -134,7 +132,6 @@ def test_lists_of_many_children(server):
         client.end()
 
 
-@pytest.mark.alone
 def test_many_sessions_end_at_once(server):
     """Each with ephemerals below parents of its own."""
     with Client(server.address).connect(40_000) as observer:

@@ -123,10 +123,10 @@ def a_session_runs_out(talk):
 
 @case
 def pings_keep_a_session(talk):
-    client = talk.client(timeout_ms=3000)
+    client = talk.client(timeout_ms=2000)
     client.create("/e", flags=jute.EPHEMERAL)
     other = talk.client()
-    for _ in range(12):
+    for _ in range(6):
         client.wire.socket.settimeout(0.5)
         try:
             client.wire.receive_frame()
