@@ -166,12 +166,14 @@ static void answer_pings(struct zk_connection *connection) {
  */
 static void renewed(struct zk_connection *connection, enum status status) {
     if (status == STATUS_OK) {
+        connection->renewals_done = connection->renewals_begun;
         if (connection->pings_now > 0) {
             zk_events_catch_up(connection->door);
         }
         answer_pings(connection);
-    } else if (status == STATUS_LEASE_NOT_FOUND) {
-        zk_connection_drop(connection, "the session has ended");
+    } else if (connection->state != ZK_CLOSING &&
+               (status == STATUS_LEASE_NOT_FOUND || connection->n_requests > 0)) {
+        zk_connection_drop(connection, status_text(status));
     }
     connection->pings_now = 0;
 }
@@ -191,6 +193,7 @@ static void renewal_done(struct service_renewal *renewal, enum status status, in
         connection->pings_later = 0;
         renew(connection);
     }
+    zk_requests_renewed(connection);
 }
 
 static void renew(struct zk_connection *connection) {
@@ -202,6 +205,7 @@ static void renew(struct zk_connection *connection) {
     connection->renewal.owner = KEY_SPACE_ZOOKEEPER;
     connection->renewal.shows_keys = false;
     connection->renewal.done = renewal_done;
+    connection->renewals_begun++;
     connection->is_renewing = true;
     enum status status =
         service_renew(connection->door->service, &caller_server, &connection->renewal, &ttl_ms);
@@ -211,17 +215,19 @@ static void renew(struct zk_connection *connection) {
     }
 }
 
-void zk_connect_touch(struct zk_connection *connection, bool is_ping) {
+uint64_t zk_connect_touch(struct zk_connection *connection, bool is_ping) {
     uint64_t iteration = service_iteration(connection->door->service);
     if (connection->is_renewing) {
         connection->is_touched_later = true;
         connection->pings_later += is_ping;
-        return;
+        return connection->renewals_begun + 1;
     }
-    if (!is_ping && iteration == connection->renewed_iteration) {
-        return;
+    if (!is_ping && iteration == connection->renewed_iteration &&
+        connection->renewals_done == connection->renewals_begun) {
+        return connection->renewals_begun;
     }
     connection->renewed_iteration = iteration;
     connection->pings_now += is_ping;
     renew(connection);
+    return connection->renewals_begun;
 }

@@ -196,14 +196,14 @@ static void take_request(struct zk_connection *connection, struct bytes frame) {
     connection->received++;
     connection->door->counters.received++;
     connection->last_type = type;
-    zk_connect_touch(connection, type == ZK_OP_PING);
+    uint64_t renewal = zk_connect_touch(connection, type == ZK_OP_PING);
     if (type == ZK_OP_PING || connection->session_id == 0) {
         return;
     }
     if (type == ZK_OP_AUTH) {
         zk_access_auth(connection, xid, body);
     } else {
-        zk_requests_take(connection, xid, type, body);
+        zk_requests_take(connection, xid, type, body, renewal);
     }
 }
 

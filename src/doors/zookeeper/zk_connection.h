@@ -136,8 +136,10 @@ struct zk_connection {
     size_t n_waiting; /* of these, not submitted or read yet */
     struct service_renewal renewal;
     uint64_t renewed_iteration;
-    uint32_t pings_now;   /* to be answered when the renewal is done */
-    uint32_t pings_later; /* came while one was on its way: answered after another */
+    uint64_t renewals_begun;
+    uint64_t renewals_done; /* the number of the last one that succeeded */
+    uint32_t pings_now;     /* to be answered when the renewal is done */
+    uint32_t pings_later;   /* came while one was on its way: answered after another */
     bool is_touched_later;
     struct zk_watcher watcher;
     uint64_t told_serial;
@@ -174,13 +176,17 @@ void zk_connection_free_if_over(struct zk_connection *connection);
 /* --- zk_connect.c: how a session begins, lives and moves. --- */
 
 void zk_connect(struct zk_connection *connection, struct bytes frame);
-/* The client was heard of: its session lives on. */
-void zk_connect_touch(struct zk_connection *connection, bool is_ping);
+/* The client was heard of: its session lives on. Gives the number of the renewal that has to be
+ * done before it may be answered: it counts its session from when it asked. */
+uint64_t zk_connect_touch(struct zk_connection *connection, bool is_ping);
 
 /* --- zk_requests.c: requests on their way. --- */
 
+/* `renewal`: of zk_connect_touch(). */
 void zk_requests_take(struct zk_connection *connection, int32_t xid, int32_t type,
-                      struct bytes body);
+                      struct bytes body, uint64_t renewal);
+/* A renewal is done: answers what waited for it. */
+void zk_requests_renewed(struct zk_connection *connection);
 /* The connection is over. */
 void zk_requests_drop(struct zk_connection *connection);
 

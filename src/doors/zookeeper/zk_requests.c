@@ -27,6 +27,7 @@ struct request {
     int32_t error;
     int64_t zxid;
     uint64_t begun_ms;
+    uint64_t renewal;     /* that is done before it is answered */
     struct buffer result; /* of REQUEST_DONE */
     size_t body_size;
     uint8_t body[];
@@ -192,6 +193,12 @@ static void keep_answer(struct request *request, const struct outcome *outcome) 
                                       outcome->rule.answer, result);
 }
 
+/* The client counts its session from when it asked: it is answered when the session has been
+ * renewed since. */
+static bool is_renewed(const struct request *request) {
+    return request->renewal <= request->connection->renewals_done;
+}
+
 static void change_done(struct service_request *service_request, const struct outcome *outcome) {
     struct request *request = list_entry(service_request, struct request, change);
     struct zk_connection *connection = request->connection;
@@ -207,7 +214,7 @@ static void change_done(struct service_request *service_request, const struct ou
     zk_events_catch_up(connection->door);
     keep_answer(request, outcome);
     struct buffer *result = &connection->door->scratch;
-    if (connection->requests.next == &request->link) {
+    if (connection->requests.next == &request->link && is_renewed(request)) {
         reply(connection, request, bytes_of(result->data, result->size));
         finish(request);
     } else {
@@ -260,6 +267,9 @@ static void answer_first(struct zk_connection *connection) {
     while (!list_is_empty(&connection->requests)) {
         struct request *request = list_entry(connection->requests.next, struct request, link);
         struct bytes body = bytes_of(request->body, request->body_size);
+        if (!is_renewed(request)) {
+            return;
+        }
         if (request->state == REQUEST_READY && request->error == ZK_OK) {
             answer_read(connection, request->xid, request->type, body);
         } else if (request->state == REQUEST_READY || request->state == REQUEST_DONE) {
@@ -310,10 +320,21 @@ static void go_on(struct zk_connection *connection) {
     zk_connection_flow(connection);
 }
 
+void zk_requests_renewed(struct zk_connection *connection) {
+    if (connection->raw != NULL && connection->n_requests > 0) {
+        go_on(connection);
+    }
+}
+
 void zk_requests_take(struct zk_connection *connection, int32_t xid, int32_t type,
-                      struct bytes body) {
+                      struct bytes body, uint64_t renewal) {
     bool is_change = zk_change_is(type);
-    if (!is_change && list_is_empty(&connection->requests) &&
+    bool is_renewed_now = renewal <= connection->renewals_done;
+    if (!is_renewed_now && !connection->is_renewing) {
+        zk_connection_drop(connection, "the session cannot be renewed");
+        return;
+    }
+    if (!is_change && is_renewed_now && list_is_empty(&connection->requests) &&
         read_at_once(connection, xid, type, body)) {
         return;
     }
@@ -327,6 +348,7 @@ void zk_requests_take(struct zk_connection *connection, int32_t xid, int32_t typ
                                 .xid = xid,
                                 .type = type,
                                 .begun_ms = service_now_ms(connection->door->service),
+                                .renewal = type == ZK_OP_CLOSE_SESSION ? 0 : renewal,
                                 .body_size = body.size};
     memcpy(request->body, body.data, body.size);
     list_append(&connection->requests, &request->link);
