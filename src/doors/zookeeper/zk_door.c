@@ -87,10 +87,10 @@ static const struct door_request requests[] = {
     {"ping", DOOR_RIGHT_NONE},
     {"auth", DOOR_RIGHT_NONE},
     {"closeSession", DOOR_RIGHT_NONE},
-    {"whoAmI", DOOR_RIGHT_NONE},
-    {"getEphemerals", DOOR_RIGHT_NONE},
-    {"removeWatches", DOOR_RIGHT_NONE},
-    {"checkWatches", DOOR_RIGHT_NONE},
+    {"whoAmI", DOOR_RIGHT_USER},
+    {"getEphemerals", DOOR_RIGHT_USER},
+    {"removeWatches", DOOR_RIGHT_USER},
+    {"checkWatches", DOOR_RIGHT_USER},
     {"create", DOOR_RIGHT_WRITE},
     {"create2", DOOR_RIGHT_WRITE},
     {"createContainer", DOOR_RIGHT_WRITE},
@@ -108,8 +108,8 @@ static const struct door_request requests[] = {
     {"getAllChildrenNumber", DOOR_RIGHT_READ},
     {"multiRead", DOOR_RIGHT_READ},
     {"sync", DOOR_RIGHT_READ},
-    {"reconfig", DOOR_RIGHT_NONE}, /* refused */
-    {"sasl", DOOR_RIGHT_NONE},     /* refused */
+    {"reconfig", DOOR_RIGHT_USER}, /* refused */
+    {"sasl", DOOR_RIGHT_USER},     /* refused */
     {"setWatches", DOOR_RIGHT_READ},
     {"setWatches2", DOOR_RIGHT_READ},
     {"addWatch", DOOR_RIGHT_READ},

@@ -257,8 +257,10 @@ static void submit(struct request *request) {
     }
     request->state = REQUEST_UNDER_WAY;
     request->change.done = change_done;
-    service_submit(door->service, raw_connection_caller(connection->raw), &request->change,
-                   &command);
+    /* Whoever has the session may end it, also one who has shown no password yet. */
+    service_submit(door->service,
+                   is_close ? &caller_server : raw_connection_caller(connection->raw),
+                   &request->change, &command);
 }
 
 /* --- The queue. --- */
