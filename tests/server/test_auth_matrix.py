@@ -13,7 +13,7 @@ from harness import auth
 from harness import peer_protocol as protocol
 from harness.auth import DENIED, OK, UNKNOWN_CALLER
 from harness.auth_matrix import (
-    GATEWAY, KEY, LEASE, LEASE_OF_OTHERS, LISTED, MORE, PASSWORDS, REQUESTS, WORK, Matrix, check, message, unary,
+    CALM, GATEWAY, KEY, LEASE, LEASE_OF_OTHERS, LISTED, MORE, PASSWORDS, REQUESTS, WORK, Matrix, check, message, unary,
 )  # fmt: skip
 from harness.cluster import Cluster
 from harness.lock_messages import encoded
@@ -27,7 +27,7 @@ def a_matrix(tmp_path_factory):
     path.touch(mode=0o600)
     secret = secrets.token_hex(16).encode()
     path.write_bytes(secret)
-    with Cluster(extra_flags=["--peer-secret-file", str(path)]) as cluster:
+    with Cluster(extra_flags=["--peer-secret-file", str(path)], timing_flags=CALM) as cluster:
         made = Matrix(cluster, secret)
         yield made
         made.close()

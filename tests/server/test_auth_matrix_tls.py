@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from harness import auth, gateway
-from harness.auth_matrix import LISTED, MORE, REQUESTS, TlsMatrix, check
+from harness.auth_matrix import CALM, LISTED, MORE, REQUESTS, TlsMatrix, check
 from harness.certificates import Authority
 from harness.cluster import Cluster
 from harness.tls_server import credentials_of, server_files
@@ -21,7 +21,8 @@ def a_matrix():
         trusted = authority.certificate
         pairs = {name: authority.sign(name, common_name=name) for name in USERS}
         flags = [*server_files(authority), "--client-cert-auth", "--trusted-ca-file", trusted]
-        with Cluster(authority=authority, client_tls=(flags, trusted, pairs["root"])) as cluster:
+        client_tls = (flags, trusted, pairs["root"])
+        with Cluster(authority=authority, client_tls=client_tls, timing_flags=CALM) as cluster:
             made = TlsMatrix(cluster, pairs, trusted)
             yield made
             made.close()
