@@ -97,7 +97,12 @@ class Lockers:
         deadline = time.monotonic() + self.ttl_s
         if not lock.acquire():
             return
-        token = int(client.execute_command("LEASED.TOKEN", name)) if self.has_tokens else None
+        token = None
+        if self.has_tokens:
+            answer = client.execute_command("LEASED.TOKEN", name)
+            if answer is None:
+                return  # its time was over before it could ask
+            token = int(answer)
         if not self.witness.enter(name, who, deadline, token):
             return
         time.sleep(chance.random() * 0.02)
