@@ -35,6 +35,7 @@ const struct cli_command *const cli_commands[] = {
     &cli_command_member_promote,
     &cli_command_snapshot_save,
     &cli_command_snapshot_restore,
+    &cli_command_import,
     &cli_command_auth_enable,
     &cli_command_auth_disable,
     &cli_command_auth_status,

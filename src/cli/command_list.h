@@ -32,6 +32,7 @@ extern const struct cli_command cli_command_member_update;
 extern const struct cli_command cli_command_member_promote;
 extern const struct cli_command cli_command_snapshot_save;
 extern const struct cli_command cli_command_snapshot_restore;
+extern const struct cli_command cli_command_import;
 extern const struct cli_command cli_command_auth_enable;
 extern const struct cli_command cli_command_auth_disable;
 extern const struct cli_command cli_command_auth_status;

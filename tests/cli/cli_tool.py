@@ -1,7 +1,9 @@
 """Runs `lease`: to its end, or as a process whose lines are read as they come."""
 import json
 import os
+import pathlib
 import queue
+import re
 import signal
 import subprocess
 import threading
@@ -86,3 +88,11 @@ class Running:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
         self.process.wait()
+
+
+def import_lines(page, scheme, source, destination):
+    """The `lease import` command lines of a page that copy from this scheme, as words, with addresses of servers of ours."""
+    text = (pathlib.Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    for line in re.findall(rf"^lease (import {scheme}://.*)$", text, re.MULTILINE):
+        line = re.sub(rf"{scheme}://[^/ ]+", f"{scheme}://{source}", line)
+        yield re.sub(r"--to [^/ ]+", f"--to {destination}", line).split()
