@@ -161,19 +161,14 @@ def test_ids_stay_over_a_restart_and_a_new_name(server):
     assert after["members"][0]["name"] == "renamed"
 
 
-def count_watches(server):
-    (line,) = [line for line in server.http_get("/metrics")[1].splitlines() if line.startswith(b"leased_watchers ")]
-    return int(line.split()[1])
-
-
 def test_sigterm_ends_it_cleanly_while_clients_watch(server, tmp_path):
-    own = count_watches(server)  # the native API watches its own records
+    own = server.metric("leased_watchers")  # the native API watches its own records
     watch = Process(
         ["etcdctl", "--endpoints", server.endpoint, "watch", "key"], tmp_path / "watch",
         env={**clean_environment(), "ETCDCTL_API": "3"},
     )  # fmt: skip
     try:
-        wait_for(lambda: count_watches(server) == own + 1, 30, "a watch")
+        wait_for(lambda: server.metric("leased_watchers") == own + 1, 30, "a watch")
         assert call(server, "put", "key", "value").returncode == 0
         assert server.stop() == 0
         assert "stopped" in text_of(server).splitlines()[-1]
