@@ -48,7 +48,7 @@ def test_its_commands_print_what_it_shows(name, tmp_path):
 def words_of(server, folder):
     """What a page's folders and times are here."""
     return [("/var/lib/leased", str(folder)), ("/backup/", f"{folder}/"), ("/run/leased/", f"{folder}/"),
-            ("$(pidof leased)", str(server.pid)), ("--duration 10s", "--duration 300ms --warm-up 100ms")]  # fmt: skip
+            ("$(pidof leased)", str(server.pid)), ("--duration 10s", "--duration 2s --warm-up 100ms")]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PAGES)
