@@ -13,9 +13,9 @@ help: ## this list
 setup: ## install the packages that are missing
 	@tools/setup
 
-build: setup ## build build/leased and build/lease
+build: setup ## build build/leased, build/lease and liblease
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) --prefix $(PREFIX)
-	@ninja -C $(BUILD) leased lease
+	@ninja -C $(BUILD) leased lease liblease
 
 run: build ## build, then serve on 127.0.0.1:2379 in the foreground
 	@exec $(BUILD)/leased --data-dir $(DATA_DIR)
