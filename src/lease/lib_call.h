@@ -42,6 +42,7 @@ struct lib_call;
 struct lib_method {
     const char *path;
     bool is_repeatable; /* may be sent again when its connection was lost */
+    bool keeps_message; /* as if it were, because its method may become one that is */
     bool is_stream;     /* the client may go on sending */
     bool is_early;      /* belongs to the making of a connection */
     /* A message of the answer; valid during the call. Not NULL. */

@@ -156,7 +156,8 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream_id, uint8_t *ro
     } else if (n == 0) {
         return NGHTTP2_ERR_DEFERRED;
     }
-    if (call->out_at == call->out.size && !call->method->is_repeatable) {
+    if (call->out_at == call->out.size && !call->method->is_repeatable &&
+        !call->method->keeps_message) {
         call->out.size = 0;
         call->out_at = 0;
     }

@@ -171,6 +171,7 @@ static void on_end(struct lib_call *call, enum lib_code code, const char *text) 
 void lib_native_wait_begin(struct lease_wait *wait) {
     static const struct lib_method method = {
         .path = "/leased.v1.Resources/Acquire",
+        .keeps_message = true, /* for orphan_method */
         .on_message = on_message,
         .on_end = on_end,
     };
@@ -227,24 +228,18 @@ static void on_orphan_end(struct lib_call *call, enum lib_code code, const char 
     call->connection->n_farewells--;
 }
 
-/* One that was not sent yet: it finds the place of the call that was lost, if there is one, and is
- * tried again when its connection is lost too. */
-static const struct lib_method late_orphan_method = {
+/* It finds the place of the call that was lost, if there is one, and is tried again when its
+ * connection is lost: the server may have carried it out without being able to say so. */
+static const struct lib_method orphan_method = {
     .path = "/leased.v1.Resources/Acquire",
     .is_repeatable = true,
     .on_message = on_orphan_message,
     .on_end = on_orphan_end,
 };
 
-static const struct lib_method orphan_method = {
-    .path = "/leased.v1.Resources/Acquire",
-    .on_message = on_orphan_message,
-    .on_end = on_orphan_end,
-};
-
 static void make_orphan(struct lease_wait *wait) {
     struct lib_call *call = wait->call;
-    call->method = call->stream_id != 0 ? &orphan_method : &late_orphan_method;
+    call->method = &orphan_method;
     call->context = NULL;
     call->deadline_ms = clock_boottime_ms() + wait->connection->request_timeout_ms;
     wait->connection->n_farewells++;

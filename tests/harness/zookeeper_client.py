@@ -72,6 +72,7 @@ class Client:
 
     def is_closed(self, timeout_s=ANSWER_SECONDS):
         """Waits until the server closes; what it sends before is thrown away. False: it did not."""
+        self._input = b""
         self.socket.settimeout(timeout_s)
         try:
             while self.socket.recv(1 << 16):

@@ -130,3 +130,19 @@ def test_what_was_acquired_without_an_answer_is_given_back(leased_server, prefix
             proxy.let_pass()
             with other.lock(prefix, wait=SECONDS):
                 assert session.valid_for > 0
+
+
+def test_what_was_canceled_before_its_connection_was_lost_is_given_back(leased_server, prefix):
+    """The answer is on its way when nobody waits any more, and is lost with its connection."""
+    with Proxy(leased_server.endpoint) as proxy, lease.Client(leased_server.endpoint) as other:
+        with lease.Client(proxy.endpoint, protocol=lease.Protocol.NATIVE) as client:
+            session = client.session(ttl=600)
+            proxy.mute()
+            pending = session.acquire_start(lease.wants(prefix))
+            wait_for(lambda: other.resource(prefix).holders, SECONDS, "it is acquired")
+            pending.cancel()
+            proxy.drop_clients()
+            assert proxy.has_refused.wait(SECONDS)
+            proxy.let_pass()
+            with other.lock(prefix, wait=SECONDS):
+                assert session.valid_for > 0
