@@ -64,7 +64,8 @@
     X(AUTH_TOKEN_INVALID, "invalid auth token")                                                    \
     X(AUTH_OLD_REVISION, "revision of auth store is old")                                          \
     X(AUTH_MANAGEMENT_INVALID, "invalid auth management")                                          \
-    X(TOO_MANY_KEYS, "more keys than one lease may have, or one request delete")
+    X(TOO_MANY_KEYS, "more keys than one lease may have, or one request delete")                   \
+    X(FENCED, "a newer registration has taken its place")
 
 enum status {
 #define STATUS_ENUM(name, text) STATUS_##name,

@@ -35,6 +35,10 @@ struct key_space_id {
 #define KEY_SPACE_NATIVE_RECORDS ((struct key_space_id){.value = 25})
 /* Elements, scripts, messages and settings of the Redis protocol. */
 #define KEY_SPACE_REDIS_RECORDS ((struct key_space_id){.value = 26})
+/* Beside the services of the registry: names, indexes, events (registry/registry_keys.h). */
+#define KEY_SPACE_REGISTRY_RECORDS ((struct key_space_id){.value = 27})
+/* Sessions and indexes of the Consul API. */
+#define KEY_SPACE_CONSUL_RECORDS ((struct key_space_id){.value = 28})
 /* Of the sample door in the tests. */
 #define KEY_SPACE_SAMPLE ((struct key_space_id){.value = 250})
 
@@ -54,7 +58,9 @@ static inline bool key_space_equal(struct key_space_id a, struct key_space_id b)
  * names allow. */
 static inline bool key_space_is_of_records(struct key_space_id space) {
     return key_space_equal(space, KEY_SPACE_NATIVE_RECORDS) ||
-           key_space_equal(space, KEY_SPACE_REDIS_RECORDS);
+           key_space_equal(space, KEY_SPACE_REDIS_RECORDS) ||
+           key_space_equal(space, KEY_SPACE_REGISTRY_RECORDS) ||
+           key_space_equal(space, KEY_SPACE_CONSUL_RECORDS);
 }
 
 #endif

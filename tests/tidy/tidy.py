@@ -10,7 +10,8 @@ from pathlib import Path
 LINES_MAX = 1000
 
 # Who may include whom (DESIGN: base <- core; base <- raft; base, tls <- peers; all of them <- replication;
-# base <- net; base, core, net <- doors; the list of doors knows every door, a door none but itself).
+# base <- net; base, core <- registry <- checks; base, core, net, registry, checks <- doors; the list of doors knows
+# every door, a door none but itself).
 MAY_INCLUDE = {
     "base": {"base"},
     "core": {"base", "core"},
@@ -20,13 +21,15 @@ MAY_INCLUDE = {
     "peers": {"base", "tls", "peers"},
     "replication": {"base", "core", "raft", "peers", "tls", "replication"},
     "net": {"base", "tls", "net"},
+    "registry": {"base", "core", "registry"},
+    "checks": {"base", "core", "tls", "registry", "checks"},
     "lease": {"base", "tls", "lease"},
     "client": {"base", "tls", "net", "client", "proto"},
     "bench": {"base", "tls", "net", "client", "bench", "proto"},
     "cli": {"base", "tls", "net", "client", "bench", "cli", "proto"},
     "server": {"base", "core", "tls", "peers", "replication", "net", "doors", "bolt", "server", "proto"},
 }
-DOOR_MAY_INCLUDE = {"base", "core", "bolt", "net", "proto"}  # its own folder, and what is for every door:
+DOOR_MAY_INCLUDE = {"base", "core", "bolt", "net", "registry", "checks", "proto"}  # its own folder, and what is for every door:
 DOOR_SHARED = {"doors/door.h", "doors/authenticator.h"}
 
 # core reads no clock, no randomness, no file, and never logs: it needs no more than these.
@@ -41,7 +44,7 @@ LIBRARY_USERS = [
     (re.compile(r"raft\.h$"), {"raft"}),
     (re.compile(r"raft/(uv|fixture)\.h"), set()),
     (re.compile(r"uv(\.h|/)"), {"raft", "replication", "peers", "net", "doors", "server", "client", "bench",
-                                "cli"}),
+                                "cli", "checks"}),
     (re.compile(r"nghttp2/"), {"net", "client", "lease"}),
     (re.compile(r"openssl/"), {"tls", "net", "doors", "server"}),
     (re.compile(r"crypt\.h$"), {"server"}),
@@ -195,7 +198,7 @@ def safety_rules(root):
     return problems
 
 
-RULES = re.compile(r"(src/doors/\w+|tests/doors)/\w+_(rules|model|keys|reply)\.[ch]")
+RULES = re.compile(r"(src/doors/\w+|src/registry|tests/doors)/\w+_(rules|model|keys|reply)\.[ch]")
 RULE_HEADERS = ("_rules.h", "_model.h", "_keys.h", "_reply.h")
 # Pure all the same, in the files that are named: numbers to text and back (in the C locale, which the server never
 # leaves), and the Lua interpreter, whose sandbox they are.
