@@ -448,11 +448,14 @@ void grpc_call_begin_message(struct grpc_call *call, size_t size) {
         start_response(call);
     }
     count_sent(call);
+    call->message_left = size;
     http_exchange_commit(exchange, GRPC_PREFIX_SIZE);
 }
 
 void grpc_call_append(struct grpc_call *call, struct bytes piece) {
     if (piece.size > 0 && !http_exchange_is_over(&call->exchange)) {
+        assert(piece.size <= call->message_left);
+        call->message_left -= piece.size;
         memcpy(http_exchange_reserve(&call->exchange, piece.size), piece.data, piece.size);
         http_exchange_commit(&call->exchange, piece.size);
     }
@@ -499,6 +502,11 @@ void grpc_call_finish(struct grpc_call *call, enum grpc_code code, const char *t
     }
     call->code = (uint8_t)code;
     count_end(call, code);
+    if (call->message_left > 0) {
+        /* A status behind half of a message would be read as a broken answer. */
+        http_exchange_cut_off(&call->exchange);
+        return;
+    }
     if (text != NULL && text[0] != 0) {
         size_t size = strlen(text);
         size = size < GRPC_TEXT_SIZE_MAX ? size : GRPC_TEXT_SIZE_MAX;
