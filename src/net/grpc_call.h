@@ -24,7 +24,7 @@ struct grpc_call {
     struct grpc_framing framing;
     size_t reserved_size;
     size_t message_left; /* of a message in pieces: what is still to be appended */
-    char *text; /* of the status; NULL: none */
+    char *text;          /* of the status; NULL: none */
     uint8_t code;
     bool is_handled;       /* its end is counted */
     bool is_opened;        /* the door knows it */
