@@ -8,14 +8,15 @@
  *     s SERVICE NUL g             the service (struct registry_service)
  *     s SERVICE NUL i ID          an instance (struct registry_instance), attached to its lease
  *     s SERVICE NUL i ID NUL CHECK   a check of it (struct registry_check), attached as well
- *     s SERVICE NUL l ID          a lost instance: its record as it was, attached to the lease that
- *                                 counts the guard's window, or to that of the guard
+ *     s SERVICE NUL l ID          a lost instance (struct registry_lost), attached to the lease
+ * that counts the guard's window, or to one that it shares
  *
  * In KEY_SPACE_REGISTRY_RECORDS, which needs no permission:
  *
  *     n SERVICE                   there is such a service (no value)
  *     x ID NUL SERVICE            finds an instance by its id alone (no value), attached to its
- * lease d                           written when a service's record is deleted: its revision is an
+ *                                 lease
+ *     d                           written when a service's record is deleted: its revision is an
  *                                 upper bound of that of every service that is not there
  *     e PLACE, c                  events in turn, and how many there were
  *     r MEMBER                    a member that runs checks, attached to a lease that it renews

@@ -104,7 +104,7 @@ bool registry_instance_metadata(const struct registry_instance *instance, const 
                                 struct bytes *out_value);
 bool registry_instance_has_tag(const struct registry_instance *instance, struct bytes tag);
 
-/* --- Checks. --- */
+/* --- Lost instances: their leases have ended. --- */
 
 enum registry_health {
     REGISTRY_PASSING = 0,
@@ -112,6 +112,17 @@ enum registry_health {
     REGISTRY_CRITICAL = 2,
     REGISTRY_HEALTHS = 3
 };
+
+struct registry_lost {
+    struct registry_instance instance; /* as it was, with its token */
+    uint8_t health;                    /* as it was; its checks are gone */
+    uint64_t round;                    /* that of the service then; of an older one it is litter */
+};
+void registry_lost_encode(struct buffer *out, const struct registry_lost *lost);
+/* Arrays are arena memory, texts point into the value. */
+bool registry_lost_decode(struct bytes value, struct arena *arena, struct registry_lost *out_lost);
+
+/* --- Checks. --- */
 
 enum registry_check_kind {
     REGISTRY_CHECK_TTL = 1, /* the client reports; silence is critical */
@@ -203,7 +214,17 @@ struct registry_service {
     int64_t guard_lease_id; /* counts guard_hold_ms; 0: the guard is not on */
     int64_t guard_wall_ms;  /* since when */
     uint64_t n_guarded;     /* how often it was on */
+    /* Lost instances are counted by rounds: when the guard goes off, a round ends, and what was
+     * lost in it is no longer listed or counted. Its records go a little later, by and by. */
+    uint64_t round;
+    uint32_t n_tombstones; /* records of lost instances, of all rounds */
+    int64_t kept_lease_id; /* to which the records of kept instances are attached; 0: none yet */
 };
+/* Times up to a year; 0 or at least REGISTRY_TTL_MS_MIN. */
+#define REGISTRY_SETTING_MS_MAX (INT64_C(366) * 24 * 60 * 60 * 1000)
+bool registry_settings_are_valid(const struct registry_service_settings *settings);
+void registry_settings_put(struct buffer *out, const struct registry_service_settings *settings);
+struct registry_service_settings registry_settings_get(struct reader *reader);
 void registry_service_encode(struct buffer *out, const struct registry_service *service);
 bool registry_service_decode(struct bytes value, struct registry_service *out_service);
 /* With the defaults filled in. */
