@@ -1,6 +1,6 @@
 /* Checks of an instance: validity and codec. */
 #include "core/lease_table.h"
-#include "registry/registry_codec.h"
+#include "registry/registry_text_model.h"
 
 enum { FORMAT = 1 };
 

@@ -1,7 +1,7 @@
 #include "registry/registry_model.h"
 
 #include "core/lease_table.h"
-#include "registry/registry_codec.h"
+#include "registry/registry_text_model.h"
 
 /* Of every record: another layout is another number. */
 enum { FORMAT = 1 };

@@ -1,6 +1,6 @@
 /* What the codecs of the registry share: texts, counts and pairs out of untrusted bytes. */
-#ifndef LEASED_REGISTRY_REGISTRY_CODEC_H
-#define LEASED_REGISTRY_REGISTRY_CODEC_H
+#ifndef LEASED_REGISTRY_REGISTRY_TEXT_MODEL_H
+#define LEASED_REGISTRY_REGISTRY_TEXT_MODEL_H
 
 #include "base/arena.h"
 #include "base/buffer.h"

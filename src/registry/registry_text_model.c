@@ -1,4 +1,4 @@
-#include "registry/registry_codec.h"
+#include "registry/registry_text_model.h"
 
 /* --- Texts. --- */
 
