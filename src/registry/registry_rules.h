@@ -29,8 +29,8 @@ enum {
 };
 
 /* All of them, for the table of the door that brings them. */
-extern const struct rule *const registry_rules[];
-extern const size_t registry_n_rules;
+enum { REGISTRY_N_RULES = 14 };
+extern const struct rule *const registry_rules[REGISTRY_N_RULES];
 
 /* --- Register: STATUS_INVALID (see registry_instance_is_valid()), STATUS_FENCED (a newer
  * registration has the id). --- */
