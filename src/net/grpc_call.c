@@ -18,6 +18,8 @@ enum {
     /* A call whose client has closed its side of the connection is given up after this time: the
      * client is most likely gone. */
     INPUT_ENDED_MS_MAX = 1000,
+    /* An answer that is on its way when the time is over is cut off so much later. */
+    OVERDUE_MS_MAX = 2000,
     CODE_TEXT_SIZE = 4,
     /* A byte that comes out of a compressed message takes about so long. */
     INFLATE_NS_A_BYTE = 4
@@ -288,12 +290,18 @@ static void on_half_close(struct http_exchange *exchange) {
 
 static void on_deadline(struct http_exchange *exchange) {
     struct grpc_call *call = call_of(exchange);
-    if (http_exchange_queued_bytes(exchange) == 0) {
+    if (http_exchange_queued_bytes(exchange) == 0 && call->message_left == 0) {
         grpc_call_finish(call, GRPC_DEADLINE_EXCEEDED, "context deadline exceeded");
         return;
     }
-    /* The client gave up at the same moment; trailers behind a queue it may never read would keep
-     * the stream open. */
+    /* The client gives up at the same moment and says so. A stream that ended before, in the middle
+     * of a message, would look like a broken answer to it. */
+    if (!call->is_overdue) {
+        call->is_overdue = true;
+        http_exchange_set_timeout(exchange, OVERDUE_MS_MAX);
+        return;
+    }
+    /* Trailers behind a queue that it may never read would keep the stream open. */
     http_exchange_cut_off(exchange);
 }
 

@@ -28,6 +28,7 @@ struct grpc_call {
     uint8_t code;
     bool is_handled;       /* its end is counted */
     bool is_opened;        /* the door knows it */
+    bool is_overdue;       /* its deadline has passed, and its answer is on its way */
     bool has_message;      /* unary, server stream: the one message came */
     bool refuses_encoding; /* the answer names the encodings we take */
     char encoding[GRPC_ENCODING_NAME_MAX + 1];
