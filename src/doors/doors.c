@@ -5,10 +5,11 @@
 #include "doors/native/native_door.h"
 #include "doors/redis/redis_door.h"
 #include "doors/registry/registry_door.h"
+#include "doors/xds/xds_door.h"
 #include "doors/zookeeper/zk_door.h"
 
 static const struct door *const doors[] = {
-    &etcd_door, &native_door, &redis_door, &registry_door, &zk_door,
+    &etcd_door, &native_door, &redis_door, &registry_door, &xds_door, &zk_door,
 };
 
 const struct door_list all_doors = {.doors = doors, .n_doors = sizeof doors / sizeof doors[0]};

@@ -1,0 +1,33 @@
+/*
+ * Endpoints of a service as they were last encoded, shared by all streams that are subscribed to
+ * them: a change is encoded once, however many clients are told of it.
+ */
+#ifndef LEASED_DOORS_XDS_XDS_SHARED_H
+#define LEASED_DOORS_XDS_XDS_SHARED_H
+
+#include "base/bytes.h"
+#include "doors/xds/xds_state.h"
+
+#include <stdint.h>
+
+struct xds_shared;
+
+/* Aborts when memory is out. */
+struct xds_shared_table *xds_shared_table_create(void);
+/* None is held any more. */
+void xds_shared_table_destroy(struct xds_shared_table *table);
+
+/* The one of this name (which is valid) and near zone; to be given back. NULL: memory is out. */
+struct xds_shared *xds_shared_hold(struct xds_shared_table *table, struct bytes name,
+                                   struct bytes near_zone);
+void xds_shared_release(struct xds_shared_table *table, struct xds_shared *shared);
+
+struct xds_encoded {
+    struct bytes message; /* a ClusterLoadAssignment; valid until the next call */
+    /* Of the service, when the message last became another one. */
+    int64_t revision;
+};
+/* As the registry is now. */
+struct xds_encoded xds_shared_read(struct xds_door *door, struct xds_shared *shared);
+
+#endif
