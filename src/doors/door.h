@@ -75,6 +75,7 @@ struct door_request {
 /* --- The door. --- */
 
 struct authenticator;
+struct datagram_handler; /* net/datagram.h */
 
 /* What a door is opened with. It lives as long as the door, with all that it names. */
 struct door_environment {
@@ -103,12 +104,18 @@ struct door {
     const struct rule *const *rules;
     size_t n_rules;
 
+    /* Looks at the values of its flags beyond what their kinds say. NULL: they are all right; else
+     * the flag and what is wrong with it, as a constant text. May be NULL itself. */
+    const char *(*check)(const union door_value *values);
     /* Gives what the functions below are called with. Called once, at start, so it aborts when
      * memory is out. NULL: the door needs no more than its environment, and is called with that. */
     void *(*open)(const struct door_environment *environment);
     /* Adds routes, gRPC methods and raw protocols to a scope (net_scope_add_...()): to that of the
      * client URLs when the door is chosen, and to that of its own listeners. */
     void (*serve)(void *door, struct net_scope *scope);
+    /* UDP, on the addresses of its own listeners that speak plain text over TCP. The handler is
+     * called with the door, and lives as long as it does. NULL: it speaks none. */
+    const struct datagram_handler *(*datagrams)(void *door);
     /* Appends metrics in Prometheus' format; names begin with leased_<name>_. NULL: none. */
     void (*write_metrics)(const void *door, struct buffer *out);
     /* After every connection is closed and the service has answered every request. The loop runs

@@ -111,6 +111,13 @@ struct net_scope *open_doors_own_scope(struct open_doors *doors, struct net_serv
     return scope;
 }
 
+const struct datagram_handler *open_doors_datagrams(struct open_doors *doors, size_t i,
+                                                    void **out_door) {
+    const struct door *door = door_at(doors, i);
+    *out_door = doors->instances[i];
+    return *out_door != NULL && door->datagrams != NULL ? door->datagrams(*out_door) : NULL;
+}
+
 void open_doors_write_metrics(const struct open_doors *doors, struct buffer *out) {
     for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
         const struct door *door = door_at(doors, i);

@@ -33,6 +33,10 @@ enum status open_doors_serve(struct open_doors *doors, struct net_server *server
 struct net_scope *open_doors_own_scope(struct open_doors *doors, struct net_server *server,
                                        size_t i);
 
+/* What the same listeners speak over UDP; NULL: nothing. `out_door` is what it is called with. */
+const struct datagram_handler *open_doors_datagrams(struct open_doors *doors, size_t i,
+                                                    void **out_door);
+
 void open_doors_write_metrics(const struct open_doors *doors, struct buffer *out);
 
 /* After net_server_shutdown() has called back and no request is left with the service. */

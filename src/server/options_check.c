@@ -418,6 +418,12 @@ static enum status check_doors(struct options *options, char *out_error) {
         if (status != STATUS_OK) {
             return status;
         }
+        const struct door *door = options->doors->doors[i];
+        const char *wrong =
+            door->check != NULL ? door->check(options->door_settings[i].values) : NULL;
+        if (wrong != NULL) {
+            return fail(out_error, "%s", wrong);
+        }
     }
     return STATUS_OK;
 }

@@ -359,10 +359,12 @@ static void open_client_tls(struct server *server) {
     }
 }
 
-/* `scope` NULL: whatever the main listeners speak. http:// and https:// on one address are one
- * listener, as in etcd. */
+/* `scope` NULL: whatever the main listeners speak. `datagrams` has the handler of the same
+ * addresses over UDP; without one nothing is spoken there. http:// and https:// on one address are
+ * one listener, as in etcd. */
 static void listen_on(struct server *server, struct net_server *net, const struct url_list *urls,
-                      struct net_scope *scope, const char *what) {
+                      struct net_scope *scope, struct net_datagram_options datagrams,
+                      const char *what) {
     char error[SERVER_ERROR_SIZE] = "";
     for (size_t i = 0; i < urls->n; i++) {
         const struct url *url = &urls->urls[i];
@@ -377,6 +379,13 @@ static void listen_on(struct server *server, struct net_server *net, const struc
         bool is_first = twin == NULL || url < twin;
         uint16_t port = url->port;
         if (is_first && net_server_listen(net, &where, &port, error, sizeof error) != STATUS_OK) {
+            die(EXIT_CODE_FAILED, "cannot start", error);
+        }
+        bool has_datagrams = datagrams.handler != NULL && !url_is_unix(url) && !url_is_tls(url);
+        datagrams.host = url->host;
+        datagrams.port = port;
+        if (has_datagrams &&
+            net_server_listen_datagrams(net, &datagrams, NULL, error, sizeof error) != STATUS_OK) {
             die(EXIT_CODE_FAILED, "cannot start", error);
         }
         if (url->port == 0 && !url_is_unix(url)) {
@@ -467,15 +476,19 @@ static void open_doors(struct server *server) {
     if (open_doors_serve(&server->doors, server->net, error, sizeof error) != STATUS_OK) {
         die(EXIT_CODE_USAGE, "cannot start", error);
     }
+    const struct net_datagram_options nothing = {0};
     if (server->metrics_net != NULL) {
         routes_register(&server->sources, server->metrics_net);
-        listen_on(server, server->metrics_net, &options->listen_metrics_urls, NULL, "metrics");
+        listen_on(server, server->metrics_net, &options->listen_metrics_urls, NULL, nothing,
+                  "metrics");
     }
-    listen_on(server, server->net, &options->listen_client_urls, NULL, "clients");
-    listen_on(server, server->net, &options->listen_client_http_urls, NULL, "clients");
+    listen_on(server, server->net, &options->listen_client_urls, NULL, nothing, "clients");
+    listen_on(server, server->net, &options->listen_client_http_urls, NULL, nothing, "clients");
     for (size_t i = 0; i < options->doors->n_doors; i++) {
+        struct net_datagram_options datagrams = {0};
+        datagrams.handler = open_doors_datagrams(&server->doors, i, &datagrams.context);
         listen_on(server, server->net, &options->door_settings[i].listen,
-                  open_doors_own_scope(&server->doors, server->net, i),
+                  open_doors_own_scope(&server->doors, server->net, i), datagrams,
                   options->doors->doors[i]->title);
     }
 }
