@@ -86,6 +86,7 @@ struct door_environment {
     const struct net_server *net;   /* for its statistics */
     uint64_t quota_bytes;           /* of keys and their history */
     size_t request_size_max;        /* of a client: --max-request-bytes */
+    size_t check_sockets_max;       /* connections that health checks may have */
     const union door_value *values; /* of its flags, in their order */
 };
 

@@ -24,9 +24,19 @@ enum status descriptors_plan(uint64_t limit, size_t wanted, bool has_metrics_lis
                  limit, CLIENT_CONNECTIONS_MIN, reserve + CLIENT_CONNECTIONS_MIN);
         return STATUS_INVALID;
     }
-    uint64_t room = limit - reserve;
+    uint64_t room = limit - reserve - (descriptors_checks(limit) - DESCRIPTORS_CHECKS_MIN);
     *out_connections_max = wanted < room ? wanted : (size_t)room;
     return STATUS_OK;
+}
+
+size_t descriptors_checks(uint64_t limit) {
+    size_t share = DESCRIPTORS_CHECKS_MIN;
+    uint64_t room = limit > DESCRIPTORS_RESERVE ? limit - DESCRIPTORS_RESERVE : 0;
+    if (room >= DESCRIPTORS_CHECKS_FROM) {
+        uint64_t more = room / DESCRIPTORS_CHECKS_SHARE;
+        share += more < DESCRIPTORS_CHECKS_MAX ? (size_t)more : DESCRIPTORS_CHECKS_MAX;
+    }
+    return share;
 }
 
 size_t descriptors_client_share(size_t connections_max, size_t wanted) {

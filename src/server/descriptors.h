@@ -24,8 +24,14 @@ enum {
     DESCRIPTORS_PEERS = 96,
     /* Clients that are refused with a message. */
     DESCRIPTORS_REFUSALS = REFUSALS_MAX,
+    /* Connections of health checks, however few descriptors there are. */
+    DESCRIPTORS_CHECKS_MIN = 16,
     DESCRIPTORS_RESERVE = DESCRIPTORS_PROCESS + DESCRIPTORS_LOG + DESCRIPTORS_SNAPSHOTS +
-                          DESCRIPTORS_PEERS + DESCRIPTORS_REFUSALS,
+                          DESCRIPTORS_PEERS + DESCRIPTORS_REFUSALS + DESCRIPTORS_CHECKS_MIN,
+    /* And one of so many of the rest, where there are so many, up to a maximum. */
+    DESCRIPTORS_CHECKS_SHARE = 16,
+    DESCRIPTORS_CHECKS_FROM = 1024,
+    DESCRIPTORS_CHECKS_MAX = 2048,
     /* Connections to --listen-metrics-urls, where there are any; refusals there included. */
     DESCRIPTORS_METRICS = 32,
     METRICS_CONNECTIONS_MAX = DESCRIPTORS_METRICS - REFUSALS_MAX,
@@ -43,8 +49,11 @@ uint64_t descriptors_raise_limit(void);
 enum status descriptors_plan(uint64_t limit, size_t wanted, bool has_metrics_listener,
                              size_t *out_connections_max, char *out_error, size_t error_size);
 
-/* How many of them may be of one address: `wanted`, or, when that is 0, three quarters and not
- * fewer than CLIENT_SHARE_MIN. */
+/* How many connections health checks may have. The plan has left them out. */
+size_t descriptors_checks(uint64_t limit);
+
+/* How many of the clients' connections may be of one address: `wanted`, or, when that is 0, three
+ * quarters and not fewer than CLIENT_SHARE_MIN. */
 size_t descriptors_client_share(size_t connections_max, size_t wanted);
 
 #endif

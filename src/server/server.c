@@ -63,7 +63,8 @@ struct server {
     uv_timer_t watchdog;
     bool is_stopping;
     int exit_code;
-    unsigned n_net_open; /* servers that have not closed yet */
+    size_t check_sockets_max; /* of health checks */
+    unsigned n_net_open;      /* servers that have not closed yet */
 };
 
 /* Says why and ends the process at once: nothing more is acknowledged, and half-open parts need
@@ -404,7 +405,7 @@ static void listen_on(struct server *server, struct net_server *net, const struc
 }
 
 /* Clients get the descriptors that nothing else needs. */
-static void plan_connections(const struct server *server, struct net_limits *limits) {
+static void plan_connections(struct server *server, struct net_limits *limits) {
     const struct options *options = server->options;
     char error[SERVER_ERROR_SIZE] = "";
     size_t wanted = limits->connections_max;
@@ -414,6 +415,7 @@ static void plan_connections(const struct server *server, struct net_limits *lim
     if (status != STATUS_OK) {
         die(exit_code_of_status(status), "cannot start", error);
     }
+    server->check_sockets_max = descriptors_checks(limit);
     limits->client_connections_max =
         descriptors_client_share(limits->connections_max, options->max_connections_per_address);
     if (limits->connections_max < wanted) {
@@ -463,7 +465,8 @@ static void open_doors(struct server *server) {
                                                  .authenticator = server->authenticator,
                                                  .net = server->net,
                                                  .quota_bytes = server->housekeeping.quota_bytes,
-                                                 .request_size_max = options->max_request_bytes};
+                                                 .request_size_max = options->max_request_bytes,
+                                                 .check_sockets_max = server->check_sockets_max};
     open_client_tls(server);
     open_doors_open(&server->doors, options, &environment);
     server->sources = (struct metrics_sources){.service = server->service,

@@ -45,7 +45,7 @@ LIBRARY_USERS = [
     (re.compile(r"raft/(uv|fixture)\.h"), set()),
     (re.compile(r"uv(\.h|/)"), {"raft", "replication", "peers", "net", "doors", "server", "client", "bench",
                                 "cli", "checks"}),
-    (re.compile(r"nghttp2/"), {"net", "client", "lease"}),
+    (re.compile(r"nghttp2/"), {"net", "client", "lease", "checks"}),
     (re.compile(r"openssl/"), {"tls", "net", "doors", "server"}),
     (re.compile(r"crypt\.h$"), {"server"}),
     (re.compile(r"protobuf-c/"), {"net", "doors", "client", "bench", "cli"}),

@@ -42,10 +42,21 @@ static void a_limit_that_leaves_too_few_clients_is_refused_with_a_sentence(void 
         descriptors_plan(least - 1, 65536, false, &connections_max, error, sizeof error);
     assert_int_equal(status, STATUS_INVALID);
     assert_int_equal(connections_max, 7);
-    assert_non_null(strstr(error, "limit of open files is 207"));
+    assert_non_null(strstr(error, "limit of open files is 223"));
     assert_non_null(strstr(error, "LimitNOFILE"));
     assert_int_equal(descriptors_plan(0, 1, true, &connections_max, error, sizeof error),
                      STATUS_INVALID);
+}
+
+static void checks_have_a_share_that_clients_cannot_take(void **state) {
+    (void)state;
+    assert_int_equal(descriptors_checks(0), DESCRIPTORS_CHECKS_MIN);
+    assert_int_equal(descriptors_checks(DESCRIPTORS_RESERVE + 100), DESCRIPTORS_CHECKS_MIN);
+    uint64_t limit = DESCRIPTORS_RESERVE + 1600;
+    assert_int_equal(descriptors_checks(limit), DESCRIPTORS_CHECKS_MIN + 100);
+    assert_int_equal(plan(limit, 65536, false), 1500);
+    assert_int_equal(descriptors_checks(UINT64_MAX),
+                     DESCRIPTORS_CHECKS_MIN + DESCRIPTORS_CHECKS_MAX);
 }
 
 static void one_address_gets_half_and_never_too_few(void **state) {
@@ -60,6 +71,7 @@ static void one_address_gets_half_and_never_too_few(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clients_get_what_the_reserve_leaves),
+        cmocka_unit_test(checks_have_a_share_that_clients_cannot_take),
         cmocka_unit_test(one_address_gets_half_and_never_too_few),
         cmocka_unit_test(fewer_are_wanted_than_there_is_room_for),
         cmocka_unit_test(a_limit_that_leaves_too_few_clients_is_refused_with_a_sentence),
