@@ -2,43 +2,13 @@
 #include "base/pb_append.h"
 #include "doors/xds/xds_resources.h"
 #include "doors/xds/xds_stream.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "doors/xds/xds_version.h"
 
 /* One response has about so much at most, but one resource at least and, of state-of-the-world, all
  * clusters or listeners. gRPC clients take messages of 4 MiB. */
 enum { RESPONSE_SIZE = 1024 * 1024 };
 
 static const char control_plane[] = "leased";
-
-/* --- Versions. --- */
-
-size_t xds_version_write(char out_text[XDS_VERSION_SIZE], int64_t revision, struct bytes zone) {
-    int n = snprintf(out_text, XDS_VERSION_SIZE, "%" PRId64, revision);
-    if (zone.size == 0) {
-        return (size_t)n;
-    }
-    out_text[n] = '@';
-    memcpy(out_text + n + 1, zone.data, zone.size);
-    return (size_t)n + 1 + zone.size;
-}
-
-int64_t xds_version_read(struct bytes text, struct bytes zone) {
-    char digits[24];
-    size_t suffix = zone.size > 0 ? 1 + zone.size : 0;
-    if (text.size <= suffix || text.size - suffix >= sizeof digits) {
-        return 0;
-    }
-    size_t n = text.size - suffix;
-    memcpy(digits, text.data, n);
-    digits[n] = '\0';
-    char expected[XDS_VERSION_SIZE];
-    long long revision = strtoll(digits, NULL, 10);
-    size_t size = revision > 0 ? xds_version_write(expected, revision, zone) : 0;
-    return bytes_equal(text, bytes_of(expected, size)) ? revision : 0;
-}
 
 /* --- Resources. --- */
 

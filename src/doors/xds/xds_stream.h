@@ -11,11 +11,11 @@
 #include "doors/xds/xds_request.h"
 #include "doors/xds/xds_shared.h"
 #include "doors/xds/xds_state.h"
+#include "doors/xds/xds_version.h"
 
 enum {
     /* Services that a wildcard may stand for. */
     XDS_WILDCARD_MAX = 10 * 1000,
-    XDS_ZONE_SIZE_MAX = 255,
     XDS_NODE_SIZE_MAX = 128,
     /* The version of everything but endpoints: what they say follows from their names. */
     XDS_STATIC_REVISION = 1
@@ -124,10 +124,5 @@ void xds_subscription_mark_dirty(struct xds_subscription *subscription);
 bool xds_topic_has_work(const struct xds_topic *topic);
 /* Sends one response, or finds that there is nothing new. */
 void xds_topic_send(struct xds_topic *topic);
-/* The version of a resource, as text: the revision, and the near zone where there is one. */
-enum { XDS_VERSION_SIZE = 24 + XDS_ZONE_SIZE_MAX };
-size_t xds_version_write(char out_text[XDS_VERSION_SIZE], int64_t revision, struct bytes zone);
-/* The revision that such a text stands for; 0: it is none of ours. */
-int64_t xds_version_read(struct bytes text, struct bytes zone);
 
 #endif

@@ -279,7 +279,8 @@ void xds_topic_take_whole(struct xds_topic *topic, const struct xds_request *req
 /* What the client has from an earlier stream. One of a wildcard that is not there any more is
  * added as gone, so that the client is told. */
 static void take_known(struct xds_topic *topic, const struct xds_request *request) {
-    struct bytes zone = xds_stream_zone(topic->stream);
+    struct bytes zone =
+        topic->type == XDS_ENDPOINTS ? xds_stream_zone(topic->stream) : bytes_of("", 0);
     for (size_t i = 0; i < request->n_known; i++) {
         const struct xds_known *known = &request->known[i];
         struct xds_subscription *subscription = xds_topic_find(topic, known->name);
