@@ -153,6 +153,8 @@ struct rule_lease {
     int64_t ttl_ms; /* as in struct lease_facts */
     int64_t parent_id;
     lease_class class;
+    /* One of the rule's spaces; KEY_SPACE_NONE: its first. */
+    struct key_space_id owner;
 };
 /* STATUS_LEASE_EXISTS, _LEASE_NOT_FOUND (the parent), _LEASE_TTL_TOO_LARGE, _INVALID. These do not
  * refuse the run: the rule decides. */

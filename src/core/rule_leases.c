@@ -100,12 +100,16 @@ enum status rule_lease_grant(struct rule_run *run, const struct rule_lease *leas
                                 .ttl_ms = lease->ttl_ms,
                                 .parent_id = lease->parent_id,
                                 .class = lease->class,
-                                .owner = run->rule->spaces[0],
+                                .owner = key_space_is_valid(lease->owner) ? lease->owner
+                                                                          : run->rule->spaces[0],
                                 .epoch = next_epoch(run)};
     struct lease_facts other;
     enum status status = lease_ttl_check(facts.ttl_ms);
     if (status != STATUS_OK) {
         return status;
+    }
+    if (!is_ours(run, facts.owner)) {
+        return STATUS_INVALID;
     }
     if (facts.parent_id != 0 && !rule_lease_use(run, facts.parent_id)) {
         return STATUS_LEASE_NOT_FOUND;

@@ -59,7 +59,9 @@ struct registry_registered {
 };
 bool registry_registered_decode(struct bytes answer, struct registry_registered *out_registered);
 
-/* --- Deregister: STATUS_KEY_NOT_FOUND, STATUS_FENCED (the token is an older one's). --- */
+/* --- Deregister: STATUS_KEY_NOT_FOUND, STATUS_FENCED (the token is another one's),
+ * STATUS_INVALID. One that is draining already goes on draining; without `drain_ms` it goes at
+ * once. What the guard keeps listed can be deregistered too. --- */
 
 struct registry_deregister {
     struct bytes service;
@@ -127,6 +129,12 @@ struct registry_report {
     struct bytes output; /* is cut at REGISTRY_TEXT_SIZE_MAX */
 };
 void registry_reports_encode(struct buffer *out, const struct registry_report *reports, size_t n);
+struct registry_reported {
+    size_t n_done;  /* of the reports, from the first on; when the checks are large, less than all:
+                       the rest is to be reported again */
+    size_t n_found; /* of those, how many are of a check that is there */
+};
+bool registry_reported_decode(struct bytes answer, struct registry_reported *out_reported);
 
 /* --- Settings of a service. STATUS_INVALID. --- */
 
