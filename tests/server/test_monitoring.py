@@ -258,3 +258,16 @@ def test_calls_are_counted_by_method_and_code(samples):
     for name in ("leased_log_sync_seconds_count", "leased_commit_seconds_count", "leased_apply_seconds_count"):
         assert sum(number for sample, _, number in samples if sample == name) > 0
     assert all(number >= 1 for name, _, number in samples if name == "leased_raft_leader_changes_total")
+
+
+def test_watches_of_the_server_itself_are_none_of_etcds_clients(samples):
+    watches = [number for name, _, number in samples if name == "etcd_debugging_mvcc_watcher_total"]
+    assert watches == [0.0] * 3
+
+
+def test_history_is_no_fragmentation(samples):
+    """The alert of etcd's users for a fragmented database divides these two."""
+    sizes = {name: [n for sample, _, n in samples if sample == name]
+             for name in ("etcd_mvcc_db_total_size_in_bytes", "etcd_mvcc_db_total_size_in_use_in_bytes")}  # fmt: skip
+    everything, in_use = sizes.values()
+    assert in_use == everything

@@ -53,19 +53,14 @@ static void collect_errors(struct etcd_door *door, const struct service_info *in
     }
 }
 
-/* What etcd reports of its database file: all of it, and how much of that is not history. Here it
- * is the memory of keys and leases. */
-struct state_sizes {
-    uint64_t all;
-    uint64_t in_use;
-};
-
-static struct state_sizes sizes_of(struct etcd_door *door) {
+/* What etcd reports of its database file, and of its pages that are in use. Here it is the memory
+ * of keys, their history and leases; none of it is fragmented. */
+static uint64_t size_of_state(struct etcd_door *door) {
     const struct state_view *state = service_view(door->service);
     struct key_store_stats keys;
     key_store_stats(state_view_keys(state), &keys);
     uint64_t leases = lease_table_bytes(state_view_leases(state));
-    return (struct state_sizes){.all = keys.bytes + leases, .in_use = keys.bytes_live + leases};
+    return keys.bytes + leases;
 }
 
 static void on_status(struct grpc_call *call, struct bytes message) {
@@ -77,7 +72,7 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     struct etcd_header header = etcd_header_now(door);
     struct service_info info;
     service_info(door->service, &info);
-    struct state_sizes sizes = sizes_of(door);
+    uint64_t db_size = size_of_state(door);
     struct status_errors errors;
     collect_errors(door, &info, &errors);
     struct bytes version = bytes_from_text(ETCD_VERSION);
@@ -87,9 +82,9 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     struct bytes storage_version = bytes_from_text(storage);
 
     size_t size = etcd_header_size(&header) + pb_bytes_size(2, version) +
-                  pb_uint64_size(3, sizes.all) + pb_uint64_size(4, info.leader_id) +
+                  pb_uint64_size(3, db_size) + pb_uint64_size(4, info.leader_id) +
                   pb_uint64_size(5, info.last_index) + pb_uint64_size(6, info.term) +
-                  pb_uint64_size(7, info.applied_index) + pb_uint64_size(9, sizes.in_use) +
+                  pb_uint64_size(7, info.applied_index) + pb_uint64_size(9, db_size) +
                   pb_bool_size(10, info.is_learner) + pb_bytes_size(11, storage_version);
     for (size_t i = 0; i < errors.n; i++) {
         size += pb_bytes_size(8, bytes_from_text(errors.texts[i]));
@@ -100,7 +95,7 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     }
     etcd_header_write(&writer, &header);
     pb_write_bytes(&writer, 2, version);
-    pb_write_uint64(&writer, 3, sizes.all);
+    pb_write_uint64(&writer, 3, db_size);
     pb_write_uint64(&writer, 4, info.leader_id);
     pb_write_uint64(&writer, 5, info.last_index);
     pb_write_uint64(&writer, 6, info.term);
@@ -108,7 +103,7 @@ static void on_status(struct grpc_call *call, struct bytes message) {
     for (size_t i = 0; i < errors.n; i++) {
         pb_write_bytes(&writer, 8, bytes_from_text(errors.texts[i]));
     }
-    pb_write_uint64(&writer, 9, sizes.in_use);
+    pb_write_uint64(&writer, 9, db_size);
     pb_write_bool(&writer, 10, info.is_learner);
     pb_write_bytes(&writer, 11, storage_version);
     etcd_answer_finish(call, &writer);

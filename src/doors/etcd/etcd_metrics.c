@@ -128,15 +128,16 @@ static void write_keys(struct buffer *buffer, const struct key_store *keys,
     key_store_stats(keys, &stats);
     prometheus_gauge(buffer, "etcd_mvcc_db_total_size_in_bytes",
                      "Keys and their history, in memory.", stats.bytes);
-    prometheus_gauge(buffer, "etcd_mvcc_db_total_size_in_use_in_bytes",
-                     "Newest versions of keys that are alive, in memory.", stats.bytes_live);
+    prometheus_gauge(
+        buffer, "etcd_mvcc_db_total_size_in_use_in_bytes",
+        "The same: history is in use until it is compacted, and nothing is fragmented.",
+        stats.bytes);
     prometheus_gauge(buffer, "etcd_debugging_mvcc_keys_total", "Keys that are alive.", stats.keys);
     prometheus_gauge(buffer, "etcd_debugging_mvcc_current_revision", "The newest revision.",
                      (uint64_t)key_store_revision(keys));
     prometheus_gauge(buffer, "etcd_debugging_mvcc_compact_revision", "The revision compacted to.",
                      (uint64_t)key_store_compacted_revision(keys));
-    prometheus_gauge(buffer, "etcd_debugging_mvcc_watcher_total", "Watches.",
-                     watch_hub_count(watches));
+    prometheus_gauge(buffer, "etcd_debugging_mvcc_watcher_total", "Watches.", door->stats.watches);
     prometheus_gauge(buffer, "etcd_debugging_mvcc_watch_stream_total", "Watch streams.",
                      door->stats.watch_streams);
     prometheus_gauge(buffer, "etcd_debugging_mvcc_slow_watcher_total",
