@@ -1,5 +1,7 @@
 #include "doors/registry/registry_door.h"
 
+#include "registry/registry_rules.h"
+
 static const struct door_request requests[] = {{NULL, DOOR_RIGHT_NONE}};
 
 static void serve(void *door, struct net_scope *scope) {
@@ -14,5 +16,7 @@ const struct door registry_door = {
     .default_port = 2379,
     .is_default = true,
     .requests = requests,
+    .rules = registry_rules,
+    .n_rules = REGISTRY_N_RULES,
     .serve = serve,
 };
