@@ -54,7 +54,8 @@ static bool map_end(const struct key_range *range, struct bytes prefix, uint8_t 
 }
 
 bool auth_names_has(struct key_space_id space) {
-    return key_space_equal(space, KEY_SPACE_NATIVE) || key_space_equal(space, KEY_SPACE_ZOOKEEPER);
+    return key_space_equal(space, KEY_SPACE_NATIVE) ||
+           key_space_equal(space, KEY_SPACE_ZOOKEEPER) || key_space_equal(space, KEY_SPACE_CONSUL);
 }
 
 /* A path begins with a slash. Where the end of a range does not, it is behind all paths. */
@@ -70,8 +71,33 @@ static bool map_paths(const struct key_range *range, struct auth_name_range *mem
             join(prefix, range->range_end, memory->range_end, &out_range->range_end));
 }
 
+/* A key, NUL, the kind of its record; or all keys that begin so. */
+static bool map_consul(const struct key_range *range, struct auth_name_range *memory,
+                       struct key_range *out_range) {
+    struct bytes prefix = bytes_from_text("leased/consul/kv/");
+    const uint8_t *nul = range->key.size > 0 ? memchr(range->key.data, 0, range->key.size) : NULL;
+    *out_range = (struct key_range){.space = KEY_SPACE_ETCD};
+    if (nul != NULL && nul > range->key.data) {
+        struct bytes name = bytes_of(range->key.data, (size_t)(nul - range->key.data));
+        return stays_within(range, name.size) && join(prefix, name, memory->key, &out_range->key);
+    }
+    struct bytes name = nul == NULL ? range->key : bytes_of("", 0);
+    if (range->range_end.size == 0 || !join(prefix, name, memory->key, &out_range->key)) {
+        return false;
+    }
+    if (!key_range_is_open(range)) {
+        return join(prefix, range->range_end, memory->range_end, &out_range->range_end);
+    }
+    (void)join(prefix, bytes_of("", 0), memory->range_end, &out_range->range_end);
+    memory->range_end[prefix.size - 1]++;
+    return true;
+}
+
 bool auth_names_map(const struct key_range *range, struct auth_name_range *memory,
                     struct key_range *out_range) {
+    if (key_space_equal(range->space, KEY_SPACE_CONSUL)) {
+        return map_consul(range, memory, out_range);
+    }
     if (key_space_equal(range->space, KEY_SPACE_ZOOKEEPER)) {
         return map_paths(range, memory, out_range);
     }

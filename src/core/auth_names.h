@@ -2,7 +2,8 @@
  * Keys of the native API carry the name of a resource or a pool. The right to a name is the right
  * to a key of etcd's space that nobody need write: `leased/resources/NAME`, `leased/pools/NAME`. So
  * roles are given and shown by the tools that people have, and are part of every backup. The right
- * to a path of the ZooKeeper API is that to `leased/zookeeper/PATH` in the same way.
+ * to a path of the ZooKeeper API is that to `leased/zookeeper/PATH` in the same way, that to a key
+ * of the Consul API the one to `leased/consul/kv/KEY`.
  */
 #ifndef LEASED_CORE_AUTH_NAMES_H
 #define LEASED_CORE_AUTH_NAMES_H

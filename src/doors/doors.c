@@ -1,6 +1,7 @@
 /* The only list of doors. A new one: its include, its line. The order is that of --help. */
 #include "doors/doors.h"
 
+#include "doors/consul/consul_door.h"
 #include "doors/dns/dns_door.h"
 #include "doors/etcd/etcd_door.h"
 #include "doors/native/native_door.h"
@@ -10,7 +11,8 @@
 #include "doors/zookeeper/zk_door.h"
 
 static const struct door *const doors[] = {
-    &dns_door, &etcd_door, &native_door, &redis_door, &registry_door, &xds_door, &zk_door,
+    &consul_door, &dns_door,      &etcd_door, &native_door,
+    &redis_door,  &registry_door, &xds_door,  &zk_door,
 };
 
 const struct door_list all_doors = {.doors = doors, .n_doors = sizeof doors / sizeof doors[0]};

@@ -51,6 +51,13 @@ static bool find_token(const struct http_exchange *exchange, struct bytes *out_t
             return true;
         }
     }
+    /* Consul's clients may name it in the query. */
+    static const char consul[] = "/v1/";
+    struct bytes path = http_path(exchange);
+    if (path.size >= sizeof consul - 1 && memcmp(path.data, consul, sizeof consul - 1) == 0 &&
+        http_query(exchange, "token", out_token) && out_token->size > 0) {
+        return true;
+    }
     struct bytes ignored;
     if (!http_header(exchange, "authorization", out_token)) {
         return false;

@@ -1,0 +1,59 @@
+/*
+ * The keys that one run of the rule for keys concerns, in memory: operations see what earlier ones
+ * of the same transaction did, and nothing is written before all of them have succeeded.
+ */
+#ifndef LEASED_DOORS_CONSUL_CONSUL_KV_WORK_RULES_H
+#define LEASED_DOORS_CONSUL_CONSUL_KV_WORK_RULES_H
+
+#include "doors/consul/consul_keys.h"
+#include "doors/consul/consul_rules.h"
+
+struct consul_work_key {
+    struct consul_work_key *next; /* of the same bucket */
+    struct bytes name;
+    bool exists;
+    struct consul_value value;
+    struct consul_lock lock;
+    int64_t create_index;
+    int64_t modify_index;
+    /* Since it was read. */
+    bool value_changed;
+    bool lock_changed;
+    bool was_there;
+    bool had_lock;
+    struct bytes held_before; /* the session that held it */
+};
+
+enum { CONSUL_WORK_BUCKETS = 256 };
+struct consul_work {
+    struct rule_run *run;
+    struct consul_work_key *buckets[CONSUL_WORK_BUCKETS];
+    struct consul_work_key **keys;
+    size_t n_keys;
+    size_t capacity;
+};
+
+void consul_work_init(struct consul_work *work, struct rule_run *run);
+/* Never NULL: one that does not exist says so. */
+struct consul_work_key *consul_work_key(struct consul_work *work, struct bytes name);
+/* Those that exist and begin so, in order, in arena memory. */
+struct consul_work_key *const *consul_work_tree(struct consul_work *work, struct bytes prefix,
+                                                size_t *out_n);
+/* Writing what is there already changes nothing, as in Consul. */
+void consul_work_set(struct consul_work *work, struct consul_work_key *key, uint64_t flags,
+                     struct bytes value);
+/* False: the session has as many locks as it may, or the key is too long to be locked. */
+bool consul_work_lock(struct consul_work *work, struct consul_work_key *key,
+                      const struct consul_session *session);
+void consul_work_unlock(struct consul_work *work, struct consul_work_key *key);
+/* A lock-delay lasts on. */
+void consul_work_delete(struct consul_work *work, struct consul_work_key *key);
+/* Writes what was changed. */
+void consul_work_store(struct consul_work *work);
+
+/* Sessions, for all rules. */
+bool consul_work_session(struct rule_run *run, struct bytes id, struct consul_session *out_session);
+/* Whether the caller may use it; if not, the run is refused. */
+bool consul_work_may_use(struct rule_run *run, const struct consul_session *session);
+
+#endif
