@@ -113,6 +113,9 @@ static void end_header(struct check_answer *answer) {
     } else if (answer->status < 200) {
         answer->part = CHECK_ANSWER_STATUS_LINE;
     } else if (answer->is_of_head || answer->status == 204 || answer->status == 304) {
+        /* Some send a body nevertheless, which would be taken for the next answer. */
+        answer->keeps_alive =
+            answer->keeps_alive && !answer->is_of_head && !answer->is_chunked && answer->left == 0;
         finish(answer);
     } else if (answer->is_chunked) {
         answer->keeps_alive = answer->keeps_alive && !answer->has_length;
