@@ -54,32 +54,27 @@ static bool find_user(const char *name, uid_t *out_user, gid_t *out_group) {
     return true;
 }
 
-enum status check_command_options_check(const struct check_command_options *options,
-                                        char *out_error, size_t error_size) {
+const char *check_command_options_check(const struct check_command_options *options) {
     uid_t user = 0;
     gid_t group = 0;
     if (!options->is_enabled) {
-        return STATUS_OK;
+        return NULL;
     }
     if (options->allowed[0] == '\0') {
-        snprintf(out_error, error_size,
-                 "--enable-script-checks needs the programs that checks may run: "
-                 "--script-checks-allow=/path/to/program,…");
-    } else if (!find_user(options->user, &user, &group)) {
-        snprintf(out_error, error_size,
-                 "there is no user %s: name another with --script-checks-user", options->user);
-    } else if (user == 0) {
-        snprintf(out_error, error_size,
-                 "script checks are not run as root: name another with --script-checks-user");
-    } else if (geteuid() != 0 && geteuid() != user) {
-        snprintf(out_error, error_size,
-                 "script checks cannot be run as %s, because this process is not root: "
-                 "--script-checks-user may only name the user that it runs as",
-                 options->user);
-    } else {
-        return STATUS_OK;
+        return "--enable-script-checks needs the programs that checks may run: "
+               "--script-checks-allow=/path/to/program,...";
     }
-    return STATUS_INVALID;
+    if (!find_user(options->user, &user, &group)) {
+        return "--script-checks-user: there is no such user";
+    }
+    if (user == 0) {
+        return "--script-checks-user: script checks are not run as root; name another user";
+    }
+    if (geteuid() != 0 && geteuid() != user) {
+        return "--script-checks-user: this process is not root, so it can only run script checks "
+               "as its own user";
+    }
+    return NULL;
 }
 
 static bool is_allowed(const char *list, const char *program) {

@@ -25,9 +25,8 @@ struct check_command_options {
     const char *user;    /* as whom they run */
 };
 
-/* STATUS_INVALID: these cannot be used, and `out_error` says why and what to do. */
-enum status check_command_options_check(const struct check_command_options *options,
-                                        char *out_error, size_t error_size);
+/* NULL: they can be used. Else a constant text that says why not and what to do. */
+const char *check_command_options_check(const struct check_command_options *options);
 
 struct check_commands;
 struct check_command; /* one that runs */

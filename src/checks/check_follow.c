@@ -152,10 +152,15 @@ static void look_at_record(struct check_runner *runner, const struct record *rec
     }
     struct registry_check check;
     uint64_t hash = check_shares_hash(record_key(record));
-    bool is_ours = !record_is_tombstone(record) && check_shares_is_own(&runner->shares, hash) &&
+    bool is_ours = check_shares_is_own(&runner->shares, hash);
+    bool matters = (is_ours || !runner->is_needed) && !record_is_tombstone(record) &&
                    registry_check_decode(record_value(record), &runner->arena, &check) &&
                    is_run(check.kind);
-    if (is_ours) {
+    if (matters && !runner->is_needed) {
+        runner->is_needed = true;
+        check_runner_wake(runner, check_runner_now(runner));
+    }
+    if (is_ours && matters) {
         upsert(runner, record, &key, &check, hash);
     } else {
         struct check_job *job = check_jobs_find(&runner->jobs, record_key(record));

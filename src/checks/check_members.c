@@ -58,7 +58,9 @@ static void read_members(struct check_runner *runner) {
                           add_runner, &shares);
     if (!is_same_set(&shares, &runner->shares)) {
         runner->shares = shares;
-        log_info("health checks are shared anew", LOG_NUMBER("members", shares.n));
+        if (shares.n > 0) {
+            log_info("health checks are shared anew", LOG_NUMBER("members", shares.n));
+        }
         check_follow_rescan(runner);
     }
 }
@@ -138,7 +140,9 @@ void check_members_poll(struct check_runner *runner) {
         runner->members_changed = false;
         read_members(runner);
     }
-    bool is_asking = runner->is_member_requested || runner->is_renewing;
+    /* Where there is nothing to run nothing is written: a server that is used for something else
+     * has no revisions of ours. */
+    bool is_asking = runner->is_member_requested || runner->is_renewing || !runner->is_needed;
     if (!is_asking && now_ms >= runner->next_member_ms) {
         if (runner->lease_id == 0) {
             enter(runner);
@@ -146,7 +150,8 @@ void check_members_poll(struct check_runner *runner) {
             renew(runner);
         }
     }
-    if (!runner->is_member_requested && !runner->is_renewing) {
+    is_asking = runner->is_member_requested || runner->is_renewing;
+    if (!is_asking && runner->is_needed) {
         check_runner_wake(runner, runner->next_member_ms);
     }
 }

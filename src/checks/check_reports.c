@@ -34,13 +34,22 @@ static bool is_final(enum status status) {
            status == STATUS_STOPPED || status == STATUS_REQUEST_TOO_LARGE;
 }
 
+/* How many of them the rule has looked at: the rest is sent again. */
+static size_t done_of(const struct check_report_batch *batch, const struct outcome *outcome) {
+    struct registry_reported reported;
+    if (outcome->status != STATUS_OK) {
+        return is_final(outcome->status) ? batch->n : 0;
+    }
+    return registry_reported_decode(outcome->rule.answer, &reported) ? reported.n_done : batch->n;
+}
+
 static void answered(struct service_request *request, const struct outcome *outcome) {
     struct check_report_batch *batch = list_entry(request, struct check_report_batch, request);
     struct check_runner *runner = batch->runner;
-    bool is_over = is_final(outcome->status);
+    size_t n_done = done_of(batch, outcome);
     batch->is_used = false;
     if (outcome->status == STATUS_OK) {
-        runner->stats.reports += batch->n;
+        runner->stats.reports += n_done;
     } else {
         runner->stats.reports_failed += batch->n;
     }
@@ -48,12 +57,12 @@ static void answered(struct service_request *request, const struct outcome *outc
         struct check_job *job = job_of(batch, i);
         if (job != NULL) {
             job->is_reporting = false;
-            if (!is_over) {
+            if (i >= n_done) {
                 check_reports_add(runner, job);
             }
         }
     }
-    if (!is_over) {
+    if (!is_final(outcome->status)) {
         runner->next_report_ms = check_runner_now(runner) + RETRY_MS;
     }
     check_runner_wake(runner, runner->next_report_ms);

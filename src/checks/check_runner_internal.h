@@ -51,6 +51,7 @@ struct check_runner {
     struct service_watch members_watch;
     bool is_watching_members;
     bool members_changed;
+    bool is_needed; /* there are checks to be run, by whomever */
     struct check_shares shares;
     struct service_request member_request;
     bool is_member_requested;
