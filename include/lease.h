@@ -653,6 +653,253 @@ LEASE_API int64_t lease_directory_age_ms(struct lease_directory *directory);
  * that callback. Accepts NULL. */
 LEASE_API void lease_directory_destroy(struct lease_directory *directory);
 
+/* ---- services: registering an instance. All of it needs leased: etcd gives LEASE_UNSUPPORTED ----
+ */
+
+/* An instance of a service in the registry of the server. A registration is a lease: it is renewed
+ * here for as long as it lives, and gone from every view when it was not renewed in time. */
+struct lease_registration;
+
+enum lease_instance_state {
+    LEASE_INSTANCE_DEFAULT = 0,
+    LEASE_INSTANCE_STARTING = 1,
+    LEASE_INSTANCE_UP = 2,
+    LEASE_INSTANCE_DRAINING = 3, /* takes no new work */
+    LEASE_INSTANCE_OUT_OF_SERVICE = 4,
+    LEASE_INSTANCE_DOWN = 5
+};
+/* "up", "draining", … Never NULL. */
+LEASE_API const char *lease_instance_state_text(enum lease_instance_state state);
+
+enum lease_health { LEASE_PASSING = 0, LEASE_WARNING = 1, LEASE_CRITICAL = 2 };
+/* "passing", … Never NULL. */
+LEASE_API const char *lease_health_text(enum lease_health health);
+
+struct lease_pair {
+    const char *key;
+    const char *value;
+};
+
+enum lease_check_kind {
+    LEASE_CHECK_TTL = 1, /* reported by lease_registration_report(); silence is critical */
+    LEASE_CHECK_HTTP = 2,
+    LEASE_CHECK_TCP = 3,
+    LEASE_CHECK_GRPC = 4,
+    LEASE_CHECK_COMMAND = 5, /* run by the server, where its operator allows it */
+    LEASE_CHECK_ALIAS = 6    /* as another instance is: target is "service" or "service/id" */
+};
+
+/* A check of an instance, run by the server unless it is LEASE_CHECK_TTL. Zeros and NULL mean the
+ * server's defaults. */
+struct lease_check {
+    const char *id; /* unique within the instance */
+    enum lease_check_kind kind;
+    const char *target; /* URL, host:port */
+    const char *const *command;
+    size_t n_command;
+    const char *method; /* of HTTP; of gRPC: the service's name */
+    const struct lease_pair *headers;
+    size_t n_headers;
+    const char *body_match; /* the answer's body has to contain it */
+    bool tls;               /* of gRPC and TCP */
+    bool skip_verification;
+    int64_t interval_ms;
+    int64_t timeout_ms;
+    int64_t ttl_ms;              /* of LEASE_CHECK_TTL */
+    uint32_t rises;              /* results in a row that make it passing */
+    uint32_t falls;              /* and critical */
+    int64_t deregister_after_ms; /* critical for so long: the instance goes */
+    enum lease_health health;    /* what it begins with */
+};
+
+enum lease_registration_event {
+    LEASE_REGISTRATION_LATE = 1,     /* a renewal failed; it is tried again */
+    LEASE_REGISTRATION_AGAIN = 2,    /* it had ended and was registered again, with a new token */
+    LEASE_REGISTRATION_REPLACED = 3, /* the last one: another process has registered the same id
+                                        later. This one is not registered again: stop */
+    LEASE_REGISTRATION_FAILED = 4    /* the last one: the server refuses it for good */
+};
+typedef void lease_registration_callback(struct lease_registration *registration,
+                                         enum lease_registration_event event, const char *reason,
+                                         void *context);
+
+struct lease_register_options {
+    size_t size;
+    const char *service;
+    const char *id;      /* unique within the service; NULL: "host:pid" */
+    const char *address; /* an IP address or a host name */
+    uint32_t port;
+    const char *const *tags;
+    size_t n_tags;
+    const struct lease_pair *metadata;
+    size_t n_metadata;
+    const char *zone;
+    const char *version;
+    int32_t weight;                  /* 0: 1. -1: listed, never chosen */
+    enum lease_instance_state state; /* LEASE_INSTANCE_DEFAULT: up */
+    int64_t ttl_ms;                  /* 0: 15,000; at least 1,000 */
+    const char *node;                /* NULL: the host's name */
+    const char *owner;               /* NULL: the connection's */
+    const struct lease_check *checks;
+    size_t n_checks;
+    lease_registration_callback *on_event;
+    void *context;
+};
+#define LEASE_REGISTER_OPTIONS_INIT LEASE_INIT(struct lease_register_options)
+
+/* Registers, in the place of whoever had the id before, and waits. From then on it is renewed, and
+ * registered again when its lease has ended, unless another process has registered the same id
+ * meanwhile. */
+LEASE_API enum lease_status lease_register(struct lease_connection *connection,
+                                           const struct lease_register_options *options,
+                                           struct lease_registration **out_registration);
+LEASE_API const char *lease_registration_id(const struct lease_registration *registration);
+/* Grows with every registration of the id. */
+LEASE_API int64_t lease_registration_token(const struct lease_registration *registration);
+/* Renewed within its time, as far as is known here, and not replaced. */
+LEASE_API bool lease_registration_is_valid(const struct lease_registration *registration);
+/* LEASE_OK, or for which reason it is over: LEASE_STALE when it was replaced. */
+LEASE_API enum lease_status
+lease_registration_status(const struct lease_registration *registration);
+/* Another state of its own, also for when it is registered again. Waits. LEASE_STALE: replaced. */
+LEASE_API enum lease_status lease_registration_set_state(struct lease_registration *registration,
+                                                         enum lease_instance_state state);
+/* What a check of LEASE_CHECK_TTL found. Waits. */
+LEASE_API enum lease_status lease_registration_report(struct lease_registration *registration,
+                                                      const char *check, enum lease_health health,
+                                                      const char *output);
+/* Takes it away. With `drain_ms` above 0 it is listed as draining for so long before, which the
+ * server counts. Waits for the answer, not for the time. It is not renewed any more. */
+LEASE_API enum lease_status lease_deregister(struct lease_registration *registration,
+                                             int64_t drain_ms);
+/* Releases the memory; not renewed any more. Accepts NULL. */
+LEASE_API void lease_registration_destroy(struct lease_registration *registration);
+
+/* ---- services: discovery ---- */
+
+struct lease_instance {
+    const char *service;
+    const char *id;
+    const char *address;
+    uint32_t port;
+    const char *const *tags;
+    size_t n_tags;
+    const struct lease_pair *metadata;
+    size_t n_metadata;
+    const char *zone;
+    const char *version;
+    const char *node;
+    const char *owner;
+    uint32_t weight;                 /* 0: never chosen */
+    enum lease_instance_state state; /* an operator's override goes before its own */
+    bool is_overridden;
+    enum lease_health health;
+    bool is_serving; /* up, and not critical */
+    bool is_kept;    /* its lease has ended; the mass-failure guard keeps it listed */
+    bool is_expired; /* not confirmed for longer than its TTL: nobody knows whether it lives */
+    int64_t ttl_ms;  /* -1: until it is deregistered */
+    int64_t token;
+    int64_t lease_id;
+    int64_t revision;
+    int64_t registered_wall_ms;
+};
+
+struct lease_service_settings {
+    int64_t grace_ms;
+    uint32_t guard_percent; /* 101: no guard */
+    uint32_t guard_minimum;
+    int64_t guard_window_ms;
+    int64_t guard_hold_ms;
+};
+
+struct lease_service_info {
+    const char *name;
+    uint32_t n_live;
+    uint32_t n_lost;
+    bool is_guarded; /* the mass-failure guard keeps lost instances listed */
+    int64_t guarded_wall_ms;
+    uint64_t n_guarded;                     /* how often it was */
+    struct lease_service_settings settings; /* in effect */
+    int64_t revision;                       /* grows with every change of the service */
+};
+
+struct lease_instance_list {
+    const struct lease_instance *items;
+    size_t n_items;
+    struct lease_service_info service;
+    int64_t age_ms; /* they are those of a moment at most so long ago */
+};
+
+/* A service in memory, kept up to date by a watch that only changes of this service wake. It also
+ * asks from time to time whether it has missed something, and so knows how old its instances are.
+ * An instance that was not confirmed for longer than the TTL of its lease is marked, and not
+ * picked: nobody can know whether it still lives. */
+struct lease_service;
+
+typedef void lease_service_callback(struct lease_service *service, enum lease_status status,
+                                    const char *reason, void *context);
+
+struct lease_service_options {
+    size_t size;
+    const char *service;
+    const char *zone;        /* those of this zone first */
+    const char *const *tags; /* only those with all of these */
+    size_t n_tags;
+    bool with_unhealthy; /* lists also those that are not serving; they are never picked */
+    bool picks_expired;  /* rather an instance that nobody knows about than none */
+    /* NULL, or called when something has changed; with another status than LEASE_OK it is not kept
+     * up to date any more. Many changes may be told at once. */
+    lease_service_callback *callback;
+    void *context;
+};
+#define LEASE_SERVICE_OPTIONS_INIT LEASE_INIT(struct lease_service_options)
+
+/* Does not wait. */
+LEASE_API enum lease_status lease_service_open(struct lease_connection *connection,
+                                               const struct lease_service_options *options,
+                                               struct lease_service **out_service);
+/* Waits until it has its instances, at most so long (LEASE_WAIT_FOREVER: no limit). */
+LEASE_API enum lease_status lease_service_wait(struct lease_service *service, int64_t limit_ms);
+/* From memory, near ones first, then by id. Released by lease_free(). LEASE_UNAVAILABLE: nothing
+ * came yet. */
+LEASE_API enum lease_status lease_service_instances(struct lease_service *service,
+                                                    const struct lease_instance_list **out_list);
+/* One that serves, at random by weight, of the near ones if there are any. Released by
+ * lease_free(). LEASE_NOT_FOUND: none serves. LEASE_UNAVAILABLE: all that is known is older than
+ * the leases. */
+LEASE_API enum lease_status lease_service_pick(struct lease_service *service,
+                                               const struct lease_instance **out_instance);
+/* How old its instances may be; -1: it has none yet. */
+LEASE_API int64_t lease_service_age_ms(struct lease_service *service);
+/* Before its connection is closed. No callback is called after it returns, unless it is called from
+ * that callback. Accepts NULL. */
+LEASE_API void lease_service_close(struct lease_service *service);
+
+struct lease_service_list {
+    const struct lease_service_info *items;
+    size_t n_items;
+    bool more; /* ask again, after the last name */
+};
+
+/* All of these wait; lists are released by lease_free(). */
+LEASE_API enum lease_status lease_service_list(struct lease_connection *connection,
+                                               const char *prefix, const char *after,
+                                               uint32_t limit,
+                                               const struct lease_service_list **out_list);
+/* Zeros mean the defaults. */
+LEASE_API enum lease_status lease_service_set(struct lease_connection *connection,
+                                              const char *service,
+                                              const struct lease_service_settings *settings);
+/* The operator's word, which goes before the instance's own; LEASE_INSTANCE_DEFAULT takes it away.
+ */
+LEASE_API enum lease_status lease_instance_override(struct lease_connection *connection,
+                                                    const char *service, const char *id,
+                                                    enum lease_instance_state state);
+/* Whichever registration it is. LEASE_NOT_FOUND. */
+LEASE_API enum lease_status lease_instance_deregister(struct lease_connection *connection,
+                                                      const char *service, const char *id,
+                                                      int64_t drain_ms);
+
 #ifdef __cplusplus
 }
 #endif

@@ -104,7 +104,7 @@ void hold_pump(struct hold *hold, int child_file, int limit_ms) {
     lease_process(hold->connection);
 }
 
-bool hold_wait_until(struct hold *hold, uint64_t at_ms) {
+static bool wait_until(struct hold *hold, uint64_t at_ms, const bool *has_news) {
     hold->signal_number = 0;
     for (;;) {
         take_signals(hold);
@@ -112,11 +112,20 @@ bool hold_wait_until(struct hold *hold, uint64_t at_ms) {
         if (hold->signal_number != 0) {
             return false;
         }
-        if (now_ms >= at_ms) {
+        if (now_ms >= at_ms || *has_news) {
             return true;
         }
         hold_pump(hold, -1, at_ms - now_ms < INT_MAX ? (int)(at_ms - now_ms) : INT_MAX);
     }
+}
+
+bool hold_wait_until(struct hold *hold, uint64_t at_ms) {
+    static const bool never = false;
+    return wait_until(hold, at_ms, &never);
+}
+
+bool hold_wait_for_news(struct hold *hold, uint64_t limit_ms, const bool *has_news) {
+    return wait_until(hold, clock_boottime_ms() + limit_ms, has_news);
 }
 
 /* ---- a session --------------------------------------------------------------------------------

@@ -96,6 +96,9 @@ enum cli_exit hold_and_run(struct cli *cli, const struct hold_options *options);
  * needed. */
 enum cli_exit hold_exit_of(struct hold *hold, const struct child_end *end);
 
+/* Waits until *has_news, which a callback sets, at most so long. False: a signal told us to stop.
+ */
+bool hold_wait_for_news(struct hold *hold, uint64_t limit_ms, const bool *has_news);
 /* Waits until this moment of CLOCK_BOOTTIME. False: a signal told us to stop. */
 bool hold_wait_until(struct hold *hold, uint64_t at_ms);
 

@@ -52,6 +52,13 @@ static void on_end(struct lib_call *call, enum lib_code code, const char *text) 
 
 struct lib_asking *lib_ask_start(struct lease_connection *connection, struct lib_request *request,
                                  lib_answered *done, void *context) {
+    return lib_ask_start_by(connection, request,
+                            clock_boottime_ms() + connection->request_timeout_ms, done, context);
+}
+
+struct lib_asking *lib_ask_start_by(struct lease_connection *connection,
+                                    struct lib_request *request, uint64_t deadline_ms,
+                                    lib_answered *done, void *context) {
     struct lib_asking *asking = calloc(1, sizeof *asking);
     if (asking == NULL) {
         abort();
@@ -68,9 +75,9 @@ struct lib_asking *lib_ask_start(struct lease_connection *connection, struct lib
     if (done == NULL) {
         connection->n_farewells++;
     }
-    asking->call = lib_call_start(connection, &asking->method,
-                                  bytes_of(request->message.data, request->message.size), asking,
-                                  clock_boottime_ms() + connection->request_timeout_ms);
+    asking->call =
+        lib_call_start(connection, &asking->method,
+                       bytes_of(request->message.data, request->message.size), asking, deadline_ms);
     buffer_clear(&request->message);
     return asking;
 }

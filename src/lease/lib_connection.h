@@ -74,6 +74,8 @@ struct lease_connection {
     struct list waits;
     struct list watches;
     struct list directories;
+    struct list registrations;
+    struct list services;
     struct lib_call *renewals; /* the stream of renewals; NULL: none */
     uint64_t next_number;
 
@@ -193,6 +195,10 @@ typedef void lib_answered(void *context, const struct lib_answer *answer);
 struct lib_asking;
 struct lib_asking *lib_ask_start(struct lease_connection *connection, struct lib_request *request,
                                  lib_answered *done, void *context);
+/* The same with a deadline of its own. */
+struct lib_asking *lib_ask_start_by(struct lease_connection *connection,
+                                    struct lib_request *request, uint64_t deadline_ms,
+                                    lib_answered *done, void *context);
 /* Nothing is heard of it any more. Accepts NULL. */
 void lib_asking_cancel(struct lib_asking *asking);
 

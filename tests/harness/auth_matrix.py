@@ -179,7 +179,7 @@ def listed_requests():
         [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
     ).stdout
     rows = [line.split("\t") for line in output.splitlines()]
-    return {name: right for door, name, right in rows if door not in ("dns", "native", "redis", "zookeeper")}
+    return {name: right for door, name, right in rows if door not in ("dns", "native", "redis", "registry", "zookeeper")}
 
 
 LISTED = listed_requests()

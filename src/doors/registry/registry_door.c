@@ -1,39 +1,47 @@
 #include "doors/registry/registry_door.h"
 
+#include "doors/registry/registry_api_call.h"
 #include "doors/registry/registry_checks.h"
 #include "registry/registry_rules.h"
 
 #include <stdlib.h>
-
-struct registry_api {
-    struct check_runner *checks;
-};
-
-static const struct door_request requests[] = {{NULL, DOOR_RIGHT_NONE}};
 
 static void *open_door(const struct door_environment *environment) {
     struct registry_api *door = calloc(1, sizeof *door);
     if (door == NULL) {
         abort();
     }
+    door->service = environment->service;
+    arena_init(&door->arena);
+    buffer_init(&door->scratch);
     door->checks = registry_checks_open(environment);
     return door;
 }
 
-static void serve(void *door, struct net_scope *scope) {
-    (void)door;
-    (void)scope;
-}
-
-static void write_metrics(const void *opaque, struct buffer *out) {
-    const struct registry_api *door = opaque;
-    check_runner_write_metrics(door->checks, out);
+static void serve(void *opaque, struct net_scope *scope) {
+    static const struct registry_api_methods *const parts[] = {
+        &registry_api_change_methods, &registry_api_discover_methods, &registry_api_renew_methods,
+        &registry_api_report_methods, &registry_api_watch_methods,
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        net_scope_add_methods(scope, parts[i]->methods, parts[i]->n_methods, opaque);
+    }
+    registry_api_gateway_register(scope);
 }
 
 static void close_door(void *opaque) {
     struct registry_api *door = opaque;
     check_runner_close(door->checks);
+    free(door->spare_renewal);
+    buffer_clear(&door->scratch);
+    arena_clear(&door->arena);
     free(door);
+}
+
+static void write_metrics(const void *opaque, struct buffer *out) {
+    const struct registry_api *door = opaque;
+    registry_api_metrics_write(door, out);
+    check_runner_write_metrics(door->checks, out);
 }
 
 const struct door registry_door = {
@@ -44,7 +52,7 @@ const struct door registry_door = {
     .is_default = true,
     .flags = registry_flags,
     .n_flags = REGISTRY_N_FLAGS,
-    .requests = requests,
+    .requests = registry_api_requests,
     .rules = registry_rules,
     .n_rules = REGISTRY_N_RULES,
     .check = registry_checks_check,
