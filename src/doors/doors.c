@@ -4,6 +4,7 @@
 #include "doors/consul/consul_door.h"
 #include "doors/dns/dns_door.h"
 #include "doors/etcd/etcd_door.h"
+#include "doors/eureka/eureka_door.h"
 #include "doors/native/native_door.h"
 #include "doors/redis/redis_door.h"
 #include "doors/registry/registry_door.h"
@@ -11,7 +12,7 @@
 #include "doors/zookeeper/zk_door.h"
 
 static const struct door *const doors[] = {
-    &consul_door, &dns_door,      &etcd_door, &native_door,
+    &consul_door, &dns_door,      &etcd_door, &eureka_door, &native_door,
     &redis_door,  &registry_door, &xds_door,  &zk_door,
 };
 
