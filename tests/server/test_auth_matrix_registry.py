@@ -7,6 +7,7 @@ import urllib.parse
 
 import grpc
 import pytest
+from etcd3 import etcdrpc
 from google.protobuf import json_format
 
 from harness import auth, gateway
@@ -186,8 +187,9 @@ def test_a_watch_ends_when_the_right_is_taken_away(matrix):
     matrix.prepare()
     with Registry(matrix.rpcs[0].channel, matrix.tokens["worker"]).watch(SERVICE) as watch:
         assert next(watch).whole
-        rpc, key = matrix.rpcs[0], b"leased/services/shop-"
-        auth.revoke(rpc, matrix.tokens["root"], "worker", key, end_of(key))
+        rpc = matrix.rpcs[0]
+        request = etcdrpc.AuthUserRevokeRoleRequest(name="worker", role="worker")
+        auth.auth(rpc, "UserRevokeRole", request, matrix.tokens["root"])
         with pytest.raises(grpc.RpcError) as caught:
             while True:
                 next(watch)
