@@ -32,14 +32,15 @@ void check_runner_wake(struct check_runner *runner, uint64_t at_ms) {
 
 /* ---- results ---- */
 
-static void log_change(const struct check_job *job, enum registry_health before) {
+static void log_change(const struct check_job *job, const enum registry_health *before) {
     static const char *const names[REGISTRY_HEALTHS] = {"passing", "warning", "critical"};
     char name[NAME_SHOWN_MAX];
     char output[NAME_SHOWN_MAX];
     snprintf(name, sizeof name, "%.*s/%.*s/%.*s", (int)job->service.size, job->service.data,
              (int)job->id.size, job->id.data, (int)job->check.size, job->check.data);
     snprintf(output, sizeof output, "%.*s", (int)job->output.size, job->output.data);
-    log_info("a health check has changed", LOG_TEXT("check", name), LOG_TEXT("from", names[before]),
+    log_info("a health check has changed", LOG_TEXT("check", name),
+             LOG_TEXT("from", before != NULL ? names[*before] : "new"),
              LOG_TEXT("to", names[job->state.health]), LOG_TEXT("output", output));
 }
 
@@ -69,7 +70,7 @@ static void take_result(struct check_runner *runner, struct check_job *job,
     }
     if (is_changed && (!was_known || before != job->state.health)) {
         runner->stats.changes++;
-        log_change(job, before);
+        log_change(job, was_known ? &before : NULL);
     }
     check_reports_add(runner, job);
 }
