@@ -43,6 +43,7 @@ static void *open_door(const struct door_environment *environment) {
                                                 .rate_max = (uint32_t)values[DNS_FLAG_RATE].number,
                                                 .on_datagram = dns_on_datagram};
     arena_init(&door->arena);
+    door->cache = dns_cache_create();
     door->index = dns_index_create(environment->loop, environment->service);
     return door;
 }
@@ -88,6 +89,7 @@ static void write_metrics(const void *opaque, struct buffer *out) {
 static void close_door(void *opaque) {
     struct dns_door *door = opaque;
     dns_index_destroy(door->index);
+    dns_cache_destroy(door->cache);
     arena_clear(&door->arena);
     free(door);
 }

@@ -2,6 +2,7 @@
 #ifndef LEASED_DOORS_DNS_DNS_DOOR_INTERNAL_H
 #define LEASED_DOORS_DNS_DNS_DOOR_INTERNAL_H
 
+#include "doors/dns/dns_cache.h"
 #include "doors/dns/dns_index.h"
 #include "doors/dns/dns_lookup.h"
 #include "doors/dns/dns_message.h"
@@ -44,6 +45,7 @@ struct dns_door {
     size_t udp_size;
     struct bytes user; /* empty: queries are of nobody */
     struct dns_index *index;
+    struct dns_cache *cache;
     struct datagram_handler datagrams;
     uint64_t random;    /* of the order of answers */
     struct arena arena; /* of one query */

@@ -10,8 +10,10 @@
 
 enum {
     TXT_SIZE_MAX = 255, /* of one text */
-    /* A record and its checks are decoded: about so many looks at a record. */
-    WORK_A_RECORD = 32,
+    /* In looks at a record: one that is decoded and copied, and an instance that is put into its
+     * place and written. */
+    WORK_A_RECORD = 64,
+    WORK_AN_INSTANCE = 16,
     SETS_MIN = 16
 };
 
@@ -22,7 +24,6 @@ struct collection {
     const struct dns_lookup *lookup;
     const struct registry_entry **entries; /* arena memory */
     size_t n;
-    size_t capacity;
     size_t n_tagged; /* of them: have the tag, and not only the id */
 };
 
@@ -35,28 +36,14 @@ static bool has_tag(const struct registry_instance *instance, struct bytes tag) 
     return false;
 }
 
-static bool collect(void *context, const struct registry_entry *entry) {
-    struct collection *collection = context;
+static void collect(struct collection *collection, const struct registry_entry *entry) {
     struct bytes tag = collection->lookup->tag;
     bool is_tagged = tag.size == 0 || has_tag(&entry->instance, tag);
-    if (!entry->is_serving || entry->instance.weight == 0 ||
-        (!is_tagged && !dns_label_equal(entry->instance.id, tag))) {
-        return true;
+    if (entry->instance.weight == 0 || (!is_tagged && !dns_label_equal(entry->instance.id, tag))) {
+        return;
     }
-    if (collection->n == collection->capacity) {
-        size_t capacity = collection->capacity == 0 ? 16 : 2 * collection->capacity;
-        const struct registry_entry **entries =
-            arena_calloc(&collection->door->arena, capacity, sizeof *entries);
-        if (collection->n > 0) {
-            memcpy(entries, collection->entries, collection->n * sizeof *entries);
-        }
-        collection->entries = entries;
-        collection->capacity = capacity;
-    }
-    collection->entries[collection->n++] =
-        arena_copy(&collection->door->arena, entry, sizeof *entry);
+    collection->entries[collection->n++] = entry;
     collection->n_tagged += is_tagged;
-    return true;
 }
 
 /* A tag goes before an id of the same text. */
@@ -138,9 +125,17 @@ static uint32_t ttl_of(const struct collection *collection) {
     return (uint32_t)(ttl_ms / 1000);
 }
 
-/* What an instance is reached by: its address, else its node, if that is one. */
+/* What an instance is reached by: its address, else its node, if that is an address or a name that
+ * means the same everywhere. Empty: nothing is known. */
 static struct bytes address_of(const struct registry_instance *instance) {
-    return instance->address.size > 0 ? instance->address : instance->node;
+    struct dns_address address;
+    struct bytes node = instance->node;
+    if (instance->address.size > 0) {
+        return instance->address;
+    }
+    bool is_place = dns_address_parse(node, &address) ||
+                    (node.size > 0 && memchr(node.data, '.', node.size) != NULL);
+    return is_place ? node : (struct bytes){0};
 }
 
 static void write_addresses(struct dns_exchange *exchange, const struct collection *collection,
@@ -298,13 +293,23 @@ static void write_collection(struct dns_exchange *exchange, struct collection *c
     }
 }
 
-/* Whether a service of so many records may be read now. */
-static bool is_affordable(struct dns_exchange *exchange, struct bytes service) {
-    struct dns_door *door = exchange->door;
+/* NULL: others have had their share of this iteration of the loop. Names without a service take no
+ * place of one. */
+static const struct dns_instances *instances_of(struct dns_door *door, struct bytes service) {
+    const struct key_store *keys = state_view_keys(service_view(door->service));
+    static const struct dns_instances nothing = {0};
+    const struct dns_instances *known = dns_cache_find(door->cache, keys, service);
+    if (known != NULL) {
+        return service_allow_work(door->service, known->n * WORK_AN_INSTANCE) ? known : NULL;
+    }
     const struct key_range range = registry_service_range(&door->arena, service);
-    size_t n = key_store_count(state_view_keys(service_view(door->service)), range.space, range.key,
-                               range.range_end);
-    return service_allow_work(door->service, n * WORK_A_RECORD);
+    size_t n = key_store_count(keys, range.space, range.key, range.range_end);
+    if (n == 0) {
+        return &nothing;
+    }
+    return service_allow_work(door->service, n * WORK_A_RECORD)
+               ? dns_cache_read(door->cache, keys, service)
+               : NULL;
 }
 
 enum dns_rcode dns_answer_service(struct dns_exchange *exchange, const struct dns_lookup *lookup) {
@@ -314,13 +319,16 @@ enum dns_rcode dns_answer_service(struct dns_exchange *exchange, const struct dn
     if (rcode != DNS_NOERROR) {
         return rcode;
     }
-    if (!is_affordable(exchange, service)) {
+    const struct dns_instances *instances = instances_of(door, service);
+    if (instances == NULL) {
         exchange->extended = DNS_NOT_READY;
         return DNS_SERVFAIL;
     }
     struct collection collection = {.door = door, .lookup = lookup};
-    registry_view_visit(state_view_keys(service_view(door->service)), &door->arena, service,
-                        collect, &collection);
+    collection.entries = arena_calloc(&door->arena, instances->n, sizeof *collection.entries);
+    for (size_t i = 0; i < instances->n; i++) {
+        collect(&collection, &instances->entries[i]);
+    }
     drop_untagged(&collection);
     if (collection.n == 0) {
         return DNS_NXDOMAIN;

@@ -1,0 +1,33 @@
+/*
+ * The instances of services that were asked for, decoded: a service of a thousand instances is read
+ * from the store when it has changed, not for every query. Bounded; what a service shows is always
+ * that of its newest revision.
+ */
+#ifndef LEASED_DOORS_DNS_DNS_CACHE_H
+#define LEASED_DOORS_DNS_DNS_CACHE_H
+
+#include "core/key_store.h"
+#include "registry/registry_view.h"
+
+struct dns_cache;
+
+/* Those that should be given work. Of an instance: service, id, address, node, port, weight, lease,
+ * tags and metadata; the rest is empty, and so are its checks. */
+struct dns_instances {
+    size_t n;
+    const struct registry_entry *entries;
+};
+
+/* Aborts when memory is out. */
+struct dns_cache *dns_cache_create(void);
+/* Accepts NULL. */
+void dns_cache_destroy(struct dns_cache *cache);
+
+/* What is known of the service as it is now. NULL: it has to be read. Valid until the next call. */
+const struct dns_instances *dns_cache_find(struct dns_cache *cache, const struct key_store *keys,
+                                           struct bytes service);
+/* Reads it. */
+const struct dns_instances *dns_cache_read(struct dns_cache *cache, const struct key_store *keys,
+                                           struct bytes service);
+
+#endif
