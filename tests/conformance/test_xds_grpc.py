@@ -117,7 +117,7 @@ def test_calls_follow_the_registry(instances, tmp_path, client):
     with leased_with_xds() as server:
         registry = Registry(server.endpoint)
         registry.register("web", first, checks=[MANUAL], tags=["v1"])
-        argv = [*client(), "xds:///web", "xds:///web%3Ftag=v2", "xds:///late"]
+        argv = [*client(), "xds:///web", "xds:///web;tag=v2", "xds:///late"]
         with Calls(argv, bootstrap(tmp_path / "b.json", server.endpoint), tmp_path / "calls.log") as calls:
             calls.until("xds:///web", [first])
             # Nobody has the tag, and nobody registered the other service, yet: a clear error, and then an answer.
@@ -126,7 +126,7 @@ def test_calls_follow_the_registry(instances, tmp_path, client):
             calls.until("xds:///late", [third])
             registry.register("web", second, tags=["v2"])
             calls.until("xds:///web", [first, second])
-            calls.until("xds:///web%3Ftag=v2", [second])
+            calls.until("xds:///web;tag=v2", [second])
             registry.report("web", f"web-{first}", "manual", "CRITICAL")
             calls.until("xds:///web", [second])
             registry.report("web", f"web-{first}", "manual", "PASSING")

@@ -96,10 +96,10 @@ def test_tags_choose_instances(server, registry, name):
     registry.register(name, 1, tags=["v1", "eu"])
     registry.register(name, 2, tags=["v2", "eu"])
     with single(server.endpoint, ENDPOINTS) as stream:
-        names = [name, f"{name}?tag=v2", f"{name}?tag=eu&tag=v1", f"{name}?tag=none"]
+        names = [name, f"{name}?tag=v2", f"{name}?tag=eu&tag=v1", f"{name};tag=v1;tag=eu", f"{name};tag=no"]
         stream.ask(ENDPOINTS, names)
         found = {at.cluster_name: set(ports_of(at)) for at in resources(stream.receive(), False)}
-        assert found == dict(zip(names, [{1, 2}, {2}, {1}, set()]))
+        assert found == dict(zip(names, [{1, 2}, {2}, {1}, {1}, set()]))
 
 
 def test_the_zone_of_the_client_has_priority(server, registry, name):

@@ -2,30 +2,23 @@
 
 #include "registry/registry_model.h"
 
-/* What is before the first tag, in either spelling: not every client decodes the target of a
- * channel. */
-static const char *const first_tag[] = {"?tag=", "%3Ftag=", "%3ftag=", NULL};
-static const char *const next_tag[] = {"&tag=", "%26tag=", NULL};
+static const char tag_word[] = "tag=";
+enum { TAG_SIZE = sizeof tag_word }; /* with the character before it */
 
-/* How long the separator at this place is; 0: there is none. */
-static size_t separator_at(struct bytes text, size_t at, const char *const *separators) {
-    for (; *separators != NULL; separators++) {
-        size_t size = strlen(*separators);
-        if (at + size <= text.size && memcmp(text.data + at, *separators, size) == 0) {
-            return size;
-        }
-    }
-    return 0;
+/* A tag begins behind one of these: the first as in a URL, or with what a URL's path and a host
+ * name may have, so that it needs no escapes in the target of a gRPC channel. */
+static bool is_separator(uint8_t character, bool is_first) {
+    return character == ';' || character == (is_first ? '?' : '&');
 }
 
 /* The text up to the first separator; `rest` is what is behind it. */
-static bool split(struct bytes text, const char *const *separators, struct bytes *out_head,
+static bool split(struct bytes text, bool is_first, struct bytes *out_head,
                   struct bytes *out_rest) {
-    for (size_t at = 0; at < text.size; at++) {
-        size_t size = separator_at(text, at, separators);
-        if (size > 0) {
+    for (size_t at = 0; at + TAG_SIZE <= text.size; at++) {
+        if (is_separator(text.data[at], is_first) &&
+            memcmp(text.data + at + 1, tag_word, TAG_SIZE - 1) == 0) {
             *out_head = bytes_of(text.data, at);
-            *out_rest = bytes_of(text.data + at + size, text.size - at - size);
+            *out_rest = bytes_of(text.data + at + TAG_SIZE, text.size - at - TAG_SIZE);
             return true;
         }
     }
@@ -41,14 +34,14 @@ bool xds_name_parse(struct bytes text, struct xds_name *out_name) {
     }
     struct xds_name name = {0};
     struct bytes rest = {0};
-    bool has_more = split(text, first_tag, &name.service, &rest);
+    bool has_more = split(text, true, &name.service, &rest);
     while (has_more) {
         if (name.n_tags == XDS_NAME_TAGS_MAX) {
             return false;
         }
         struct bytes tags = rest;
         struct bytes *tag = &name.tags[name.n_tags++];
-        has_more = split(tags, next_tag, tag, &rest);
+        has_more = split(tags, false, tag, &rest);
         if (!registry_name_is_valid(*tag)) {
             return false;
         }

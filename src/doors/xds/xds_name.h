@@ -1,7 +1,7 @@
 /*
- * Names of resources: that of the service, or `SERVICE?tag=TAG`, with `&tag=TAG` for more, for its
- * instances that have all of these tags. `%3F` and `%26` mean the same as `?` and `&`. Cluster,
- * endpoints, listener and route of a service have the same name.
+ * Names of resources: that of the service, or `SERVICE;tag=TAG`, with `;tag=TAG` for more, for its
+ * instances that have all of these tags; `SERVICE?tag=TAG&tag=TAG` is the same. Cluster, endpoints,
+ * listener and route of a service have the same name.
  */
 #ifndef LEASED_DOORS_XDS_XDS_NAME_H
 #define LEASED_DOORS_XDS_XDS_NAME_H

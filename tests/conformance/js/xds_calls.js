@@ -21,7 +21,8 @@ function call(client) {
 }
 
 async function main() {
-  const clients = process.argv.slice(2).map((target) => [target, new grpc.Client(target, grpc.credentials.createInsecure())]);
+  const clients = process.argv.slice(2).map(
+    (target) => [target, new grpc.Client(target, grpc.credentials.createInsecure())]);
   for (;;) {
     for (const [target, client] of clients) {
       console.log(target, await call(client));
