@@ -16,6 +16,7 @@ static void free_if_done(struct consul_call *call) {
     if (call->exchange != NULL || call->n_pending > 0) {
         return;
     }
+    json_decref(call->given);
     buffer_clear(&call->body);
     arena_clear(&call->arena);
     free(call);
@@ -104,6 +105,17 @@ bool consul_call_number(struct consul_call *call, const char *name, uint64_t *ou
     return false;
 }
 
+bool consul_call_read_body(struct consul_call *call, struct bytes body) {
+    char why[160];
+    call->given = consul_json_parse(body, why, sizeof why);
+    if (call->given != NULL && json_is_object(call->given)) {
+        return true;
+    }
+    consul_call_fail(call, 400, "Request decode failed: %s",
+                     call->given == NULL ? why : "expected an object");
+    return false;
+}
+
 bool consul_call_check_dc(struct consul_call *call) {
     struct bytes dc = consul_call_text(call, "dc");
     if (dc.size == 0 || bytes_equal(dc, bytes_from_text(call->door->datacenter))) {
@@ -172,6 +184,11 @@ static void make_pretty(struct consul_call *call) {
 
 void consul_call_reply(struct consul_call *call, unsigned status) {
     if (call->exchange == NULL) {
+        return;
+    }
+    if (call->has_unknown_selector) {
+        consul_call_fail(call, 400,
+                         "Failed to create boolean expression evaluator: a selector is not valid");
         return;
     }
     if (call->body.size > 0 && strcmp(call->content_type, "application/json") == 0 &&

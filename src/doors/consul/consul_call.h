@@ -19,6 +19,7 @@
 enum { CONSUL_RANGES_MAX = 3 };
 
 struct consul_call;
+struct consul_filter;
 
 /* What a read shows. */
 struct consul_query {
@@ -66,6 +67,9 @@ struct consul_call {
     int64_t bound_index; /* at least that of all that was deleted */
     bool is_timed_out;
 
+    const struct consul_filter *filter; /* NULL: none */
+    bool has_unknown_selector;
+    json_t *given; /* the body, for as long as the call; NULL: none */
     /* The handler's own. */
     void *data;
 };
@@ -84,6 +88,9 @@ struct bytes consul_call_text(const struct consul_call *call, const char *name);
 /* A number of the query: `out_value` is left alone when there is none. False: it is none, and that
  * was answered. */
 bool consul_call_number(struct consul_call *call, const char *name, uint64_t *out_value);
+
+/* The body into call->given. False: it is no JSON, which was answered. */
+bool consul_call_read_body(struct consul_call *call, struct bytes body);
 
 /* --- The answer. --- */
 

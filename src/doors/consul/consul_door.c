@@ -1,5 +1,6 @@
 #include "doors/consul/consul_door.h"
 
+#include "doors/consul/consul_bound.h"
 #include "doors/consul/consul_door_internal.h"
 #include "doors/consul/consul_metrics.h"
 #include "doors/consul/consul_routes.h"
@@ -16,6 +17,7 @@ static void *open_door(const struct door_environment *environment) {
     door->service = environment->service;
     door->datacenter = environment->values[CONSUL_FLAG_DATACENTER].text;
     door->node = environment->values[CONSUL_FLAG_NODE].text;
+    door->bound = consul_bound_create(door);
     return door;
 }
 
@@ -23,7 +25,9 @@ static void serve(void *door, struct net_scope *scope) {
     consul_routes_add(scope, door);
 }
 
-static void close_door(void *door) {
+static void close_door(void *opaque) {
+    struct consul_door *door = opaque;
+    consul_bound_destroy(door->bound);
     free(door);
 }
 

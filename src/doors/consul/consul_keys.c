@@ -68,6 +68,15 @@ struct bytes consul_key_session(struct arena *arena, struct bytes id) {
     return join(arena, bytes_of("s", 1), id);
 }
 
+struct bytes consul_key_bound(struct arena *arena, struct bytes id) {
+    return join(arena, bytes_of("b", 1), id);
+}
+
+struct key_range consul_bound_range(void) {
+    return (struct key_range){
+        .space = KEY_SPACE_CONSUL_RECORDS, .key = bytes_of("b", 1), .range_end = bytes_of("c", 1)};
+}
+
 struct bytes consul_key_held(struct arena *arena, struct bytes id, struct bytes key) {
     return join(arena, join(arena, bytes_of("m", 1), id), key);
 }

@@ -9,6 +9,7 @@
  *
  * In KEY_SPACE_CONSUL_RECORDS, which needs no permission:
  *
+ *     b UUID         a session is bound to checks of services (no value), attached to its lease
  *     d              written whenever a key is deleted: its revision is an upper bound of that of
  *                    every deletion
  *     e              the same for sessions that ended
@@ -36,6 +37,8 @@ bool consul_key_read(const struct record *record, struct bytes *out_key, bool *o
 struct bytes consul_key_deleted(void);
 struct bytes consul_key_sessions_ended(void);
 struct bytes consul_key_session(struct arena *arena, struct bytes id);
+struct bytes consul_key_bound(struct arena *arena, struct bytes id);
+struct key_range consul_bound_range(void);
 struct bytes consul_key_held(struct arena *arena, struct bytes id, struct bytes key);
 /* Of one session, or, with an empty id, of all. */
 struct key_range consul_sessions_range(struct arena *arena, struct bytes id);

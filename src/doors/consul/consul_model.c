@@ -114,6 +114,22 @@ bool consul_session_decode(struct bytes bytes, struct arena *arena,
     return is_read(&reader);
 }
 
+void consul_check_name_encode(struct buffer *out, const struct consul_check_name *name) {
+    buffer_put_bytes(out, name->service);
+    buffer_put_bytes(out, name->id);
+    buffer_put_bytes(out, name->check);
+}
+
+bool consul_check_name_decode(struct bytes bytes, struct consul_check_name *out_name) {
+    struct reader reader;
+    reader_init(&reader, bytes);
+    out_name->service = reader_get_bytes(&reader);
+    out_name->id = reader_get_bytes(&reader);
+    out_name->check = reader_get_bytes(&reader);
+    return is_read(&reader) && out_name->service.size > 0 && out_name->id.size > 0 &&
+           out_name->check.size > 0;
+}
+
 static bool texts_fit(const struct bytes *texts, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (texts[i].size > CONSUL_TEXT_SIZE_MAX) {

@@ -79,13 +79,22 @@ struct consul_session {
     size_t n_node_checks;
     const struct bytes *node_checks;
     size_t n_service_checks;
-    const struct bytes *service_checks;
-    uint64_t user_id; /* who created it; 0: nobody, and anybody may use it */
+    const struct bytes *service_checks; /* struct consul_check_name, encoded */
+    uint64_t user_id;                   /* who created it; 0: nobody, and anybody may use it */
 };
 void consul_session_encode(struct buffer *out, const struct consul_session *session);
 /* The arrays are arena memory. */
 bool consul_session_decode(struct bytes bytes, struct arena *arena,
                            struct consul_session *out_session);
+/* A check that a session is bound to: which one of which instance. */
+struct consul_check_name {
+    struct bytes service;
+    struct bytes id;
+    struct bytes check;
+};
+void consul_check_name_encode(struct buffer *out, const struct consul_check_name *name);
+bool consul_check_name_decode(struct bytes bytes, struct consul_check_name *out_name);
+
 bool consul_session_is_valid(const struct consul_session *session);
 
 #endif

@@ -19,7 +19,57 @@ enum {
     X("GET", "/v1/session/node/{node...}", DOOR_RIGHT_USER, consul_session_node)                   \
     X("GET", "/v1/session/list", DOOR_RIGHT_USER, consul_session_list)                             \
     X("GET", "/v1/status/leader", DOOR_RIGHT_USER, consul_status_leader)                           \
-    X("GET", "/v1/status/peers", DOOR_RIGHT_USER, consul_status_peers)
+    X("GET", "/v1/status/peers", DOOR_RIGHT_USER, consul_status_peers)                             \
+    X("GET", "/v1/agent/self", DOOR_RIGHT_USER, consul_agent_self)                                 \
+    X("GET", "/v1/agent/members", DOOR_RIGHT_USER, consul_agent_members)                           \
+    X("GET", "/v1/agent/services", DOOR_RIGHT_READ, consul_agent_services)                         \
+    X("GET", "/v1/agent/checks", DOOR_RIGHT_READ, consul_agent_checks)                             \
+    X("GET", "/v1/agent/service/{id...}", DOOR_RIGHT_READ, consul_agent_service)                   \
+    X("PUT", "/v1/agent/service/register", DOOR_RIGHT_WRITE, consul_agent_service_register)        \
+    X("PUT", "/v1/agent/service/deregister/{id...}", DOOR_RIGHT_WRITE,                             \
+      consul_agent_service_deregister)                                                             \
+    X("PUT", "/v1/agent/service/maintenance/{id...}", DOOR_RIGHT_WRITE,                            \
+      consul_agent_service_maintenance)                                                            \
+    X("GET", "/v1/agent/health/service/name/{service...}", DOOR_RIGHT_READ,                        \
+      consul_agent_health_name)                                                                    \
+    X("GET", "/v1/agent/health/service/id/{id...}", DOOR_RIGHT_READ, consul_agent_health_id)       \
+    X("PUT", "/v1/agent/check/register", DOOR_RIGHT_WRITE, consul_agent_check_register)            \
+    X("PUT", "/v1/agent/check/deregister/{check...}", DOOR_RIGHT_WRITE,                            \
+      consul_agent_check_deregister)                                                               \
+    X("PUT", "/v1/agent/check/pass/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_pass)         \
+    X("PUT", "/v1/agent/check/warn/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_warn)         \
+    X("PUT", "/v1/agent/check/fail/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_fail)         \
+    X("PUT", "/v1/agent/check/update/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_update)     \
+    X("PUT", "/v1/agent/maintenance", DOOR_RIGHT_WRITE, consul_agent_maintenance)                  \
+    X("PUT", "/v1/agent/join/{address...}", DOOR_RIGHT_USER, consul_refused)                       \
+    X("PUT", "/v1/agent/force-leave/{node...}", DOOR_RIGHT_USER, consul_refused)                   \
+    X("PUT", "/v1/agent/leave", DOOR_RIGHT_USER, consul_refused)                                   \
+    X("PUT", "/v1/agent/reload", DOOR_RIGHT_USER, consul_refused)                                  \
+    X("PUT", "/v1/catalog/register", DOOR_RIGHT_WRITE, consul_catalog_register)                    \
+    X("PUT", "/v1/catalog/deregister", DOOR_RIGHT_WRITE, consul_catalog_deregister)                \
+    X("GET", "/v1/catalog/datacenters", DOOR_RIGHT_USER, consul_catalog_datacenters)               \
+    X("GET", "/v1/catalog/nodes", DOOR_RIGHT_READ, consul_catalog_nodes)                           \
+    X("GET", "/v1/catalog/services", DOOR_RIGHT_READ, consul_catalog_services)                     \
+    X("GET", "/v1/catalog/service/{service...}", DOOR_RIGHT_READ, consul_catalog_service)          \
+    X("GET", "/v1/catalog/node/{node...}", DOOR_RIGHT_READ, consul_catalog_node)                   \
+    X("GET", "/v1/catalog/node-services/{node...}", DOOR_RIGHT_READ, consul_catalog_node_services) \
+    X("GET", "/v1/health/service/{service...}", DOOR_RIGHT_READ, consul_health_service)            \
+    X("GET", "/v1/health/checks/{service...}", DOOR_RIGHT_READ, consul_health_checks)              \
+    X("GET", "/v1/health/node/{node...}", DOOR_RIGHT_READ, consul_health_node)                     \
+    X("GET", "/v1/health/state/{state...}", DOOR_RIGHT_READ, consul_health_state)                  \
+    X("PUT", "/v1/event/fire/{name...}", DOOR_RIGHT_USER, consul_event_fire)                       \
+    X("GET", "/v1/event/list", DOOR_RIGHT_USER, consul_event_list)                                 \
+    X("GET", "/v1/coordinate/datacenters", DOOR_RIGHT_USER, consul_empty_list)                     \
+    X("GET", "/v1/coordinate/nodes", DOOR_RIGHT_USER, consul_empty_list)                           \
+    X("GET", "/v1/coordinate/node/{node...}", DOOR_RIGHT_USER, consul_empty_list)                  \
+    X("PUT", "/v1/coordinate/update", DOOR_RIGHT_USER, consul_refused)                             \
+    X("GET", "/v1/operator/raft/configuration", DOOR_RIGHT_USER, consul_raft_configuration)        \
+    X("GET", "/v1/query", DOOR_RIGHT_USER, consul_empty_list)                                      \
+    X("POST", "/v1/query", DOOR_RIGHT_USER, consul_refused)                                        \
+    X("GET", "/v1/acl/token/self", DOOR_RIGHT_USER, consul_acl_disabled)                           \
+    X("GET", "/v1/acl/tokens", DOOR_RIGHT_USER, consul_acl_disabled)                               \
+    X("GET", "/v1/acl/policies", DOOR_RIGHT_USER, consul_acl_disabled)                             \
+    X("PUT", "/v1/acl/bootstrap", DOOR_RIGHT_USER, consul_acl_disabled)
 
 #define ROUTE(verb, path, right, handler)                                                          \
     {.route = {.method = verb,                                                                     \

@@ -26,8 +26,10 @@ static void write_service_checks(struct consul_json *json, const struct consul_s
     }
     consul_json_begin(json, '[');
     for (size_t i = 0; i < session->n_service_checks; i++) {
+        struct consul_check_name name = {0};
+        (void)consul_check_name_decode(session->service_checks[i], &name);
         consul_json_begin(json, '{');
-        consul_json_set_text(json, "ID", session->service_checks[i]);
+        consul_json_set_text(json, "ID", name.check);
         consul_json_set_chars(json, "Namespace", "");
         consul_json_end(json, '}');
     }

@@ -1,5 +1,7 @@
 /* PUT /v1/session/create. */
 #include "doors/consul/consul_check_rules.h"
+#include "doors/consul/consul_find.h"
+#include "doors/consul/consul_keys.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_rules.h"
 
@@ -165,14 +167,83 @@ static void submit(struct consul_call *call, struct consul_session *session) {
     buffer_clear(&request);
 }
 
-void consul_session_create(struct consul_call *call, struct bytes body) {
-    struct consul_session session = {.lock_delay_ms = CONSUL_LOCK_DELAY_MS_DEFAULT};
-    char why[WHY_SIZE];
-    json_t *json = body.size > 0 ? consul_json_parse(body, why, sizeof why) : NULL;
-    if (body.size > 0 && json == NULL) {
-        (void)fail_decode(call, why);
-    } else if (consul_call_check_dc(call) && read_session(call, json, &session)) {
-        submit(call, &session);
+/* Where a check is; its name alone is what clients know. False: there is none, which was answered.
+ */
+static bool resolve(struct consul_call *call, const struct key_store *keys, struct bytes node,
+                    struct bytes *check) {
+    struct consul_found_check found;
+    struct buffer encoded;
+    if (!consul_find_check(call, keys, node, *check, &found)) {
+        consul_call_fail(call, 500, "Missing check '%.*s' registration",
+                         (int)(check->size < 256 ? check->size : 256), (const char *)check->data);
+        return false;
     }
-    json_decref(json);
+    if (found.check->health == REGISTRY_CRITICAL) {
+        consul_call_fail(call, 500, "Check '%.*s' is in critical state",
+                         (int)(check->size < 256 ? check->size : 256), (const char *)check->data);
+        return false;
+    }
+    const struct consul_check_name name = {
+        .service = found.entry.instance.service, .id = found.entry.instance.id, .check = *check};
+    buffer_init(&encoded);
+    consul_check_name_encode(&encoded, &name);
+    *check = bytes_of(arena_copy(&call->arena, encoded.data, encoded.size), encoded.size);
+    buffer_clear(&encoded);
+    return true;
+}
+
+/* Checks of the node that are not its own pass, too, become checks of services: those have places.
+ */
+static bool resolve_all(struct consul_call *call, const struct key_store *keys,
+                        struct consul_session *session) {
+    size_t n = session->n_node_checks + session->n_service_checks;
+    struct bytes *node_checks = arena_calloc(&call->arena, n, sizeof *node_checks);
+    struct bytes *service_checks = arena_calloc(&call->arena, n, sizeof *service_checks);
+    size_t n_node = 0;
+    size_t n_service = 0;
+    for (size_t i = 0; i < session->n_node_checks; i++) {
+        bool is_own = bytes_equal(session->node_checks[i], bytes_from_text(CONSUL_NODE_CHECK));
+        *(is_own ? &node_checks[n_node++] : &service_checks[n_service++]) = session->node_checks[i];
+    }
+    for (size_t i = 0; i < session->n_service_checks; i++) {
+        service_checks[n_service++] = session->service_checks[i];
+    }
+    for (size_t i = 0; i < n_service; i++) {
+        if (!resolve(call, keys, session->node, &service_checks[i])) {
+            return false;
+        }
+    }
+    session->node_checks = node_checks;
+    session->n_node_checks = n_node;
+    session->service_checks = service_checks;
+    session->n_service_checks = n_service;
+    return true;
+}
+
+static void look_and_create(struct consul_call *call, const struct key_store *keys) {
+    struct consul_session *session = call->data;
+    call->status = 0;
+    call->query = NULL;
+    if (resolve_all(call, keys, session)) {
+        submit(call, session);
+    }
+}
+
+static const struct consul_query creation = {.show = look_and_create};
+
+void consul_session_create(struct consul_call *call, struct bytes body) {
+    struct consul_session *session = arena_calloc(&call->arena, 1, sizeof *session);
+    char why[WHY_SIZE];
+    session->lock_delay_ms = CONSUL_LOCK_DELAY_MS_DEFAULT;
+    call->given = body.size > 0 ? consul_json_parse(body, why, sizeof why) : NULL;
+    if (body.size > 0 && call->given == NULL) {
+        (void)fail_decode(call, why);
+        return;
+    }
+    if (!consul_call_check_dc(call) || !read_session(call, call->given, session)) {
+        return;
+    }
+    call->data = session;
+    consul_call_add_range(call, consul_sessions_range(&call->arena, bytes_of("", 0)));
+    consul_call_look(call, &creation);
 }

@@ -55,6 +55,10 @@ static enum status create_session(struct rule_run *run, struct bytes request,
     (void)rule_put(run, KEY_SPACE_CONSUL_RECORDS, consul_key_session(arena, session.id),
                    bytes_of(value.data, value.size), lease_id);
     buffer_clear(&value);
+    if (session.n_service_checks > 0) {
+        (void)rule_put(run, KEY_SPACE_CONSUL_RECORDS, consul_key_bound(arena, session.id),
+                       bytes_of("", 0), lease_id);
+    }
     return rule_on_lease_end(run, lease_id, CONSUL_RULE_SESSION_ENDED, session.id);
 }
 

@@ -1,0 +1,208 @@
+/* /v1/catalog/register and deregister: services of any node, whose checks nobody runs. */
+#include "doors/consul/consul_batch.h"
+#include "doors/consul/consul_define.h"
+#include "doors/consul/consul_find.h"
+#include "doors/consul/consul_routes.h"
+#include "doors/consul/consul_show.h"
+#include "registry/registry_keys.h"
+
+#include <stdlib.h>
+
+static bool fail_decode(struct consul_call *call, const char *what) {
+    consul_call_fail(call, 400, "Request decode failed: %s", what);
+    return false;
+}
+
+/* --- Register. --- */
+
+struct catalog_registration {
+    struct consul_place place;
+    bool has_service;
+    struct registry_instance instance;
+    const json_t *checks[REGISTRY_CHECKS_MAX];
+    size_t n_checks;
+};
+
+/* A check of the catalog has a state and nobody who runs it. */
+static bool define_check(struct consul_call *call, const json_t *given,
+                         struct registry_check *out) {
+    struct bytes status = bytes_of("", 0);
+    enum registry_health health = REGISTRY_CRITICAL;
+    *out = (struct registry_check){
+        .kind = REGISTRY_CHECK_MANUAL, .origin = REGISTRY_ORIGIN_CONSUL, .rises = 1, .falls = 1};
+    if (!consul_json_get_text(given, "CheckID", &out->id) ||
+        !consul_json_get_text(given, "Name", &out->name) ||
+        !consul_json_get_text(given, "Notes", &out->notes) ||
+        !consul_json_get_text(given, "Output", &out->output) ||
+        !consul_json_get_text(given, "Status", &status)) {
+        return fail_decode(call, "a member of a check has another type");
+    }
+    if (status.size > 0 && !consul_health_read(status, &health)) {
+        consul_call_fail(call, 400, "Status for checks must 'passing', 'warning', 'critical'");
+        return false;
+    }
+    out->health = (uint8_t)health;
+    out->id = out->id.size > 0 ? out->id : out->name;
+    out->name = out->name.size > 0 ? out->name : out->id;
+    return registry_check_is_valid(out) || fail_decode(call, "a check is not valid");
+}
+
+/* Checks that name a service belong to it, the others to the node. */
+static bool add_checks(struct consul_call *call, const struct key_store *keys,
+                       const struct catalog_registration *registration,
+                       struct consul_batch *batch) {
+    for (size_t i = 0; i < registration->n_checks; i++) {
+        struct registry_put_check put = {.service = bytes_from_text(CONSUL_NODE_SERVICE),
+                                         .id = registration->place.node};
+        struct bytes id = bytes_of("", 0);
+        struct registry_entry entry;
+        if (!consul_json_get_text(registration->checks[i], "ServiceID", &id) ||
+            !define_check(call, registration->checks[i], &put.check)) {
+            return false;
+        }
+        if (id.size > 0) {
+            put.id = id;
+            if (registration->has_service && bytes_equal(id, registration->instance.id)) {
+                put.service = registration->instance.service;
+            } else if (consul_find_instance(call, keys, registration->place.node, id, &entry)) {
+                put.service = entry.instance.service;
+            } else {
+                consul_call_fail(call, 500, "Missing service registration");
+                return false;
+            }
+        }
+        consul_batch_put_check(batch, &put);
+    }
+    return true;
+}
+
+static void register_now(struct consul_call *call, const struct key_store *keys) {
+    const struct catalog_registration *registration = call->data;
+    struct consul_batch *batch = consul_batch_create(call);
+    struct registry_register node = {.keeps_checks = true, .is_idempotent = true};
+    call->status = 0;
+    consul_define_node(&registration->place, &node.instance);
+    consul_batch_register(batch, &node);
+    if (registration->has_service) {
+        const struct registry_register request = {
+            .instance = registration->instance, .keeps_checks = true, .is_idempotent = true};
+        consul_batch_register(batch, &request);
+    }
+    if (add_checks(call, keys, registration, batch)) {
+        consul_batch_run(batch, consul_reply_true);
+    }
+}
+
+static const struct consul_query registering = {.show = register_now};
+
+static bool read_checks(struct consul_call *call, struct catalog_registration *registration) {
+    const json_t *one = consul_json_find(call->given, "Check");
+    const json_t *many = consul_json_find(call->given, "Checks");
+    if (json_array_size(many) >= REGISTRY_CHECKS_MAX) {
+        return fail_decode(call, "too many checks");
+    }
+    if (json_is_object(one)) {
+        registration->checks[registration->n_checks++] = one;
+    }
+    for (size_t i = 0; i < json_array_size(many); i++) {
+        registration->checks[registration->n_checks++] = json_array_get(many, i);
+    }
+    return true;
+}
+
+static bool read_place(struct consul_call *call, struct consul_place *place) {
+    if (!consul_json_get_text(call->given, "Node", &place->node) ||
+        !consul_json_get_text(call->given, "Address", &place->address)) {
+        return fail_decode(call, "Node and Address are texts");
+    }
+    place->meta = consul_json_find(call->given, "NodeMeta");
+    if (place->node.size == 0) {
+        consul_call_fail(call, 400, "Must provide node");
+        return false;
+    }
+    if (place->address.size == 0) {
+        consul_call_fail(call, 400, "Must provide address if SkipNodeUpdate is not set");
+        return false;
+    }
+    return registry_name_is_valid(place->node) || fail_decode(call, "the node's name is not valid");
+}
+
+void consul_catalog_register(struct consul_call *call, struct bytes body) {
+    struct catalog_registration *registration = arena_calloc(&call->arena, 1, sizeof *registration);
+    if (!consul_call_read_body(call, body) || !read_place(call, &registration->place) ||
+        !read_checks(call, registration)) {
+        return;
+    }
+    const json_t *service = consul_json_find(call->given, "Service");
+    registration->has_service = json_is_object(service);
+    if (registration->has_service &&
+        !consul_define_service(call, service, &registration->place, &registration->instance)) {
+        return;
+    }
+    call->data = registration;
+    consul_call_add_range(call, registry_index_range(&call->arena, registration->place.node));
+    consul_call_look(call, &registering);
+}
+
+/* --- Deregister. --- */
+
+struct catalog_removal {
+    struct consul_call *call;
+    struct consul_batch *batch;
+    struct bytes node;
+    struct bytes service_id;
+    struct bytes check_id;
+};
+
+static bool remove_of_node(void *context, const struct registry_entry *entry) {
+    const struct catalog_removal *removal = context;
+    if (!entry->is_kept &&
+        bytes_equal(consul_instance_node(removal->call, &entry->instance), removal->node)) {
+        consul_batch_deregister(removal->batch, entry->instance.service, entry->instance.id);
+    }
+    return true;
+}
+
+static void deregister_now(struct consul_call *call, const struct key_store *keys) {
+    struct catalog_removal *removal = call->data;
+    struct registry_entry entry;
+    struct consul_found_check found;
+    removal->batch = consul_batch_create(call);
+    call->status = 0;
+    if (removal->service_id.size > 0) {
+        if (consul_find_instance(call, keys, removal->node, removal->service_id, &entry)) {
+            consul_batch_deregister(removal->batch, entry.instance.service, removal->service_id);
+        }
+    } else if (removal->check_id.size > 0) {
+        if (consul_find_check(call, keys, removal->node, removal->check_id, &found)) {
+            consul_batch_delete_check(removal->batch, found.entry.instance.service,
+                                      found.entry.instance.id, removal->check_id);
+        }
+    } else {
+        consul_visit_all(call, keys, remove_of_node, removal);
+    }
+    consul_batch_run(removal->batch, consul_reply_true);
+}
+
+static const struct consul_query deregistering = {.show = deregister_now};
+
+void consul_catalog_deregister(struct consul_call *call, struct bytes body) {
+    struct catalog_removal *removal = arena_calloc(&call->arena, 1, sizeof *removal);
+    removal->call = call;
+    if (!consul_call_read_body(call, body)) {
+        return;
+    }
+    if (!consul_json_get_text(call->given, "Node", &removal->node) ||
+        !consul_json_get_text(call->given, "ServiceID", &removal->service_id) ||
+        !consul_json_get_text(call->given, "CheckID", &removal->check_id)) {
+        (void)fail_decode(call, "Node, ServiceID and CheckID are texts");
+        return;
+    }
+    if (removal->node.size == 0) {
+        consul_call_fail(call, 400, "Must provide node");
+        return;
+    }
+    call->data = removal;
+    consul_call_add_range(call, registry_index_range(&call->arena, removal->node));
+    consul_call_look(call, &deregistering);
+}

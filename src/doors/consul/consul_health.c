@@ -1,0 +1,188 @@
+/* /v1/health: services with their checks, checks of a node, of a service, of a state. */
+#include "doors/consul/consul_filter.h"
+#include "doors/consul/consul_find.h"
+#include "doors/consul/consul_routes.h"
+#include "doors/consul/consul_select.h"
+#include "doors/consul/consul_show.h"
+
+static struct bytes own_node(const struct consul_call *call) {
+    return bytes_from_text(call->door->node);
+}
+
+static bool is_hidden(const struct registry_entry *entry) {
+    return bytes_equal(entry->instance.service, bytes_from_text(CONSUL_NODE_SERVICE));
+}
+
+/* --- A service. --- */
+
+static void show_entry(struct consul_call *call, const struct consul_shown *shown) {
+    consul_json_begin(&call->json, '{');
+    consul_json_name(&call->json, "Node");
+    consul_show_node(call, shown);
+    consul_json_name(&call->json, "Service");
+    consul_show_service(call, shown);
+    consul_json_name(&call->json, "Checks");
+    consul_show_checks(call, shown);
+    consul_json_end(&call->json, '}');
+}
+
+static void show_service(struct consul_call *call, const struct key_store *keys) {
+    consul_select_show(call, keys, consul_call_path(call, "service"), show_entry);
+}
+
+static const struct consul_query service = {.show = show_service};
+
+/* The checks of nodes are waited for, too: they decide over all services of a node. Those who may
+ * read the service alone are not told of them. */
+void consul_health_service(struct consul_call *call, struct bytes body) {
+    struct bytes name = consul_call_path(call, "service");
+    struct bytes passing = consul_call_text(call, "passing");
+    (void)body;
+    if (name.size == 0) {
+        consul_call_fail(call, 400, "Missing service name");
+        return;
+    }
+    if (passing.size > 0 && !bytes_equal(passing, bytes_from_text("true")) &&
+        !bytes_equal(passing, bytes_from_text("false")) &&
+        !bytes_equal(passing, bytes_of("1", 1)) && !bytes_equal(passing, bytes_of("0", 1))) {
+        consul_call_fail(call, 400, "Invalid value for ?passing");
+        return;
+    }
+    if (consul_filter_read(call)) {
+        consul_add_service_range(call, name);
+        consul_add_node_range(call);
+        consul_call_query(call, &service);
+    }
+}
+
+/* --- Checks. --- */
+
+struct check_listing {
+    struct consul_call *call;
+    const struct key_store *keys;
+    struct bytes node; /* empty: of all */
+    bool has_state;    /* only checks of this health */
+    enum registry_health health;
+    bool only_services; /* none of nodes */
+};
+
+static void show_one_check(const struct check_listing *listing, struct bytes node,
+                           const struct registry_entry *entry, size_t i) {
+    struct consul_call *call = listing->call;
+    const struct registry_check *check = &entry->checks[i];
+    if (listing->has_state && check->health != listing->health) {
+        return;
+    }
+    struct consul_mark mark = consul_filter_begin(call, NULL);
+    consul_show_check(call, node, &entry->instance, check);
+    consul_filter_end(call, &mark);
+}
+
+static bool show_checks_of(void *context, const struct registry_entry *entry) {
+    const struct check_listing *listing = context;
+    struct bytes node = consul_instance_node(listing->call, &entry->instance);
+    if ((listing->node.size > 0 && !bytes_equal(node, listing->node)) ||
+        (listing->only_services && is_hidden(entry)) ||
+        !consul_select_node_meta(listing->call, entry)) {
+        return true;
+    }
+    for (size_t i = 0; i < entry->n_checks; i++) {
+        show_one_check(listing, node, entry, i);
+    }
+    return true;
+}
+
+static void show_serf(const struct check_listing *listing) {
+    struct consul_call *call = listing->call;
+    if ((listing->has_state && listing->health != REGISTRY_PASSING) ||
+        (listing->node.size > 0 && !bytes_equal(listing->node, own_node(call))) ||
+        consul_call_has(call, "node-meta")) {
+        return;
+    }
+    struct consul_mark mark = consul_filter_begin(call, NULL);
+    consul_show_serf(call, own_node(call));
+    consul_filter_end(call, &mark);
+}
+
+static void show_all_checks(struct check_listing *listing) {
+    struct consul_call *call = listing->call;
+    if (!consul_may_visit_all(call, listing->keys)) {
+        return;
+    }
+    consul_set_registry_index(call, listing->keys);
+    consul_json_begin(&call->json, '[');
+    show_serf(listing);
+    consul_visit_all(call, listing->keys, show_checks_of, listing);
+    consul_json_end(&call->json, ']');
+}
+
+static void show_node(struct consul_call *call, const struct key_store *keys) {
+    struct check_listing listing = {
+        .call = call, .keys = keys, .node = consul_call_path(call, "node")};
+    show_all_checks(&listing);
+}
+
+static const struct consul_query node = {.show = show_node};
+
+void consul_health_node(struct consul_call *call, struct bytes body) {
+    (void)body;
+    if (consul_call_path(call, "node").size == 0) {
+        consul_call_fail(call, 400, "Missing node name");
+        return;
+    }
+    if (consul_filter_read(call)) {
+        consul_add_registry_range(call);
+        consul_call_query(call, &node);
+    }
+}
+
+static void show_state(struct consul_call *call, const struct key_store *keys) {
+    struct check_listing listing = {.call = call, .keys = keys};
+    listing.has_state = consul_health_read(consul_call_path(call, "state"), &listing.health);
+    show_all_checks(&listing);
+}
+
+static const struct consul_query state = {.show = show_state};
+
+void consul_health_state(struct consul_call *call, struct bytes body) {
+    struct bytes wanted = consul_call_path(call, "state");
+    enum registry_health ignored;
+    (void)body;
+    if (wanted.size == 0) {
+        consul_call_fail(call, 400, "Missing check state");
+        return;
+    }
+    if (!bytes_equal(wanted, bytes_from_text("any")) && !consul_health_read(wanted, &ignored)) {
+        consul_call_fail(call, 400, "Invalid check state: \"%.*s\"",
+                         (int)(wanted.size < 64 ? wanted.size : 64), (const char *)wanted.data);
+        return;
+    }
+    if (consul_filter_read(call)) {
+        consul_add_registry_range(call);
+        consul_call_query(call, &state);
+    }
+}
+
+static void show_service_checks(struct consul_call *call, const struct key_store *keys) {
+    struct bytes name = consul_call_path(call, "service");
+    struct check_listing listing = {.call = call, .keys = keys, .only_services = true};
+    consul_set_service_index(call, keys, name);
+    consul_json_begin(&call->json, '[');
+    (void)registry_view_visit(keys, &call->arena, name, show_checks_of, &listing);
+    consul_json_end(&call->json, ']');
+}
+
+static const struct consul_query service_checks = {.show = show_service_checks};
+
+void consul_health_checks(struct consul_call *call, struct bytes body) {
+    struct bytes name = consul_call_path(call, "service");
+    (void)body;
+    if (name.size == 0) {
+        consul_call_fail(call, 400, "Missing service name");
+        return;
+    }
+    if (consul_filter_read(call)) {
+        consul_add_service_range(call, name);
+        consul_call_query(call, &service_checks);
+    }
+}
