@@ -2,6 +2,7 @@
 by etcdctl, and gone from all of them in the revision in which its lease ends.
 """
 import base64
+import http.client
 import json
 import subprocess
 import threading
@@ -16,7 +17,7 @@ from harness.kinds import KIND_LEASED, clean_environment
 from harness.server import Server
 from harness.wait import wait_for
 
-DOORS = "etcd,native,registry,eureka,xds"
+DOORS = "etcd,native,registry,consul,eureka,xds"
 TTL_MS = 3000
 ENDPOINTS = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
 
@@ -30,6 +31,19 @@ def etcd_values(server, *words):
     """What etcdctl get says: the instances as they are written there."""
     output = subprocess.run(**etcdctl(server, "get", "--print-value-only", *words), check=True, timeout=60).stdout
     return [json.loads(line) for line in output.split("\n")[:-1]]
+
+
+def ask(server, method, path, body=None):
+    """An HTTP request whose answer is JSON, or empty."""
+    connection = http.client.HTTPConnection(server.host, server.client_port, timeout=60)
+    try:
+        connection.request(method, path, body=None if body is None else json.dumps(body))
+        answer = connection.getresponse()
+        text = answer.read()
+        assert answer.status == 200, (path, answer.status, text)
+        return json.loads(text or b"null")
+    finally:
+        connection.close()
 
 
 class EtcdWatch:
@@ -77,12 +91,13 @@ class Views:
         instances = instances if isinstance(instances, list) else [instances]
         return {(one["ipAddr"], int(one["port"]["$"])) for one in instances if one["status"] == "UP"}
 
+    def consul(self, service):
+        found = ask(self.server, "GET", f"/v1/health/service/{service}?passing")
+        return {(one["Service"]["Address"], one["Service"]["Port"]) for one in found}
+
     def xds(self, service):
-        body = json.dumps({"resource_names": [service], "type_url": ENDPOINTS, "node": {"id": "test"}})
-        with self.registry.lock:
-            connection = self.registry.connection
-            connection.request("POST", "/v3/discovery:endpoints", body=body)
-            answer = json.loads(connection.getresponse().read())
+        body = {"resource_names": [service], "type_url": ENDPOINTS, "node": {"id": "test"}}
+        answer = ask(self.server, "POST", "/v3/discovery:endpoints", body)
         found = [
             (endpoint["endpoint"]["address"], endpoint.get("health_status"))
             for resource in answer.get("resources", [])
@@ -99,7 +114,7 @@ class Views:
         found = etcd_values(self.server, "--prefix", f"leased/services/{service}/")
         return {(one["address"], one["port"]) for one in found}
 
-    ALL = (native, dns, eureka_api, xds, etcd)
+    ALL = (native, dns, consul, eureka_api, xds, etcd)
 
     def shown(self, service):
         return {view.__name__: view(self, service) for view in self.ALL}
@@ -140,7 +155,18 @@ def by_eureka(stage, service):
     return None
 
 
-@pytest.mark.parametrize("register", [by_native, by_eureka])
+def by_consul(stage, service):
+    server, *_ = stage
+    body = {"Name": service, "ID": "one", "Address": "10.0.0.1", "Port": 8080}
+    ask(server, "PUT", "/v1/agent/service/register", body)
+
+
+def end_by_consul(stage):
+    """Such a registration lasts until somebody takes it back."""
+    ask(stage[0], "PUT", "/v1/agent/service/deregister/one")
+
+
+@pytest.mark.parametrize("register", [by_native, by_eureka, by_consul])
 def test_one_instance_through_all_doors(stage, register):
     server, registry, eureka, watch = stage
     views = Views(server, registry, eureka)
@@ -153,6 +179,8 @@ def test_one_instance_through_all_doors(stage, register):
         if lease_id is not None:
             keeper.keep(lease_id)
         assert views.shown(service) == expected(place)
+    if register is by_consul:
+        end_by_consul(stage)
     ended = watch.wait_for(1, f"leased/services/{service}/one")
     # Nothing is waited for: it is gone from all of them in that revision.
     assert views.shown(service) == expected(set())
