@@ -141,6 +141,12 @@ static bool is_delayed(struct rule_run *run, const struct consul_work_key *key,
            !(op->previous.size > 0 && bytes_equal(op->previous, key->lock.previous));
 }
 
+/* A session that has ended holds nothing, even where its end could not be noted in the key. */
+static bool is_held(struct rule_run *run, const struct consul_work_key *key) {
+    struct consul_session ignored;
+    return key->lock.session.size > 0 && consul_work_session(run, key->lock.session, &ignored);
+}
+
 static void do_lock(struct answers *answers, const struct consul_op *op,
                     struct consul_work_key *key) {
     struct consul_work *work = &answers->work;
@@ -150,7 +156,7 @@ static void do_lock(struct answers *answers, const struct consul_op *op,
         return;
     }
     if (!bytes_equal(key->lock.session, op->session)) {
-        if (key->lock.session.size > 0) {
+        if (is_held(work->run, key)) {
             fail_with(answers, CONSUL_FAILED_HELD, key);
             return;
         }
