@@ -1,9 +1,10 @@
 """An instance of a service as a process: it serves HTTP, registers itself and renews, until somebody ends it.
 
-    instance.py SERVICE ID PORT TTL_MS MEMBER…
+    instance.py SERVICE ID PORT TTL_MS CHECK_MS MEMBER…
 
-A GET is answered with its id; /health with 200, or with 503 once /sicken was asked for. After each renewal that was answered it writes the time
-(CLOCK_MONOTONIC) as a line.
+A GET is answered with its id; /health with 200, or with 503 once /sicken was asked for. With a CHECK_MS other than 0 the
+server is to ask for /health so often, and to call it critical after two answers. After each renewal that was answered it writes
+the time (CLOCK_MONOTONIC) as a line.
 """
 import http.client
 import http.server
@@ -63,12 +64,19 @@ class Members:
         raise SystemExit("no member answers")
 
 
-def main(service, id, port, ttl_ms, *members):
+def checks_of(port, check_ms):
+    target = f"http://127.0.0.1:{port}/health"
+    check = {"id": "health", "kind": "CHECK_HTTP", "target": target, "interval_ms": int(check_ms), "falls": 2}
+    return [check] if int(check_ms) > 0 else []
+
+
+def main(service, id, port, ttl_ms, check_ms, *members):
     server = Server(("127.0.0.1", int(port)), Handler)
     server.id = id
     threading.Thread(target=server.serve_forever, daemon=True).start()
     api = Members(list(members))
-    instance = {"service": service, "id": id, "address": "127.0.0.1", "port": int(port), "ttl_ms": int(ttl_ms)}
+    instance = {"service": service, "id": id, "address": "127.0.0.1", "port": int(port), "ttl_ms": int(ttl_ms),
+                "checks": checks_of(port, check_ms)}  # fmt: skip
     lease_id = api.post("register", {"instance": instance})["lease_id"]
     while True:
         print(time.monotonic(), flush=True)

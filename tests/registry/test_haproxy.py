@@ -28,6 +28,7 @@ TTL_MS = 2000
 ALLOWED_S = 0.050
 # The lease's timer, the answer, HAProxy, who notes the arrival: each may have to wait for a processor.
 LINKS = 4
+CHECK_MS, FALLS = 300, 2
 BALANCED_SECONDS = 60.0
 
 _numbers = itertools.count(1)  # each test has a service of its own
@@ -36,12 +37,13 @@ _numbers = itertools.count(1)  # each test has a service of its own
 class Instance:
     """A process that registers itself."""
 
-    def __init__(self, folder, members, id, service="web", ttl_ms=TTL_MS):
+    def __init__(self, folder, members, id, service="web", ttl_ms=TTL_MS, check_ms=0):
         self.port = free_ports(1)[0]
         self.id = id
         self.log_path = folder / f"{id}.log"
         self.process = Process(
-            [sys.executable, HERE / "instance.py", service, id, str(self.port), str(ttl_ms), *members], self.log_path
+            [sys.executable, HERE / "instance.py", service, id, *map(str, (self.port, ttl_ms, check_ms)), *members],
+            self.log_path,
         )
 
     def renewed(self):
@@ -226,6 +228,22 @@ def test_an_instance_that_drains_gets_nothing_more(stage, server):
         assert traffic.ids_since(changed + slack) == {"i1", "i2"}
         registry.call("set-state", service=service, id="i0", state="UP")
         wait_until_balanced(traffic, instances)
+
+
+@pytest.mark.alone
+def test_an_ill_instance_whose_lease_stands_gets_nothing_more(stage, server, tmp_path):
+    service, instances, traffic = stage
+    ill = instances["ill"] = Instance(tmp_path, [server.endpoint], "ill", service, check_ms=CHECK_MS)
+    wait_until_balanced(traffic, instances)
+    with Stalls() as stalls:
+        ill.get("/sicken")
+        end = time.monotonic() + FALLS * CHECK_MS / 1000
+        wait_for(lambda: time.monotonic() > end + 1.0, 60, "time to see who is asked late")
+        late = max(at - end for at, _, text in traffic.answers if text == "ill")
+        print(f"the last answer came {late * 1000:.0f} ms after the second check; "
+              f"this machine was late by {stalls.worst_s * 1000:.0f} ms")  # fmt: skip
+        assert late <= ALLOWED_S + 2 * LINKS * stalls.worst_s
+    assert ill.renewed() > end
 
 
 def test_a_new_instance_gets_its_share(stage, server, tmp_path):
