@@ -1,6 +1,7 @@
 """`lease register`, `discover`, `render` and `service`: instances while commands run, and files made of them."""
 import json
 import os
+import pathlib
 import signal
 import stat
 import subprocess
@@ -245,3 +246,15 @@ def test_the_shells_file_is_replaced_as_a_whole(server, name, tmp_path):
 def test_templates_that_are_refused(server, template, error):
     done = render(server, template, "--once")
     assert done.returncode == 1 and error in done.stderr
+
+
+def test_the_example_for_nginx(server, tmp_path):
+    example = pathlib.Path(__file__).parents[2] / "examples" / "nginx" / "upstream.tmpl"
+    empty = lease("render", example, "--once", server=server).stdout
+    assert empty == "upstream web {\n    zone web 64k;\n    server 127.0.0.1:1 down; # no instance serves\n}\n\n"
+    with registered(server, "web", "--id", "one", "--weight", "3", "--zone", "a"):
+        wait_states(server, "web", "up")
+        done = lease("render", example, "-o", tmp_path / "conf", "--once", "--exec", "true", server=server)
+    assert done.returncode == 0 and (tmp_path / "conf").read_text(encoding="utf-8") == (
+        "upstream web {\n    zone web 64k;\n    server 10.0.0.1:80 weight=3 max_fails=1; # one, zone a\n}\n\n"
+    )
