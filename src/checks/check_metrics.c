@@ -37,7 +37,8 @@ void check_runner_write_metrics(const struct check_runner *runner, struct buffer
     prometheus_gauge(out, "leased_checks_running", "Health checks that wait for their answer.",
                      runner->n_running);
     prometheus_gauge(out, "leased_checks_waiting", "Health checks that are due and wait for room.",
-                     count(&runner->ready) + count(&runner->ready_critical));
+                     count(&runner->ready) + count(&runner->ready_critical) +
+                         count(&runner->ready_commands));
     prometheus_gauge(out, "leased_checks_sockets", "Connections of health checks.",
                      runner->network->n_sockets);
     prometheus_gauge(out, "leased_checks_sockets_max", "Connections that they may have.",

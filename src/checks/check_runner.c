@@ -22,11 +22,12 @@ enum {
 static void on_timer(uv_timer_t *timer);
 
 void check_runner_wake(struct check_runner *runner, uint64_t at_ms) {
-    if (at_ms < runner->timer_due_ms && !runner->is_closing) {
-        uint64_t now_ms = check_runner_now(runner);
-        runner->timer_due_ms = at_ms;
-        /* Not 0: the loop polls in between, so that others have their turn. */
-        (void)uv_timer_start(&runner->timer, on_timer, at_ms > now_ms ? at_ms - now_ms : 1, 0);
+    /* Not at once: the loop polls in between, so that others have their turn. */
+    uint64_t now_ms = check_runner_now(runner);
+    uint64_t due_ms = at_ms > now_ms ? at_ms : now_ms + 1;
+    if (due_ms < runner->timer_due_ms && !runner->is_closing) {
+        runner->timer_due_ms = due_ms;
+        (void)uv_timer_start(&runner->timer, on_timer, due_ms - now_ms, 0);
     }
 }
 
@@ -59,7 +60,8 @@ static void take_result(struct check_runner *runner, struct check_job *job,
     enum registry_health before = job->state.health;
     bool was_known = job->state.is_known;
     bool is_changed = check_state_add(&job->state, &job->thresholds, result->health);
-    bool is_lost = job->state.health != job->recorded_health; /* an earlier report was */
+    /* An earlier report was not committed. */
+    bool is_lost = job->state.health != job->recorded_health || !job->has_recorded_output;
     runner->stats.results[job->kind][result->health]++;
     if (!is_changed && !is_lost && !is_output_due(runner, job, result)) {
         return;
@@ -96,13 +98,18 @@ static void count_out(struct check_runner *runner, struct check_job *job) {
     runner->n_running_critical -= job->runs_as_critical ? 1 : 0;
 }
 
+static bool has_ready(const struct check_runner *runner) {
+    return !list_is_empty(&runner->ready) || !list_is_empty(&runner->ready_critical) ||
+           !list_is_empty(&runner->ready_commands);
+}
+
 static void on_done(void *context, const struct check_result *result) {
     struct check_job *job = context;
     struct check_runner *runner = job->runner;
     count_out(runner, job);
     take_result(runner, job, result);
     arm_next(runner, job);
-    if (!list_is_empty(&runner->ready) || !list_is_empty(&runner->ready_critical)) {
+    if (has_ready(runner)) {
         check_runner_wake(runner, check_runner_now(runner)); /* there is room for another */
     }
 }
@@ -203,27 +210,31 @@ static struct list *next_queue(struct check_runner *runner) {
     return has_room && !list_is_empty(&runner->ready_critical) ? &runner->ready_critical : NULL;
 }
 
-static bool has_room_for(const struct check_runner *runner, const struct check_job *job) {
-    return job->kind != REGISTRY_CHECK_COMMAND ||
-           check_commands_have_room(runner->network->commands);
-}
-
 static void start_ready(struct check_runner *runner) {
     struct list *queue;
     size_t n = 0;
     while (n < STARTS_MAX && check_network_has_room(runner->network) &&
            (queue = next_queue(runner)) != NULL) {
-        struct check_job *job = list_entry(list_pop_first(queue), struct check_job, in_ready);
+        start(runner, list_entry(list_pop_first(queue), struct check_job, in_ready));
         n++;
-        if (has_room_for(runner, job)) {
-            start(runner, job);
-        } else {
-            list_append(queue, &job->in_ready);
-        }
+    }
+    queue = &runner->ready_commands;
+    while (n < STARTS_MAX && check_commands_have_room(runner->network->commands) &&
+           !list_is_empty(queue)) {
+        start(runner, list_entry(list_pop_first(queue), struct check_job, in_ready));
+        n++;
     }
     if (n == STARTS_MAX) {
         check_runner_wake(runner, check_runner_now(runner));
     }
+}
+
+static struct list *queue_of(struct check_runner *runner, const struct check_job *job) {
+    if (job->kind == REGISTRY_CHECK_COMMAND) {
+        return &runner->ready_commands;
+    }
+    bool is_critical = job->state.is_known && job->state.health == REGISTRY_CRITICAL;
+    return is_critical ? &runner->ready_critical : &runner->ready;
 }
 
 static void take_due(struct check_runner *runner, bool has_stalled) {
@@ -234,8 +245,7 @@ static void take_due(struct check_runner *runner, bool has_stalled) {
         if (job->probe != NULL) {
             time_out(runner, job, has_stalled);
         } else if (list_is_empty(&job->in_ready)) {
-            bool is_critical = job->state.is_known && job->state.health == REGISTRY_CRITICAL;
-            list_append(is_critical ? &runner->ready_critical : &runner->ready, &job->in_ready);
+            list_append(queue_of(runner, job), &job->in_ready);
         }
     }
     uint64_t next_ms = timing_wheel_next_ms(runner->jobs.wheel);
@@ -280,6 +290,7 @@ struct check_runner *check_runner_open(uv_loop_t *loop, struct service *service,
     check_jobs_init(&runner->jobs, uv_now(loop));
     list_init(&runner->ready);
     list_init(&runner->ready_critical);
+    list_init(&runner->ready_commands);
     check_follow_init(runner);
     check_members_init(runner);
     check_reports_init(runner);

@@ -35,6 +35,7 @@ struct check_runner {
     /* To be started: those that serve first, so that they do not wait for the dead. */
     struct list ready;
     struct list ready_critical;
+    struct list ready_commands; /* of which few run at a time */
     size_t n_running;
     size_t n_running_critical;
     bool is_closing;

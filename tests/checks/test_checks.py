@@ -1,11 +1,12 @@
 """Health checks of registered instances, through a running server and through a cluster of three."""
 
-import contextlib
 import http.server
 import json
 import os
+import pathlib
 import pwd
 import socketserver
+import tempfile
 import threading
 import time
 import urllib.error
@@ -55,7 +56,8 @@ def wait_health(url, service, instance, health, check="c"):
 
 
 def http_check(target, **more):
-    return {"id": "c", "kind": "CHECK_HTTP", "target": target, "interval_ms": 200, "health": "CRITICAL", **more}
+    return {"id": "c", "kind": "CHECK_HTTP", "target": target, "interval_ms": 200, "timeout_ms": 5000,
+            "health": "CRITICAL", **more}
 
 
 class Switch:
@@ -96,15 +98,13 @@ def web():
 
 
 @pytest.fixture(scope="module")
-def script(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("script")
-    for parent in (folder, *folder.parents[:2]):
-        with contextlib.suppress(PermissionError):
-            parent.chmod(parent.stat().st_mode | 0o005)
-    path = folder / "check"
-    path.write_text("#!/bin/sh\necho \"I am $(id -un)\"\nexit $1\n")
-    path.chmod(0o755)
-    return str(path)
+def script():
+    with tempfile.TemporaryDirectory(prefix="leased-test-script-") as folder:
+        path = pathlib.Path(folder) / "check"
+        path.parent.chmod(0o755)  # an unprivileged user has to reach it
+        path.write_text("#!/bin/sh\necho \"I am $(id -un)\"\nexit $1\n")
+        path.chmod(0o755)
+        yield str(path)
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_tcp_and_an_instance_that_nobody_answers_for(url, web):
 def test_commands(url, script):
     def command(*arguments):
         return {"id": "c", "kind": "CHECK_COMMAND", "command": list(arguments), "interval_ms": 500,
-                "health": "CRITICAL"}
+                "timeout_ms": 20000, "health": "CRITICAL"}
 
     register(url, "scripts", "good", command(script, "0"))
     register(url, "scripts", "so-so", command(script, "1"))

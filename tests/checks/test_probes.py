@@ -7,8 +7,8 @@ import pwd
 import socket
 import socketserver
 import ssl
-import stat
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -334,12 +334,15 @@ ME = pwd.getpwuid(os.geteuid()).pw_name
 
 
 @pytest.fixture(scope="module")
-def scripts(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("scripts")
-    for parent in (folder, *folder.parents[:2]):  # an unprivileged user has to reach them
-        with contextlib.suppress(PermissionError):
-            parent.chmod(parent.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
+def folder():
+    with tempfile.TemporaryDirectory(prefix="leased-test-scripts-") as made:
+        path = Path(made)
+        path.chmod(0o777)  # an unprivileged user reaches it, and writes there
+        yield path
 
+
+@pytest.fixture(scope="module")
+def scripts(folder):
     def script(name, text):
         path = folder / name
         path.write_text("#!/bin/sh\n" + text + "\n")
@@ -405,16 +408,11 @@ def wait_until_gone(pids):
     return not any(is_alive(pid) for pid in pids)
 
 
-def test_a_program_that_hangs_is_killed_with_all_it_started(scripts, tmp_path):
-    pids = tmp_path / "pids"
-    pids.touch()
-    pids.chmod(0o666)
-    for parent in list(tmp_path.parents)[:2] + [tmp_path]:
-        with contextlib.suppress(PermissionError):
-            parent.chmod(parent.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
+def test_a_program_that_hangs_is_killed_with_all_it_started(scripts, folder):
+    pids = folder / "pids"
     program = scripts("hang", f"sleep 600 & echo $$ $! > {pids}; wait")
     with running(program) as probe:
-        assert probe("command", program, timeout=1500)[1] == "timed out"
+        assert probe("command", program, timeout=5000)[1] == "timed out"
         found = [int(pid) for pid in pids.read_text().split()]
         assert len(found) == 2
         assert wait_until_gone(found)
