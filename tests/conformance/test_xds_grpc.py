@@ -1,5 +1,5 @@
-"""gRPC's own xds:/// clients unmodified, Debian's python3-grpcio and npm's @grpc/grpc-js-xds, with traffic to real gRPC servers while instances come,
-fall ill, drain, die and come back, and while the registry restarts."""
+"""gRPC's own xds:/// clients unmodified, Debian's python3-grpcio and npm's @grpc/grpc-js-xds, with traffic to real gRPC
+servers while instances come, fall ill, drain and go, and while the registry restarts."""
 import collections
 import json
 import os

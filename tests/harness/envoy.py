@@ -48,7 +48,16 @@ def _source(kind):
     }[kind]  # fmt: skip
 
 
-def _listener(port, service):
+def _routes(service, aggregated):
+    if aggregated:
+        source = {"ads": {}, "resource_api_version": "V3"}
+        return {"rds": {"config_source": source, "route_config_name": service}}
+    return {"route_config": {"virtual_hosts": [{
+        "name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": service}}],
+    }]}}  # fmt: skip
+
+
+def _listener(port, service, aggregated):
     return {
         "name": "front", "address": _address(f"127.0.0.1:{port}"),
         "filter_chains": [{"filters": [{
@@ -57,10 +66,7 @@ def _listener(port, service):
                 "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3."
                          "HttpConnectionManager",
                 "stat_prefix": "front",
-                "route_config": {"virtual_hosts": [{
-                    "name": "all", "domains": ["*"],
-                    "routes": [{"match": {"prefix": "/"}, "route": {"cluster": service}}],
-                }]},
+                **_routes(service, aggregated),
                 "http_filters": [{"name": "envoy.filters.http.router", "typed_config": {
                     "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}],
             },
@@ -69,7 +75,7 @@ def _listener(port, service):
 
 
 def bootstrap(kind, aggregated, endpoints, service, front_port, admin_port, zone=""):
-    """`kind`: whole, delta or rest; `aggregated`: the cluster comes from the registry too, over ADS."""
+    """`kind`: whole, delta or rest; `aggregated`: cluster and route come from the registry too, over ADS."""
     clusters = [_registry_cluster(endpoints, kind != "rest")]
     dynamic = {}
     if aggregated:
@@ -85,7 +91,7 @@ def bootstrap(kind, aggregated, endpoints, service, front_port, admin_port, zone
     return {
         "node": {"id": "envoy-1", "cluster": "front", **({"locality": {"zone": zone}} if zone else {})},
         "admin": {"address": _address(f"127.0.0.1:{admin_port}")},
-        "static_resources": {"listeners": [_listener(front_port, service)], "clusters": clusters},
+        "static_resources": {"listeners": [_listener(front_port, service, aggregated)], "clusters": clusters},
         "dynamic_resources": dynamic,
     }
 

@@ -11,10 +11,11 @@ static const struct xds_error errors[STATUS_COUNT] = {
     [STATUS_UNSUPPORTED] = {GRPC_UNAVAILABLE,
                             "a member of the cluster is of an older release: ask again"},
     [STATUS_USER_EMPTY] = {GRPC_UNAUTHENTICATED, "user name is empty: log in"},
-    [STATUS_AUTH_TOKEN_INVALID] = {GRPC_UNAUTHENTICATED, "the token is not valid: log in again"},
+    [STATUS_AUTH_TOKEN_INVALID] = {GRPC_UNAUTHENTICATED, "invalid auth token: log in again"},
     [STATUS_AUTH_OLD_REVISION] = {GRPC_UNAVAILABLE, "users or roles have just changed: ask again"},
-    [STATUS_PERMISSION_DENIED] = {GRPC_PERMISSION_DENIED,
-                                  "the caller may not read a service that it named"},
+    [STATUS_PERMISSION_DENIED] =
+        {GRPC_PERMISSION_DENIED,
+         "permission denied: a service that the request names may not be read"},
 };
 static const struct xds_error error_other = {GRPC_INTERNAL, "the request failed"};
 

@@ -335,7 +335,10 @@ FETCH(listeners, XDS_LISTENERS)
 FETCH(routes, XDS_ROUTES)
 
 #define METHOD(method_path, fetch)                                                                 \
-    { .path = method_path, .kind = GRPC_UNARY, .on_message = fetch, .on_close = on_call_close }
+    {                                                                                              \
+        .path = method_path, .answers_refused = true, .kind = GRPC_UNARY, .on_message = fetch,     \
+        .on_close = on_call_close                                                                  \
+    }
 static const struct grpc_method methods[] = {
     METHOD("/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters", fetch_clusters),
     METHOD("/envoy.service.endpoint.v3.EndpointDiscoveryService/FetchEndpoints", fetch_endpoints),

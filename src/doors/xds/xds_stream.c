@@ -267,9 +267,9 @@ OPEN(routes_delta, true, false, XDS_ROUTES)
 
 #define METHOD(method_path, open)                                                                  \
     {                                                                                              \
-        .path = method_path, .is_prompt = true, .kind = GRPC_BIDIRECTIONAL, .on_open = open,       \
-        .on_message = on_message, .on_half_close = on_half_close, .on_writable = on_writable,      \
-        .on_close = on_close                                                                       \
+        .path = method_path, .answers_refused = true, .is_prompt = true,                           \
+        .kind = GRPC_BIDIRECTIONAL, .on_open = open, .on_message = on_message,                     \
+        .on_half_close = on_half_close, .on_writable = on_writable, .on_close = on_close           \
     }
 #define ADS "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
 #define CDS "/envoy.service.cluster.v3.ClusterDiscoveryService/"
