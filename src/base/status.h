@@ -65,7 +65,8 @@
     X(AUTH_OLD_REVISION, "revision of auth store is old")                                          \
     X(AUTH_MANAGEMENT_INVALID, "invalid auth management")                                          \
     X(TOO_MANY_KEYS, "more keys than one lease may have, or one request delete")                   \
-    X(FENCED, "a newer registration has taken its place")
+    X(FENCED, "a newer registration has taken its place")                                          \
+    X(KEY_READ_ONLY, "the key belongs to the service registry and cannot be written")
 
 enum status {
 #define STATUS_ENUM(name, text) STATUS_##name,

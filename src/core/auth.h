@@ -136,8 +136,8 @@ void auth_encode(const struct auth *auth, struct buffer *buffer);
 /* Into a new one. STATUS_CORRUPT: it is then good for nothing but auth_destroy(). */
 enum status auth_decode(struct auth *auth, struct reader *reader);
 
-/* A backup begins a new cluster: the revision is at least this one, and if there is a key of tokens,
- * it is this one, so that tokens of the old cluster are worth nothing. */
+/* A backup begins a new cluster: the revision is at least this one, and if there is a key of
+ * tokens, it is this one, so that tokens of the old cluster are worth nothing. */
 void auth_renew(struct auth *auth, uint64_t revision, struct bytes token_key);
 
 /* One takes another one's place: its generation goes on from there. The other one is gone. */

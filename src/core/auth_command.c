@@ -2,6 +2,7 @@
 
 #include "core/auth_ranges.h"
 #include "core/lease_checks.h"
+#include "core/reserved_keys.h"
 
 static enum status check_key(const struct auth *auth, const struct caller *caller, enum right right,
                              struct key_space_id space, struct bytes key, struct bytes range_end) {
@@ -40,6 +41,14 @@ static bool count_keys(const struct lease_table *leases, const int64_t *ids, siz
     return true;
 }
 
+/* What mirrors an instance of the registry is written by rules alone: the right to the instance,
+ * whose key is attached to the same lease, is enough. */
+static bool is_mirror(const struct lease_table *leases, int64_t lease_id,
+                      const struct key_range *range) {
+    return reserved_keys_has(range->space, range->key) &&
+           !lease_table_is_of(leases, lease_id, KEY_SPACE_ETCD);
+}
+
 /* Of the first `n` keys. */
 static bool may_use_keys(const struct auth_ranges *ranges, const struct lease_table *leases,
                          int64_t lease_id, enum right right, size_t n) {
@@ -47,7 +56,8 @@ static bool may_use_keys(const struct auth_ranges *ranges, const struct lease_ta
     const struct record *record = lease_table_first_key(leases, lease_id);
     for (size_t i = 0; i < n && record != NULL && is_allowed; i++, record = record->lease_next) {
         const struct key_range range = {.space = record_space(record), .key = record_key(record)};
-        is_allowed = is_internal(range.space) || auth_ranges_cover(ranges, right, &range);
+        is_allowed = is_internal(range.space) || is_mirror(leases, lease_id, &range) ||
+                     auth_ranges_cover(ranges, right, &range);
     }
     return is_allowed;
 }

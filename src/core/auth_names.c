@@ -2,8 +2,11 @@
 
 #include <string.h>
 
-/* As native_keys.h has it: a byte for the kind, the name, NUL, the rest. */
-static struct bytes prefix_of(uint8_t kind) {
+/* As native_keys.h and registry_keys.h have it: a byte for the kind, the name, NUL, the rest. */
+static struct bytes prefix_of(struct key_space_id space, uint8_t kind) {
+    if (key_space_equal(space, KEY_SPACE_REGISTRY)) {
+        return bytes_from_text(kind == 's' ? "leased/services/" : "");
+    }
     switch (kind) {
     case 'r':
         return bytes_from_text("leased/resources/");
@@ -55,7 +58,8 @@ static bool map_end(const struct key_range *range, struct bytes prefix, uint8_t 
 
 bool auth_names_has(struct key_space_id space) {
     return key_space_equal(space, KEY_SPACE_NATIVE) ||
-           key_space_equal(space, KEY_SPACE_ZOOKEEPER) || key_space_equal(space, KEY_SPACE_CONSUL);
+           key_space_equal(space, KEY_SPACE_ZOOKEEPER) ||
+           key_space_equal(space, KEY_SPACE_CONSUL) || key_space_equal(space, KEY_SPACE_REGISTRY);
 }
 
 /* A path begins with a slash. Where the end of a range does not, it is behind all paths. */
@@ -101,7 +105,8 @@ bool auth_names_map(const struct key_range *range, struct auth_name_range *memor
     if (key_space_equal(range->space, KEY_SPACE_ZOOKEEPER)) {
         return map_paths(range, memory, out_range);
     }
-    struct bytes prefix = range->key.size > 0 ? prefix_of(range->key.data[0]) : bytes_of("", 0);
+    struct bytes prefix =
+        range->key.size > 0 ? prefix_of(range->space, range->key.data[0]) : bytes_of("", 0);
     if (prefix.size == 0) {
         return false;
     }

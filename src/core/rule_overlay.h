@@ -73,7 +73,7 @@ struct rule_overlay {
     } leases;
     size_t n_ended;
     uint32_t n_epochs; /* of leases, that the changes will take */
-    bool has_grown; /* something was put or granted */
+    bool has_grown;    /* something was put or granted */
 };
 
 void rule_overlay_init(struct rule_overlay *overlay, struct arena *arena);

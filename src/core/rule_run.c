@@ -1,6 +1,7 @@
 /* What a run knows, counts and reads. */
 #include "core/rule_run.h"
 
+#include "core/reserved_keys.h"
 #include "core/stored_key.h"
 
 static size_t smaller(size_t a, size_t b) {
@@ -116,6 +117,9 @@ static bool may_use(struct rule_run *run, enum right right, struct key_space_id 
     enum status status = STATUS_OK;
     if (!is_own_space(run, space)) {
         status = STATUS_INVALID;
+    } else if (right == RIGHT_WRITE && reserved_keys_has(space, key) &&
+               !key_space_equal(run->rule->spaces[0], KEY_SPACE_REGISTRY)) {
+        status = STATUS_KEY_READ_ONLY;
     } else if (rule_run_asks_rights(run)) {
         const struct key_range range = {.space = space, .key = key, .range_end = range_end};
         status = auth_check_range(run->scope->auth, run->scope->caller, right, &range);

@@ -1,5 +1,7 @@
 #include "core/txn.h"
 
+#include "core/reserved_keys.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -71,6 +73,9 @@ static enum status put_check_lease(const struct txn_source *source,
 
 static enum status put_check_key(const struct txn_source *source,
                                  const struct put_request *request) {
+    if (source->is_counted && reserved_keys_has(source->space, request->key)) {
+        return STATUS_KEY_READ_ONLY;
+    }
     bool must_exist = request->ignore_value || request->ignore_lease;
     return !must_exist || key_store_find(source->keys, source->space, request->key) != NULL
                ? STATUS_OK
@@ -164,10 +169,22 @@ static size_t delete_count(const struct txn_source *source, const struct delete_
                : key_store_count(source->keys, source->space, request->key, request->range_end);
 }
 
+static enum status delete_check(const struct txn_source *source,
+                                const struct delete_request *request) {
+    return source->is_counted && reserved_keys_are_in(source->keys, source->space, request->key,
+                                                      request->range_end)
+               ? STATUS_KEY_READ_ONLY
+               : STATUS_OK;
+}
+
 enum status txn_delete(const struct txn_target *target, const struct delete_request *request,
                        struct arena *arena, struct delete_outcome *out_outcome) {
     if (target->is_counted) {
         const struct txn_source source = source_of(target);
+        enum status status = delete_check(&source, request);
+        if (status != STATUS_OK) {
+            return status;
+        }
         size_t n = delete_count(&source, request);
         if (n > KEY_DELETES_MAX) {
             return STATUS_TOO_MANY_KEYS;
@@ -376,8 +393,9 @@ static enum status path_check(const struct txn_source *source, const struct txn_
             }
             break;
         case OPERATION_DELETE:
+            status = delete_check(source, &operations[i].delete);
             cost->n_deletes += delete_count(source, &operations[i].delete);
-            if (cost->is_counted && cost->n_deletes > KEY_DELETES_MAX) {
+            if (status == STATUS_OK && cost->is_counted && cost->n_deletes > KEY_DELETES_MAX) {
                 status = STATUS_TOO_MANY_KEYS;
             }
             break;

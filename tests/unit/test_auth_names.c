@@ -33,6 +33,28 @@ static void keys_of_one_name_need_the_right_to_it(void **state) {
     assert_true(bytes_equal(out.key, TEXT("leased/pools/gpu")));
 }
 
+static void keys_of_a_service_need_the_right_to_it(void **state) {
+    struct auth_name_range memory;
+    struct key_range out;
+    struct key_range range = {
+        .space = KEY_SPACE_REGISTRY, .key = TEXT("sweb\0"), .range_end = TEXT("sweb\1")};
+    assert_true(auth_names_has(KEY_SPACE_REGISTRY));
+    assert_true(auth_names_map(&range, &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/services/web")));
+    assert_int_equal(out.range_end.size, 0);
+    range = (struct key_range){.space = KEY_SPACE_REGISTRY, .key = TEXT("sweb\0ia\0c")};
+    assert_true(auth_names_map(&range, &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/services/web")));
+    range =
+        (struct key_range){.space = KEY_SPACE_REGISTRY, .key = TEXT("s"), .range_end = TEXT("t")};
+    assert_true(auth_names_map(&range, &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/services/")));
+    assert_true(bytes_equal(out.range_end, TEXT("leased/services0")));
+    range = (struct key_range){
+        .space = KEY_SPACE_REGISTRY, .key = TEXT("rweb\0"), .range_end = TEXT("rweb\1")};
+    assert_false(auth_names_map(&range, &memory, &out));
+}
+
 static void names_that_begin_so_are_a_range(void **state) {
     struct auth_name_range memory;
     struct key_range out;
@@ -101,6 +123,7 @@ static void a_database_of_redis_is_a_range(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_one_name_need_the_right_to_it),
+        cmocka_unit_test(keys_of_a_service_need_the_right_to_it),
         cmocka_unit_test(names_that_begin_so_are_a_range),
         cmocka_unit_test(whatever_reaches_beyond_is_for_root),
         cmocka_unit_test(a_key_of_redis_is_named_by_database_and_key),

@@ -41,6 +41,11 @@ static const struct etcd_error errors[STATUS_COUNT] = {
     [STATUS_REQUEST_TOO_LARGE] = {GRPC_INVALID_ARGUMENT, "etcdserver: request is too large"},
     [STATUS_TOO_MANY_KEYS] = {GRPC_RESOURCE_EXHAUSTED,
                               "leased: more keys than one lease may have, or one request delete"},
+    [STATUS_FENCED] = {GRPC_FAILED_PRECONDITION,
+                       "leased: a newer registration has taken its place"},
+    [STATUS_KEY_READ_ONLY] = {GRPC_FAILED_PRECONDITION,
+                              "leased: keys below leased/services/ belong to the service registry "
+                              "and are read-only"},
     [STATUS_REVISION_COMPACTED] = {GRPC_OUT_OF_RANGE,
                                    "etcdserver: mvcc: required revision has been compacted"},
     [STATUS_REVISION_FUTURE] = {GRPC_OUT_OF_RANGE,
