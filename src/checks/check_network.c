@@ -48,10 +48,6 @@ void check_network_release_socket(struct check_network *network) {
     }
 }
 
-bool check_network_has_room(const struct check_network *network) {
-    return network->n_sockets - network->n_idle < network->sockets_max;
-}
-
 bool check_network_is_ready(struct check_network *network, const struct registry_check *check) {
     struct check_target target;
     const char *reason = NULL;
@@ -114,10 +110,16 @@ void check_network_put_idle(struct check_network *network, struct check_stream *
     check_stream_mark(stream, uv_now(network->loop));
     list_append(&network->idle, check_stream_link(stream));
     network->n_idle++;
-    bool is_full = network->n_idle > IDLE_MAX || network->n_sockets > network->sockets_max;
-    if (is_full) {
+    if (network->n_idle > IDLE_MAX || network->n_sockets > network->sockets_max) {
         close_idle_stream(oldest_idle(network));
     }
+}
+
+bool check_network_make_room(struct check_network *network) {
+    if (network->n_sockets >= network->sockets_max && network->n_idle > 0) {
+        close_idle_stream(oldest_idle(network));
+    }
+    return network->n_sockets < network->sockets_max;
 }
 
 void check_network_close_idle(struct check_network *network, bool all) {

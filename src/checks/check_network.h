@@ -47,8 +47,8 @@ struct check_network *check_network_create(uv_loop_t *loop,
 void check_network_destroy(struct check_network *network);
 void check_network_release_socket(struct check_network *network);
 
-/* True: there is a descriptor for one more, and all that it needs. */
-bool check_network_has_room(const struct check_network *network);
+/* True: there is a descriptor for one more; an idle connection is closed for it if need be. */
+bool check_network_make_room(struct check_network *network);
 /* False: the TLS settings for this check are being made; ask again a moment later. */
 bool check_network_is_ready(struct check_network *network, const struct registry_check *check);
 

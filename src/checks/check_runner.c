@@ -14,6 +14,7 @@ enum {
     STARTS_MAX = 32,             /* in one iteration */
     STALL_MS = 250,              /* the process was paused: answers wait to be read */
     JITTER_SHARE = 16,           /* of the interval, by which a run may come early */
+    NO_ROOM_MS = 5,              /* until descriptors are looked at again */
     NOT_READY_MS = 50,           /* until TLS settings are asked for again */
     OUTPUT_PAUSE_MS = 60 * 1000, /* between reports that change the output alone */
     NAME_SHOWN_MAX = 256
@@ -213,8 +214,8 @@ static struct list *next_queue(struct check_runner *runner) {
 static void start_ready(struct check_runner *runner) {
     struct list *queue;
     size_t n = 0;
-    while (n < STARTS_MAX && check_network_has_room(runner->network) &&
-           (queue = next_queue(runner)) != NULL) {
+    while (n < STARTS_MAX && (queue = next_queue(runner)) != NULL &&
+           check_network_make_room(runner->network)) {
         start(runner, list_entry(list_pop_first(queue), struct check_job, in_ready));
         n++;
     }
@@ -224,8 +225,8 @@ static void start_ready(struct check_runner *runner) {
         start(runner, list_entry(list_pop_first(queue), struct check_job, in_ready));
         n++;
     }
-    if (n == STARTS_MAX) {
-        check_runner_wake(runner, check_runner_now(runner));
+    if (has_ready(runner)) {
+        check_runner_wake(runner, check_runner_now(runner) + (n == STARTS_MAX ? 0 : NO_ROOM_MS));
     }
 }
 

@@ -233,6 +233,28 @@ def test_health_survives_a_restart_of_the_server(web):
         wait_health(server.client_url, "again", "1", "PASSING")
 
 
+def test_dead_targets_delay_neither_the_living_nor_clients(web):
+    server = Server(KIND_LEASED)
+    server.command_prefix = ["prlimit", "--nofile=300:300"]
+    with server, socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as silent:
+        url = server.client_url
+        silent.socket.listen(512)  # all are accepted by the kernel, none is answered
+        hanging = f"http://127.0.0.1:{silent.server_address[1]}/"
+        for i in range(40):
+            register(url, "dead", str(i), http_check(hanging, timeout_ms=500))
+        register(url, "alive", "1", http_check(web.url + "/alive"))
+        wait_health(url, "alive", "1", "PASSING")
+        wait_for(lambda: [each["health"] for each in instances(url, "dead").values() if each["checks"][0].get("output")]
+                 == ["CRITICAL"] * 40, WAIT_SECONDS, "all dead")
+        asked = len(web.asked)
+        limit = server.metric("leased_checks_sockets_max")
+        assert limit == 16
+        wait_for(lambda: server.metric("leased_checks_waiting") > 0, WAIT_SECONDS, "the dead wait")
+        wait_for(lambda: len([1 for _, path in web.asked[asked:] if path == "/alive"]) >= 10, WAIT_SECONDS, "runs")
+        assert server.metric("leased_checks_sockets") <= limit
+        assert health_of(url, "alive", "1") == "PASSING"
+
+
 def test_flags_that_cannot_be_used_are_refused():
     for flags, text in ((["--enable-script-checks"], "--script-checks-allow"),
                         (["--checks-allow-net", "10.0.0.0/99"], "--checks-allow-net"),
