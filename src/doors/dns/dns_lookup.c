@@ -1,7 +1,6 @@
 #include "doors/dns/dns_lookup.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
 
 static bool is(struct bytes label, const char *text) {
     return bytes_equal(label, bytes_from_text(text));
@@ -254,9 +253,11 @@ bool dns_zone_name(const struct dns_zone *zone, struct bytes label, const char *
 
 bool dns_zone_address_name(const struct dns_zone *zone, const struct dns_address *address,
                            struct dns_name *out_name) {
-    char hex[2 * sizeof address->bytes + 1];
+    static const char digits[] = "0123456789abcdef";
+    char hex[2 * sizeof address->bytes];
     for (size_t i = 0; i < address->size; i++) {
-        snprintf(hex + 2 * i, 3, "%02x", address->bytes[i]);
+        hex[2 * i] = digits[address->bytes[i] >> 4];
+        hex[2 * i + 1] = digits[address->bytes[i] & 0xf];
     }
     return below_datacenter(zone, bytes_of(hex, 2 * address->size), "addr", out_name);
 }

@@ -165,73 +165,84 @@ static void write_addresses(struct dns_exchange *exchange, const struct collecti
     }
 }
 
+/* A target of SRV records whose address is to follow. */
 struct target {
-    struct dns_name name;
     struct dns_address address;
-    bool is_address;
-    uint16_t offset; /* where the name was written first */
+    uint16_t offset; /* where its name was written first; 0: too far behind */
 };
 
+/* False: it has no address. `out_address` has size 0 when it is a host name. */
 static bool target_of(const struct dns_zone *zone, const struct registry_instance *instance,
-                      struct target *out_target) {
+                      struct dns_name *out_name, struct dns_address *out_address) {
     struct bytes text = address_of(instance);
-    out_target->offset = 0;
-    out_target->is_address = dns_address_parse(text, &out_target->address);
-    return out_target->is_address
-               ? dns_zone_address_name(zone, &out_target->address, &out_target->name)
-               : dns_name_from_text(text, &out_target->name);
+    if (dns_address_parse(text, out_address)) {
+        return dns_zone_address_name(zone, out_address, out_name);
+    }
+    out_address->size = 0;
+    return dns_name_from_text(text, out_name);
 }
 
 static bool write_target(struct dns_exchange *exchange, const struct target *target,
                          uint32_t ttl_s) {
-    const struct dns_owner owner = {.name = &target->name, .offset = target->offset};
+    struct dns_name name;
     const uint8_t *bytes = target->address.bytes;
+    if (target->offset == 0 &&
+        !dns_zone_address_name(&exchange->door->zone, &target->address, &name)) {
+        return false;
+    }
+    const struct dns_owner owner = {.name = &name, .offset = target->offset};
     return target->address.size == 4
                ? dns_writer_a(exchange->writer, DNS_ADDITIONAL, owner, ttl_s, bytes)
                : dns_writer_aaaa(exchange->writer, DNS_ADDITIONAL, owner, ttl_s, bytes);
 }
 
-/* Port and address tell two records apart. */
-static bool is_first(struct written *written, const struct target *target, uint16_t port) {
+/* Port and target tell two records apart. */
+static bool is_first(struct written *written, const struct dns_name *target, uint16_t port) {
     uint8_t value[sizeof port + DNS_NAME_SIZE_MAX];
     memcpy(value, &port, sizeof port);
-    memcpy(value + sizeof port, target->name.wire, target->name.size);
-    return written_add(written, bytes_of(value, sizeof port + target->name.size));
+    memcpy(value + sizeof port, target->wire, target->size);
+    return written_add(written, bytes_of(value, sizeof port + target->size));
+}
+
+/* What does not fit here is left out: the client can ask for it (RFC 2181 9). */
+static void write_targets(struct dns_exchange *exchange, const struct target *targets, size_t n,
+                          uint32_t ttl_s) {
+    struct written addresses = {.arena = &exchange->door->arena};
+    for (size_t i = 0; i < n; i++) {
+        struct bytes address = bytes_of(targets[i].address.bytes, targets[i].address.size);
+        if (written_add(&addresses, address) && !write_target(exchange, &targets[i], ttl_s)) {
+            return;
+        }
+    }
 }
 
 static void write_services(struct dns_exchange *exchange, const struct collection *collection,
                            uint32_t ttl_s) {
     struct dns_door *door = exchange->door;
     struct written records = {.arena = &door->arena};
-    struct written addresses = {.arena = &door->arena};
     struct target *targets = arena_calloc(&door->arena, collection->n, sizeof *targets);
     size_t n_targets = 0;
     for (size_t i = 0; i < collection->n; i++) {
         const struct registry_instance *instance = &collection->entries[i]->instance;
         struct target *target = &targets[n_targets];
-        if (!target_of(&door->zone, instance, target) ||
-            !is_first(&records, target, instance->port)) {
+        struct dns_name name;
+        if (!target_of(&door->zone, instance, &name, &target->address) ||
+            !is_first(&records, &name, instance->port)) {
             continue;
         }
         const struct dns_srv srv = {
             .priority = 1,
             .weight = instance->weight > UINT16_MAX ? UINT16_MAX : (uint16_t)instance->weight,
             .port = instance->port,
-            .target = &target->name};
+            .target = &name};
         if (!dns_writer_srv(exchange->writer, DNS_ANSWER, exchange->owner, ttl_s, &srv,
                             &target->offset)) {
             exchange->writer->is_truncated = true;
             return;
         }
-        n_targets += target->is_address;
+        n_targets += target->address.size > 0;
     }
-    /* What does not fit here is left out: the client can ask for it (RFC 2181 9). */
-    for (size_t i = 0; i < n_targets; i++) {
-        struct bytes address = bytes_of(targets[i].address.bytes, targets[i].address.size);
-        if (written_add(&addresses, address) && !write_target(exchange, &targets[i], ttl_s)) {
-            return;
-        }
-    }
+    write_targets(exchange, targets, n_targets, ttl_s);
 }
 
 /* Metadata as KEY=VALUE (RFC 1464); what does not fit into a text is left out. */
