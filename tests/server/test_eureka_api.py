@@ -98,6 +98,9 @@ def test_answers_are_compressed_for_those_who_ask(eureka):
         status, found, body = eureka.ask("GET", path, headers=headers)
         assert status == 200 and found["Content-Encoding"] == "gzip", path
         json.loads(gzip.decompress(body))
+    for words, is_zipped in {"gzip;q=0": False, "gzip; q=0.0, deflate": False, "gzip;q=0.5": True, "br": False}.items():
+        headers = eureka.ask("GET", "/apps", headers={"Accept-Encoding": words})[1]
+        assert (headers["Content-Encoding"] == "gzip") == is_zipped, words
     body = gzip.compress(json.dumps(instance("zipped", "z-2")).encode())
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     assert eureka.status("POST", "/apps/zipped", body=body, headers=headers) == 204

@@ -22,10 +22,31 @@ const char *eureka_http_type(enum eureka_format format) {
     return format == EUREKA_JSON ? "application/json" : "application/xml";
 }
 
+/* "gzip;q=0" is how a client says that it does not. */
+static bool is_declined(struct bytes after) {
+    size_t i = 0;
+    while (i < after.size && (after.data[i] == ' ' || after.data[i] == ';')) {
+        i++;
+    }
+    if (after.size - i < 3 || memcmp(after.data + i, "q=0", 3) != 0) {
+        return false;
+    }
+    for (i += 3; i < after.size && after.data[i] != ','; i++) {
+        if (after.data[i] >= '1' && after.data[i] <= '9') {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool eureka_http_accepts_gzip(const struct http_exchange *exchange) {
-    return has_word(exchange, "accept-encoding", "gzip") &&
-           !has_word(exchange, "accept-encoding", "gzip;q=0,") &&
-           !has_word(exchange, "accept-encoding", "identity;q=1");
+    struct bytes value;
+    if (!http_header(exchange, "accept-encoding", &value)) {
+        return false;
+    }
+    const uint8_t *gzip = memmem(value.data, value.size, "gzip", 4);
+    return gzip != NULL &&
+           !is_declined(bytes_of(gzip + 4, value.size - (size_t)(gzip + 4 - value.data)));
 }
 
 struct bytes eureka_http_parameter(const struct http_exchange *exchange, const char *name) {
