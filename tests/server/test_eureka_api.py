@@ -129,14 +129,13 @@ def test_renewals(eureka):
 
 
 def test_an_instance_that_stops_beating_goes_at_its_time(eureka):
-    assert eureka.register("brief", "b-1", leaseInfo={"durationInSecs": 2, "renewalIntervalInSecs": 1}) == 204
-    for _ in range(3):  # it lives as long as it beats
+    assert eureka.register("brief", "b-1", leaseInfo={"durationInSecs": 3, "renewalIntervalInSecs": 1}) == 204
+    for _ in range(2):  # it lives as long as it beats
         time.sleep(1)
+        beaten = time.monotonic()
         assert eureka.status("PUT", "/apps/BRIEF/b-1") == 200
-    beaten = time.monotonic()
     wait_for(lambda: eureka.json("/apps/BRIEF") is None, WAIT_SECONDS, "the instance goes")
-    gone = time.monotonic() - beaten
-    assert 1.9 <= gone, f"gone after {gone} s"
+    assert time.monotonic() - beaten >= 3
     assert eureka.status("PUT", "/apps/BRIEF/b-1") == 404
     changes, _ = eureka.apps("/apps/delta")
     assert changes["BRIEF"]["b-1"]["actionType"] == "DELETED"
@@ -286,14 +285,16 @@ def test_requests_are_counted(server, eureka):
     assert (counted("register"), counted("renew")) == (before[0] + 1, before[1] + 1)
 
 
-def test_a_list_of_many_comes_whole(eureka):
-    """More than one part, while others are served."""
-    many = 600
+def test_a_list_of_several_parts_comes_whole(eureka):
+    many = 100
+    text = "x" * 4000
     for number in range(many):
-        assert eureka.register("many", f"m-{number}", metadata={"text": "x" * 1000}) == 204
+        assert eureka.register("many", f"m-{number}", metadata={"a": text, "b": text, "c": text}) == 204
     found, hash_code = eureka.apps()
     assert len(found["MANY"]) == many and hash_of(found) == hash_code
+    assert all(one["metadata"]["c"] == text for one in found["MANY"].values())
     assert len(eureka.json("/apps/MANY", {"Accept-Encoding": "gzip"})["application"]["instance"]) == many
+    assert len(eureka.xml("/vips/many").findall("application/instance")) == many
     # A client that goes away in the middle harms nobody.
     for _ in range(5):
         impatient = http.client.HTTPConnection("127.0.0.1", eureka.connection.port, timeout=WAIT_SECONDS)
@@ -301,8 +302,6 @@ def test_a_list_of_many_comes_whole(eureka):
         impatient.sock.recv(1000)
         impatient.close()
     assert eureka.status("PUT", "/apps/MANY/m-1") == 200
-    for number in range(many):
-        assert eureka.status("DELETE", f"/apps/MANY/m-{number}") == 200
 
 
 def test_the_commands_of_the_page(server, eureka):
