@@ -1,9 +1,13 @@
 """xDS on the wire: subscriptions, acknowledgements, refusals, delta, wildcards, zones, REST; hostile requests."""
 import itertools
+import queue
 
 import grpc
 import pytest
 
+from harness.cluster import Cluster
+from harness.envoy import get
+from harness.wait import wait_for
 from harness.xds import (
     CLUSTERS,
     DRAINING,
@@ -184,6 +188,52 @@ def test_only_its_own_service_wakes_a_stream(server, registry, name):
         assert stream.is_quiet()
 
 
+def metric(server, name):
+    status, text = get(server.client_port, "/metrics")
+    assert status == 200
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} "))
+
+
+def test_a_change_is_encoded_once_for_all_streams(server, registry, name):
+    streams = [single(server.endpoint, ENDPOINTS, delta=number % 2 == 1) for number in range(40)]
+    try:
+        for stream in streams:
+            stream.ask(ENDPOINTS, [name])
+            stream.acknowledge(stream.receive(), [name])
+        before = metric(server, "leased_xds_encoded_total")
+        registry.register(name, 1)
+        for stream in streams:
+            stream.until(lambda found: ports_of(found) == {1: HEALTHY}, [name])
+        assert metric(server, "leased_xds_encoded_total") == before + 1
+    finally:
+        for stream in streams:
+            stream.close()
+
+
+def test_a_client_that_does_not_read_gets_the_newest_state_and_nothing_queues(server, registry, name):
+    instances, changes = 150, 100
+    filler = [{"key": f"filler{number}", "value": "x" * 240} for number in range(16)]
+    for port in range(1, instances):
+        registry.register(name, port, metadata=filler)
+    with grpc.insecure_channel(server.endpoint, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        method = channel.stream_stream("/envoy.service.endpoint.v3.EndpointDiscoveryService/StreamEndpoints")
+        asked = queue.Queue()
+        asked.put(kind_of("DiscoveryRequest")(resource_names=[name]).SerializeToString())
+        call = method(iter(asked.get, None))
+        wait_for(lambda: metric(server, "leased_xds_subscriptions") > 0, 10, "it is subscribed")
+        for port in range(instances, instances + changes):
+            registry.register(name, port)
+        received = 0
+        for message in call:
+            received += 1
+            (assignment,) = resources(kind_of("DiscoveryResponse").FromString(message), False)
+            if len(ports_of(assignment)) == instances + changes - 1:
+                break
+        assert received < changes / 2, "what it had not read was kept for it"
+        call.cancel()
+        asked.put(None)
+
+
 # Delta
 
 
@@ -272,6 +322,31 @@ def test_after_a_restart_the_whole_state_and_never_an_empty_one(registry, name, 
                 first, second = stream.receive(), stream.receive()
                 assert [at.name for at in resources(first, delta)] == [name]
                 assert ports_of(resources(second, delta)[0]) == {1: HEALTHY}
+
+
+def test_a_member_without_a_leader_waits_and_then_sends_its_clients_away(name):
+    with Cluster(extra_flags=["--doors", "etcd,native,registry,xds"]) as cluster:
+        leader = cluster.leader()
+        left, *others = [leader, *(index for index in range(3) if index != leader)]
+        endpoint = cluster[left].endpoint
+        Registry(endpoint).register(name, 1)
+        with single(endpoint, ENDPOINTS) as old, single(endpoint, ENDPOINTS) as new:
+            old.ask(ENDPOINTS, [name])
+            old.acknowledge(old.receive(), [name])
+            for index in others:
+                cluster[index].kill()
+            wait_for(lambda: get(cluster[left].client_port, "/health")[0] != 200, 20, "the leader gives up")
+            new.ask(ENDPOINTS, [name])
+            for stream in (old, new):
+                with pytest.raises(grpc.RpcError) as raised:
+                    stream.receive(30)
+                assert raised.value.code() == grpc.StatusCode.UNAVAILABLE
+        for index in others:
+            cluster[index].start()
+        cluster.leader()
+        with single(endpoint, ENDPOINTS) as stream:
+            stream.ask(ENDPOINTS, [name])
+            assert ports_of(resources(stream.receive(), False)[0]) == {1: HEALTHY}
 
 
 # REST
