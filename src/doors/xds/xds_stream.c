@@ -225,10 +225,7 @@ static void on_writable(struct grpc_call *call) {
     }
 }
 
-static void on_half_close(struct grpc_call *call) {
-    grpc_call_finish(call, GRPC_OK, NULL);
-}
-
+/* A client that sends no more still listens, so there is no on_half_close. */
 static void on_close(struct grpc_call *call) {
     struct xds_stream *stream = grpc_call_data(call);
     if (stream == NULL) {
@@ -269,7 +266,7 @@ OPEN(routes_delta, true, false, XDS_ROUTES)
     {                                                                                              \
         .path = method_path, .answers_refused = true, .is_prompt = true,                           \
         .kind = GRPC_BIDIRECTIONAL, .on_open = open, .on_message = on_message,                     \
-        .on_half_close = on_half_close, .on_writable = on_writable, .on_close = on_close           \
+        .on_writable = on_writable, .on_close = on_close                                           \
     }
 #define ADS "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
 #define CDS "/envoy.service.cluster.v3.ClusterDiscoveryService/"
