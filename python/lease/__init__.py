@@ -18,7 +18,7 @@ import threading
 import weakref
 from collections import namedtuple
 
-from lease import _library
+from lease import _library, services
 from lease._library import byref, library
 
 __version__ = library.lease_version().decode()
@@ -534,6 +534,14 @@ class Client:
     def discover(self, prefix, on_change=None):
         """A Directory of the keys under the prefix; calls on_change(directory, error) from a thread of the library."""
         return Directory(self, prefix, on_change)
+
+    def register(self, service, address, port=0, **options):
+        """A services.Registration, which is to be closed before the client."""
+        return services.Registration(self._handle.value, _check, service, address, port, **options)
+
+    def service(self, name, **options):
+        """A services.Service, which is to be closed before the client."""
+        return services.Service(self._handle.value, _check, name, **options)
 
     def pool_set(self, name, slots, hold_limit=0, shares=None):
         texts = (ctypes.c_char_p * len(slots))(*[_bytes(slot) for slot in slots])

@@ -7,6 +7,7 @@ import statistics
 import time
 
 import grpc
+import pytest
 
 from harness.acceptance import either, report
 from harness.cluster import Cluster
@@ -166,6 +167,7 @@ async def measure(cluster):
     return load, filled, cores, rate, delays, [resident_mb(pid) for pid in pids], count
 
 
+@pytest.mark.seconds_max(either(120, 1800))
 def test_a_large_registry():
     with Cluster() as cluster:
         load, filled, cores, rate, delays, resident, count = asyncio.run(measure(list(cluster)))
