@@ -205,4 +205,4 @@ def test_the_soft_limit_is_raised_to_the_hard_limit():
             capture_output=True, text=True, check=True,
         ).stdout.split()  # fmt: skip
         assert limits == ["1000", "1000"]
-        assert server.metric("leased_connections_max") == 1000 - 192
+        assert server.metric("leased_connections_max") == 1000 - 208
