@@ -72,7 +72,7 @@ static void set(struct run *run, const char *key, char *value) {
 static void read_line(char *line, struct run *run) {
     char *rest = NULL;
     char *word = strtok_r(line, "\t\n", &rest);
-    run->timeout_ms = 5000;
+    run->timeout_ms = 20000;
     run->check.kind = kind_of(word);
     char *target = strtok_r(NULL, "\t\n", &rest);
     run->check.target = bytes_from_text(target);
