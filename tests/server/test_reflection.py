@@ -40,7 +40,7 @@ def fields(data):
 
 @pytest.fixture(scope="module")
 def server():
-    with Server(KIND_LEASED) as running:
+    with Server(KIND_LEASED, extra_flags=["--doors", "etcd,native,registry,xds"]) as running:
         yield running
 
 
