@@ -6,7 +6,8 @@ enum {
 /* Longer than a blocking query may wait, with its jitter. */
 #define TIME_MAX_MS ((uint64_t)700 * 1000)
 
-/* Method, path, the right of its caller, handler. */
+/* Method, path, the right of its caller, handler. Older clients change things with GET, as Consul
+ * before 1.0 let them. */
 #define ROUTES(X)                                                                                  \
     X("GET", "/v1/kv/{key...}", DOOR_RIGHT_READ, consul_kv_get)                                    \
     X("PUT", "/v1/kv/{key...}", DOOR_RIGHT_WRITE, consul_kv_put)                                   \
@@ -69,7 +70,21 @@ enum {
     X("GET", "/v1/acl/token/self", DOOR_RIGHT_USER, consul_acl_disabled)                           \
     X("GET", "/v1/acl/tokens", DOOR_RIGHT_USER, consul_acl_disabled)                               \
     X("GET", "/v1/acl/policies", DOOR_RIGHT_USER, consul_acl_disabled)                             \
-    X("PUT", "/v1/acl/bootstrap", DOOR_RIGHT_USER, consul_acl_disabled)
+    X("PUT", "/v1/acl/bootstrap", DOOR_RIGHT_USER, consul_acl_disabled)                            \
+    X("GET", "/v1/agent/service/deregister/{id...}", DOOR_RIGHT_WRITE,                             \
+      consul_agent_service_deregister)                                                             \
+    X("GET", "/v1/agent/check/deregister/{check...}", DOOR_RIGHT_WRITE,                            \
+      consul_agent_check_deregister)                                                               \
+    X("GET", "/v1/agent/check/pass/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_pass)         \
+    X("GET", "/v1/agent/check/warn/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_warn)         \
+    X("GET", "/v1/agent/check/fail/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_fail)         \
+    X("GET", "/v1/agent/join/{address...}", DOOR_RIGHT_USER, consul_refused)                       \
+    X("GET", "/v1/agent/force-leave/{node...}", DOOR_RIGHT_USER, consul_refused)                   \
+    X("GET", "/v1/query/{id...}", DOOR_RIGHT_USER, consul_refused)                                 \
+    X("GET", "/v1/acl/list", DOOR_RIGHT_USER, consul_acl_disabled)                                 \
+    X("GET", "/v1/acl/info/{id...}", DOOR_RIGHT_USER, consul_acl_disabled)                         \
+    X("PUT", "/v1/acl/create", DOOR_RIGHT_USER, consul_acl_disabled)                               \
+    X("PUT", "/v1/acl/login", DOOR_RIGHT_USER, consul_acl_disabled)
 
 #define ROUTE(verb, path, right, handler)                                                          \
     {.route = {.method = verb,                                                                     \
