@@ -120,11 +120,47 @@ static void a_database_of_redis_is_a_range(void **state) {
     assert_false(map_redis(TEXT(""), TEXT(""), &memory, &out));
 }
 
+static bool map_in(struct key_space_id space, struct bytes key, struct bytes end,
+                   struct auth_name_range *memory, struct key_range *out) {
+    const struct key_range range = {.space = space, .key = key, .range_end = end};
+    return auth_names_map(&range, memory, out);
+}
+
+static void keys_of_the_consul_api_are_names(void **state) {
+    struct auth_name_range memory;
+    struct key_range out;
+    assert_true(map_in(KEY_SPACE_CONSUL, TEXT("a/b\0"), TEXT("a/b\1"), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/consul/kv/a/b")));
+    assert_int_equal(out.range_end.size, 0);
+    assert_true(map_in(KEY_SPACE_CONSUL, TEXT("a/"), TEXT("a0"), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/consul/kv/a/")));
+    assert_true(bytes_equal(out.range_end, TEXT("leased/consul/kv/a0")));
+    assert_true(map_in(KEY_SPACE_CONSUL, TEXT("\0"), TEXT("\0"), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/consul/kv/")));
+    assert_true(bytes_equal(out.range_end, TEXT("leased/consul/kv0")));
+    assert_false(map_in(KEY_SPACE_CONSUL, TEXT("a\0"), TEXT("a\2"), &memory, &out));
+    assert_false(map_in(KEY_SPACE_CONSUL, TEXT("a"), TEXT(""), &memory, &out));
+    (void)state;
+}
+
+static void services_are_names(void **state) {
+    struct auth_name_range memory;
+    struct key_range out;
+    assert_true(map_in(KEY_SPACE_REGISTRY, TEXT("sweb\0"), TEXT("sweb\1"), &memory, &out));
+    assert_true(bytes_equal(out.key, TEXT("leased/services/web")));
+    assert_true(map_in(KEY_SPACE_REGISTRY, TEXT("s"), TEXT("t"), &memory, &out));
+    assert_true(bytes_equal(out.range_end, TEXT("leased/services0")));
+    assert_false(map_in(KEY_SPACE_REGISTRY, TEXT("rweb\0"), TEXT(""), &memory, &out));
+    (void)state;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_one_name_need_the_right_to_it),
         cmocka_unit_test(keys_of_a_service_need_the_right_to_it),
         cmocka_unit_test(names_that_begin_so_are_a_range),
+        cmocka_unit_test(keys_of_the_consul_api_are_names),
+        cmocka_unit_test(services_are_names),
         cmocka_unit_test(whatever_reaches_beyond_is_for_root),
         cmocka_unit_test(a_key_of_redis_is_named_by_database_and_key),
         cmocka_unit_test(a_database_of_redis_is_a_range),

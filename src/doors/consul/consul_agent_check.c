@@ -169,9 +169,10 @@ static void look_and_report(struct consul_call *call, const struct key_store *ke
                                                .check = id,
                                                .health = (uint8_t)report->health,
                                                .output = report->output};
-    /* Nothing new: no entry of the log is needed. */
-    if (found.check->ttl_lease_id != 0 && found.check->health == report->health &&
-        bytes_equal(found.check->output, report->output)) {
+    /* Nothing new: no entry of the log is needed. The lease has no keys that a right could name, so
+     * while authentication is on the rule decides. */
+    if (http_caller(call->exchange)->user_id == 0 && found.check->ttl_lease_id != 0 &&
+        found.check->health == report->health && bytes_equal(found.check->output, report->output)) {
         consul_call_renew(call, found.check->ttl_lease_id, KEY_SPACE_REGISTRY, on_renewed);
         return;
     }
