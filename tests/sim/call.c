@@ -261,7 +261,8 @@ static void call_read(struct node *node, void *data) {
     case CALL_RENEW:
     case CALL_TIME_LEFT:
         call->renewal.id = call->lease_id;
-        call->renewal.owner = KEY_SPACE_ETCD;
+        call->renewal.owner =
+            key_space_is_valid(call->lease_owner) ? call->lease_owner : KEY_SPACE_ETCD;
         call->renewal.done = renewed;
         status = call->type == CALL_RENEW
                      ? service_renew(service, users_worker(), &call->renewal, &ttl_ms)

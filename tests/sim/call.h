@@ -39,6 +39,7 @@ struct call {
     char key[24];
     uint64_t value;
     int64_t lease_id;
+    struct key_space_id lease_owner; /* CALL_RENEW; none: etcd's clients */
     int64_t ttl_ms;
     uint64_t member_id; /* CALL_CHANGE_MEMBERS: also the answer */
     enum member_action action;

@@ -5,7 +5,8 @@
  * backups and compacts; tickets run the rule of the sample door (tests/doors);
  * queuers run the trial rules (tests/rules): a lock that is handed on when a lease ends; mutexes
  * share one lock by the rules of etcd's Lock service and by its recipe for clients; natives want
- * several things at once by the rules of the native API.
+ * several things at once by the rules of the native API; registrars register instances of a
+ * service.
  */
 #ifndef LEASED_SIM_CLIENTS_H
 #define LEASED_SIM_CLIENTS_H
@@ -68,6 +69,13 @@ void natives_start(size_t n);
 void natives_stop(void);
 /* When no lease is left. */
 void natives_check(void);
+
+/* Processes that register instances of a service. */
+enum { REGISTRARS_MAX = 8 };
+void registrars_start(size_t n);
+void registrars_stop(void);
+/* When no lease is left. */
+void registrars_check(void);
 
 /* The rules that every node knows. */
 const struct rule_set *clients_rules(void);

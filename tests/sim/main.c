@@ -11,7 +11,8 @@
 
 static const char usage[] =
     "usage: lease-sim [--seed N | --seeds FROM-TO | --soak] [--jobs N] [--nodes N]\n"
-    "                 [--plan NAME] [--natives] [--verbose] [--hash] [--keep-going]\n"
+    "                 [--plan NAME] [--natives] [--registrars] [--verbose] [--hash] "
+    "[--keep-going]\n"
     "                 [--skip-sync PREFIX-OF-FILES | --skip-sync directory]\n";
 
 struct arguments {
@@ -67,6 +68,10 @@ static struct arguments parse(int argc, char **argv) {
         }
         if (strcmp(name, "--natives") == 0) {
             arguments.run.has_natives = true;
+            continue;
+        }
+        if (strcmp(name, "--registrars") == 0) {
+            arguments.run.has_registrars = true;
             continue;
         }
         if (strcmp(name, "--hash") == 0) {

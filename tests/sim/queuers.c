@@ -9,6 +9,7 @@
 #include "doors/native/native_rules.h"
 #include "faults.h"
 #include "node.h"
+#include "registry/registry_rules.h"
 #include "sample_rules.h"
 #include "trial_rules.h"
 #include "world.h"
@@ -35,7 +36,7 @@ struct told {
 };
 
 const struct rule_set *clients_rules(void) {
-    static const struct rule *rules[TRIAL_RULES_MAX + 4 + NATIVE_N_RULES];
+    static const struct rule *rules[TRIAL_RULES_MAX + 4 + NATIVE_N_RULES + REGISTRY_N_RULES];
     static struct rule_set set = {.rules = rules};
     if (set.n == 0) {
         for (size_t i = 0; i < trial_rules.n; i++) {
@@ -47,6 +48,9 @@ const struct rule_set *clients_rules(void) {
         rules[set.n++] = &etcd_rule_release;
         for (size_t i = 0; i < NATIVE_N_RULES; i++) {
             rules[set.n++] = native_rules[i];
+        }
+        for (size_t i = 0; i < REGISTRY_N_RULES; i++) {
+            rules[set.n++] = registry_rules[i];
         }
     }
     return &set;

@@ -133,7 +133,7 @@ static void set_up(const struct run_options *options, enum plan plan) {
           network.is_hostile ? ", a hostile network" : "");
 }
 
-static void start_clients(enum plan plan, bool has_natives) {
+static void start_clients(enum plan plan, bool has_natives, bool has_registrars) {
     struct lockers_options lockers = {.n = random_between(2, 6),
                                       .n_locks = random_between(1, 3),
                                       .ttl_ms_min = random_chance(500) ? 1000 : 2000,
@@ -156,11 +156,14 @@ static void start_clients(enum plan plan, bool has_natives) {
     if (has_natives) {
         natives_start(random_between(2, NATIVES_MAX));
     }
+    if (has_registrars) {
+        registrars_start(random_between(3, REGISTRARS_MAX));
+    }
     users_start();
 }
 
 /* Everything ends by itself, in time. */
-static void wind_down(void) {
+static void wind_down(bool has_registrars) {
     lockers_stop();
     registers_stop();
     upkeep_stop();
@@ -168,9 +171,12 @@ static void wind_down(void) {
     queuers_stop();
     mutexes_stop();
     natives_stop();
+    registrars_stop();
     users_stop();
     checks_healed();
     uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
+    /* What is lost now is counted and kept for some seconds more. */
+    end_us += has_registrars ? 8 * WORLD_SECOND : 0;
     while (world_now_us() < end_us) {
         world_run_until(world_now_us() + 500 * WORLD_MS);
         checks_no_lease_is_late(103, LATE_SLACK_US);
@@ -191,6 +197,7 @@ static void wind_down(void) {
     queuers_check();
     mutexes_check();
     natives_check();
+    registrars_check();
 }
 
 void run(const struct run_options *options) {
@@ -209,7 +216,7 @@ void run(const struct run_options *options) {
     }
     /* In few seeds without being asked: one client more draws other numbers, and seeds that are
      * known to tell something would not. */
-    start_clients(plan, options->has_natives || options->seed % 10 == 9);
+    start_clients(plan, options->has_natives || options->seed % 10 == 9, options->has_registrars);
     faults_start(plan);
     while (world_now_us() < FAULTS_US) {
         world_run_until(world_now_us() + 500 * WORLD_MS);
@@ -222,7 +229,7 @@ void run(const struct run_options *options) {
     faults_heal();
     must_be_settled();
     must_serve_again();
-    wind_down();
+    wind_down(options->has_registrars);
     trace("%llu grants, %llu renewals, %llu puts, %llu gets, %llu tickets",
           (unsigned long long)calls_succeeded(CALL_GRANT),
           (unsigned long long)calls_succeeded(CALL_RENEW),

@@ -11,6 +11,7 @@ struct run_options {
     size_t n_nodes; /* 0: the seed decides */
     int plan;       /* -1: the seed decides */
     bool is_verbose;
+    bool has_registrars;      /* processes that register instances */
     bool has_natives;         /* clients of the native API, whatever the seed says */
     const char *skipped_sync; /* NULL, or what no disk syncs: see machine_disk.h */
 };
