@@ -210,15 +210,23 @@ static void reply(struct fetch *fetch, const struct answer *answer) {
     }
 }
 
+static bool has_room(const struct fetch *fetch) {
+    return fetch->call != NULL ? grpc_call_has_room(fetch->call) : http_has_room(fetch->exchange);
+}
+
 static void answer_now(struct fetch *fetch, enum status status) {
     struct xds_door *door = fetch->door;
     struct answer answer = {0};
+    if (status == STATUS_OK && !has_room(fetch)) {
+        status = STATUS_TOO_MANY_REQUESTS;
+    }
     if (status != STATUS_OK) {
         refuse_status(fetch, status);
         return;
     }
     struct bytes message = bytes_of(fetch->message.data, fetch->message.size);
     if (xds_request_read(message, false, &door->request_arena, &answer.request) != XDS_REQUEST_OK) {
+        arena_reset(&door->request_arena);
         refuse(fetch, GRPC_INVALID_ARGUMENT, "the request is malformed");
         return;
     }
@@ -260,6 +268,7 @@ static void begin(struct fetch *fetch) {
     if (result != XDS_REQUEST_OK ||
         (request.type_url.size > 0 &&
          (!xds_type_find(request.type_url, &type) || type != fetch->type))) {
+        arena_reset(&door->request_arena);
         refuse(fetch, GRPC_INVALID_ARGUMENT, "the request is malformed, or of another type");
         return;
     }
