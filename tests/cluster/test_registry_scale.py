@@ -18,7 +18,7 @@ SERVICES = either(6, 1_000)
 WATCHERS = either(30, 1_000)
 CHANGES = either(5, 50)
 RENEW_SECONDS = 10.0
-TTL_MS = either(60_000, 30_000)
+TTL_MS = 60_000
 MEASURE_SECONDS = either(1.0, 40.0)
 BATCH = 10
 REGISTERING = 256  # at once
@@ -42,7 +42,7 @@ class Load:
     def __init__(self, cluster, channels):
         self.cluster = cluster
         self.channels = channels
-        self.leases = []
+        self.leases = [[] for _ in channels]  # of each member, those that are renewed through it
         self.n_ended = 0
         self.n_renewed = 0
         self.seen = {}  # of each watcher the newest revision of the service, and when it came
@@ -68,7 +68,7 @@ class Load:
                 registered = await self.call(
                     i, "RegisterInstance", instance=instance(f"service-{i % SERVICES}", f"i{i}", ttl_ms=TTL_MS)
                 )
-                self.leases.append(registered.lease_id)
+                self.leases[i % len(self.leases)].append(registered.lease_id)
 
         renewing = asyncio.create_task(self.renew_all())
         await asyncio.gather(*(some() for _ in range(REGISTERING)))
@@ -85,22 +85,20 @@ class Load:
 
     async def renew(self, at):
         """The share of one member; the stream is opened again when a leader changed."""
-        began, sent, place = time.monotonic(), 0.0, at * BATCH
+        leases, place, due, looked = self.leases[at], 0, 0.0, time.monotonic()
         while True:
             stream = self.channels[at].stream_stream(
                 path_of("Renew"), response_deserializer=kind_of("RenewInstancesResponse").FromString
             )()
             reader = asyncio.create_task(self.read_renewals(stream))
             while not reader.done():
-                count = len(self.leases)
-                if count < BATCH:
-                    began, sent = time.monotonic(), 0.0
-                due = (time.monotonic() - began) * count / RENEW_SECONDS / len(self.channels)
-                if sent >= due:
+                now = time.monotonic()
+                due, looked = due + (now - looked) * len(leases) / RENEW_SECONDS, now
+                if due < BATCH:
                     await asyncio.sleep(0.005)
                     continue
-                ids = [self.leases[(place + k) % count] for k in range(BATCH)]
-                place, sent = (place + BATCH * len(self.channels)) % count, sent + BATCH
+                ids = [leases[(place + k) % len(leases)] for k in range(BATCH)]
+                place, due = (place + BATCH) % len(leases), due - BATCH
                 with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
                     await stream.write(request_of("Renew", lease_ids=ids).SerializeToString())
 
