@@ -19,8 +19,8 @@ static inline bool reserved_keys_has(struct key_space_id space, struct bytes key
            memcmp(key.data, RESERVED_KEYS_PREFIX, SIZE) == 0;
 }
 
-/* Whether one of [key, range_end) is there; an empty range_end: the one key. Counted, not walked.
- */
+/* Whether one of [key, range_end) mirrors an instance, which is to say that it is attached to a
+ * lease; an empty range_end: the one key. Stops at the first that does. */
 bool reserved_keys_are_in(const struct key_store *keys, struct key_space_id space, struct bytes key,
                           struct bytes range_end);
 

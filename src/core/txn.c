@@ -181,13 +181,11 @@ enum status txn_delete(const struct txn_target *target, const struct delete_requ
                        struct arena *arena, struct delete_outcome *out_outcome) {
     if (target->is_counted) {
         const struct txn_source source = source_of(target);
-        enum status status = delete_check(&source, request);
+        size_t n = delete_count(&source, request);
+        enum status status =
+            n > KEY_DELETES_MAX ? STATUS_TOO_MANY_KEYS : delete_check(&source, request);
         if (status != STATUS_OK) {
             return status;
-        }
-        size_t n = delete_count(&source, request);
-        if (n > KEY_DELETES_MAX) {
-            return STATUS_TOO_MANY_KEYS;
         }
         *target->work += n * KEY_WORK_A_DELETE;
     }
@@ -393,11 +391,10 @@ static enum status path_check(const struct txn_source *source, const struct txn_
             }
             break;
         case OPERATION_DELETE:
-            status = delete_check(source, &operations[i].delete);
             cost->n_deletes += delete_count(source, &operations[i].delete);
-            if (status == STATUS_OK && cost->is_counted && cost->n_deletes > KEY_DELETES_MAX) {
-                status = STATUS_TOO_MANY_KEYS;
-            }
+            status = cost->is_counted && cost->n_deletes > KEY_DELETES_MAX
+                         ? STATUS_TOO_MANY_KEYS
+                         : delete_check(source, &operations[i].delete);
             break;
         case OPERATION_TXN:
             status = path_check(source, &operations[i].txn, &path->nested[i], cost, arena);

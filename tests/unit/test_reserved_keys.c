@@ -51,6 +51,22 @@ static void open_ranges_touch_it_too(void **state) {
     assert_int_equal(fixture_apply(&fixture, &command).status, STATUS_KEY_READ_ONLY);
 }
 
+/* In a cluster of version 2 anybody could write there; so could a backup without the registry. */
+static void what_mirrors_nothing_can_be_deleted(void **state) {
+    struct fixture older;
+    fixture_init(&older);
+    struct command raise = {.type = COMMAND_CLUSTER_VERSION,
+                            .cluster_version = {.version = CLUSTER_VERSION_RULES}};
+    assert_int_equal(put(&older, "leased/services/web/a", "v", 0).status, STATUS_OK);
+    assert_int_equal(put(&older, "leased/services/web/b", "v", 0).status, STATUS_OK);
+    assert_int_equal(fixture_apply(&older, &raise).status, STATUS_OK);
+    assert_int_equal(put(&older, "leased/services/web/a", "v", 0).status, STATUS_KEY_READ_ONLY);
+    assert_int_equal(del(&older, "leased/services/web/a", "").status, STATUS_OK);
+    assert_int_equal(del(&older, "leased/", "leased0").status, STATUS_OK);
+    assert_int_equal(count_all(&older, KEY_SPACE_ETCD), 0);
+    fixture_clear(&older);
+}
+
 static void nor_by_a_transaction(void **state) {
     registered(&fixture, "web", "a");
     struct operation operations[] = {
@@ -132,6 +148,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(clients_of_etcd_cannot_write_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nor_delete_what_is_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(open_ranges_touch_it_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_mirrors_nothing_can_be_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nor_by_a_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_right_to_a_service_is_enough, set_up, tear_down),
     };
