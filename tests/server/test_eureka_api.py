@@ -304,6 +304,28 @@ def test_a_list_of_several_parts_comes_whole(eureka):
     assert eureka.status("PUT", "/apps/MANY/m-1") == 200
 
 
+def test_what_the_guard_keeps_is_listed_and_marked(eureka):
+    """Half of a fleet vanishes at once."""
+    held, _ = eureka.apps()
+    for number in range(6):
+        duration = 2 if number < 3 else 90
+        assert eureka.register("fleet", f"f-{number}", leaseInfo={"durationInSecs": duration}) == 204
+
+    def kept():
+        found = eureka.apps("/apps")[0]["FLEET"]
+        return {id_ for id_, one in found.items() if one["metadata"].get("leased.kept") == "true"}
+
+    wait_for(lambda: kept() == {"f-0", "f-1", "f-2"}, WAIT_SECONDS, "the lost ones are marked")
+    assert len(eureka.json("/apps/FLEET")["application"]["instance"]) == 6
+    delta, hash_code = eureka.apps("/apps/delta")
+    apply_delta(held, delta)
+    assert hash_of(held) == hash_code and len(held["FLEET"]) == 6
+    # A lost one is not alive: its process has to register again.
+    assert eureka.status("PUT", "/apps/FLEET/f-0") == 404
+    assert eureka.register("fleet", "f-0") == 204
+    assert "f-0" not in kept()
+
+
 def test_the_commands_of_the_page(server, eureka):
     page = (PROJECT_ROOT / "docs" / "doors" / "eureka.md").read_text(encoding="utf-8")
     block = page.split("<!-- run by tests/server/test_eureka_api.py -->\n```sh\n", 1)[1].split("```", 1)[0]
