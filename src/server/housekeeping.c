@@ -10,9 +10,7 @@
 
 enum {
     HOUSEKEEPING_INTERVAL_MS = 1000,
-    TOKEN_EPOCHS = 24, /* in the life of a token */
-    /* That clients hold so much less than they did is worth a search for free pages. */
-    GIVE_BACK_BYTES = 16 * 1024 * 1024
+    TOKEN_EPOCHS = 24 /* in the life of a token */
 };
 
 static void compacted(struct service_request *request, const struct outcome *outcome) {
@@ -115,18 +113,20 @@ static void age_tokens(struct housekeeping *housekeeping, const struct state_vie
     service_submit(housekeeping->service, &caller_server, &housekeeping->aging, &command);
 }
 
-/* Small blocks between large ones keep the allocator from giving pages back by itself. */
+static size_t resident_bytes(void) {
+    size_t bytes = 0;
+    return uv_resident_set_memory(&bytes) == 0 ? bytes : 0;
+}
+
 static void give_memory_back(struct housekeeping *housekeeping, const struct state_view *state) {
     struct net_stats net;
     struct key_store_stats keys;
     net_server_stats(housekeeping->net, &net);
     key_store_stats(state_view_keys(state), &keys);
     size_t held = net.held_bytes + keys.bytes + lease_table_bytes(state_view_leases(state));
-    if (held > housekeeping->held_bytes_max) {
-        housekeeping->held_bytes_max = held;
-    } else if (housekeeping->held_bytes_max - held >= GIVE_BACK_BYTES) {
-        housekeeping->held_bytes_max = held;
+    if (spare_memory_look(&housekeeping->spare_memory, resident_bytes(), held)) {
         malloc_trim(0);
+        spare_memory_note_searched(&housekeeping->spare_memory, resident_bytes(), held);
     }
 }
 
@@ -147,6 +147,7 @@ void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, stru
     memset(housekeeping, 0, sizeof *housekeeping);
     housekeeping->service = service;
     housekeeping->net = net;
+    spare_memory_note_searched(&housekeeping->spare_memory, resident_bytes(), 0);
     housekeeping->quota_bytes =
         options->quota_backend_bytes != 0 ? options->quota_backend_bytes : QUOTA_BYTES_DEFAULT;
     housekeeping->token_epoch_length_ms = options->auth_token_ttl_s != 0

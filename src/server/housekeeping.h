@@ -10,6 +10,7 @@
 #include "core/service.h"
 #include "server/compactor.h"
 #include "server/options.h"
+#include "server/spare_memory.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +24,7 @@ struct net_server;
 struct housekeeping {
     struct service *service;
     const struct net_server *net;
-    size_t held_bytes_max; /* for clients, since memory was last given back */
+    struct spare_memory spare_memory;
     uint64_t quota_bytes;
     bool compacts_history; /* when it takes too much of the quota: replication does */
     struct compactor compactor;
