@@ -163,6 +163,7 @@ static struct lease_connection *create(void) {
     connection->epoll_fd = -1;
     connection->wake_fd = -1;
     connection->timer_fd = -1;
+    connection->reader_fd = -1;
     struct list *lists[] = {
         &connection->waiting, &connection->open,          &connection->sessions,
         &connection->waits,   &connection->watches,       &connection->directories,

@@ -37,6 +37,9 @@ struct lease_connection {
     int epoll_fd;
     int wake_fd;
     int timer_fd;
+    int reader_fd;   /* tells the reader that something has changed */
+    bool has_reader; /* a thread that waits for its answer reads the socket itself */
+    bool is_reader_waiting;
     uint64_t timer_ms; /* what it is set to; UINT64_MAX: not set */
 
     /* As it was opened. Texts are its own. */

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -45,7 +46,9 @@ int lib_loop_init(struct lease_connection *connection) {
     connection->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     /* It goes on while the machine sleeps, so that a loss is told as soon as it wakes. */
     connection->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    connection->reader_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (connection->epoll_fd < 0 || connection->wake_fd < 0 || connection->timer_fd < 0 ||
+        connection->reader_fd < 0 ||
         add(connection, connection->wake_fd, &connection->wake_fd) != 0 ||
         add(connection, connection->timer_fd, &connection->timer_fd) != 0) {
         return errno;
@@ -54,7 +57,8 @@ int lib_loop_init(struct lease_connection *connection) {
 }
 
 void lib_loop_clear(struct lease_connection *connection) {
-    const int fds[] = {connection->epoll_fd, connection->wake_fd, connection->timer_fd};
+    const int fds[] = {connection->epoll_fd, connection->wake_fd, connection->timer_fd,
+                       connection->reader_fd};
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
         if (fds[i] >= 0) {
             close(fds[i]);
@@ -68,6 +72,10 @@ void lib_wake(struct lease_connection *connection) {
 
 void lib_changed(struct lease_connection *connection) {
     pthread_cond_broadcast(&connection->changed);
+    if (connection->is_reader_waiting) {
+        connection->is_reader_waiting = false;
+        (void)eventfd_write(connection->reader_fd, 1);
+    }
 }
 
 /* ---- one step ---- */
@@ -86,17 +94,16 @@ static uint64_t wake_ms(const struct lease_connection *connection) {
     return least(wake, lib_watches_wake_ms(connection));
 }
 
+/* One that is early is left as it is: deadlines come and go with every call, and the step that it
+ * causes sets it again. */
 static void set_timer(struct lease_connection *connection, uint64_t at_ms) {
-    if (at_ms == connection->timer_ms) {
+    if (at_ms >= connection->timer_ms) {
         return;
     }
     connection->timer_ms = at_ms;
-    struct itimerspec timer = {{0}, {0}};
-    if (at_ms != UINT64_MAX) {
-        uint64_t due_ms = at_ms == 0 ? 1 : at_ms;
-        timer.it_value.tv_sec = (time_t)(due_ms / MS_IN_S);
-        timer.it_value.tv_nsec = (long)(due_ms % MS_IN_S * NS_IN_MS);
-    }
+    uint64_t due_ms = at_ms == 0 ? 1 : at_ms;
+    const struct itimerspec timer = {.it_value = {.tv_sec = (time_t)(due_ms / MS_IN_S),
+                                                  .tv_nsec = (long)(due_ms % MS_IN_S * NS_IN_MS)}};
     int result = timerfd_settime(connection->timer_fd, TFD_TIMER_ABSTIME, &timer, NULL);
     assert(result == 0);
 }
@@ -211,10 +218,54 @@ static int timeout_of(uint64_t limit_ms) {
     return left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
 }
 
+/* ---- a thread that waits reads for itself ---- */
+
+static bool can_lend(const struct lease_connection *connection) {
+    return !connection->has_reader && connection->socket != NULL &&
+           lib_socket_state(connection->socket) == LIB_SOCKET_OPEN;
+}
+
+static bool is_lent(const struct lease_connection *connection) {
+    return connection->socket != NULL && lib_socket_is_lent(connection->socket);
+}
+
+/* An answer that another thread reads costs two changes of threads more. The connection's own
+ * thread keeps the timer and runs callbacks; what either does with the connection is done with the
+ * mutex held. Others that wait meanwhile are told as ever. */
+static void read_until(struct lease_connection *connection, const bool *done, uint64_t limit_ms) {
+    struct pollfd ready[] = {
+        {.fd = lib_socket_fd(connection->socket), .events = POLLIN},
+        {.fd = connection->reader_fd, .events = POLLIN},
+    };
+    lib_socket_lend(connection->socket, true);
+    connection->has_reader = true;
+    while (!*done && is_lent(connection) && clock_boottime_ms() < limit_ms) {
+        connection->is_reader_waiting = true;
+        lib_unlock(connection);
+        int n = poll(ready, sizeof ready / sizeof ready[0], timeout_of(limit_ms));
+        lib_lock(connection);
+        connection->is_reader_waiting = false;
+        if (n > 0 && ready[1].revents != 0) {
+            clear_counter(connection->reader_fd);
+        }
+        if (n > 0 && ready[0].revents != 0 && is_lent(connection)) {
+            read_socket(connection);
+            lib_step(connection);
+        }
+    }
+    connection->has_reader = false;
+    /* Another socket may be there by now, which was never lent. */
+    if (is_lent(connection)) {
+        lib_socket_lend(connection->socket, false);
+    }
+}
+
 void lib_wait_until(struct lease_connection *connection, const bool *done, uint64_t limit_ms) {
     uint64_t limit = limit_ms == 0 ? UINT64_MAX : limit_ms;
     while (!*done && clock_boottime_ms() < limit) {
-        if (connection->has_thread) {
+        if (connection->has_thread && can_lend(connection)) {
+            read_until(connection, done, limit);
+        } else if (connection->has_thread) {
             wait_changed(connection, limit);
         } else if (connection->is_processing) {
             wait_changed(connection, least(limit, clock_boottime_ms() + NEIGHBOUR_MS));

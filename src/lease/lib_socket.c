@@ -30,6 +30,7 @@ struct lib_socket {
     int fd;
     bool is_connected;
     bool wants_write; /* the epoll knows */
+    bool is_lent;     /* the epoll is not to tell what can be read */
     struct tls_stream *tls;
     struct lib_http2 *http2;
     struct buffer frames; /* with TLS: what is to be encrypted */
@@ -85,11 +86,31 @@ static void watch(struct lib_socket *sock, int fd, uint32_t events, int operatio
     }
 }
 
+static void watch_again(struct lib_socket *sock) {
+    uint32_t events = (sock->is_lent ? 0U : EPOLLIN) | (sock->wants_write ? EPOLLOUT : 0U);
+    watch(sock, sock->fd, events, EPOLL_CTL_MOD);
+}
+
 static void watch_socket(struct lib_socket *sock, bool wants_write) {
     if (sock->wants_write != wants_write) {
         sock->wants_write = wants_write;
-        watch(sock, sock->fd, wants_write ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD);
+        watch_again(sock);
     }
+}
+
+void lib_socket_lend(struct lib_socket *sock, bool is_lent) {
+    assert(sock->is_connected);
+    assert(sock->is_lent != is_lent);
+    sock->is_lent = is_lent;
+    watch_again(sock);
+}
+
+bool lib_socket_is_lent(const struct lib_socket *sock) {
+    return sock->is_lent;
+}
+
+int lib_socket_fd(const struct lib_socket *sock) {
+    return sock->fd;
 }
 
 static void begin_http2(struct lib_socket *sock) {
@@ -264,7 +285,7 @@ static bool read_some(struct lib_socket *sock) {
     } else {
         take_plaintext(sock, bytes_of(room, (size_t)n));
     }
-    return true;
+    return (size_t)n == sizeof room;
 }
 
 bool lib_socket_read(struct lib_socket *sock) {

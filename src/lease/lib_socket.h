@@ -29,8 +29,13 @@ enum lib_socket_state lib_socket_state(const struct lib_socket *sock);
 const char *lib_socket_reason(const struct lib_socket *sock);
 struct lib_http2 *lib_socket_http2(struct lib_socket *sock);
 
-/* Something is ready: takes a step. True: bytes came, so calls may have ended, and there may be
- * more. */
+/* Lent: one thread waits for what comes, and the epoll does not tell of it. A socket that is open
+ * can be lent; lib_socket_fd() is what to wait for. A new socket is not lent. */
+void lib_socket_lend(struct lib_socket *sock, bool is_lent);
+bool lib_socket_is_lent(const struct lib_socket *sock);
+int lib_socket_fd(const struct lib_socket *sock);
+
+/* Something is ready: takes a step. Calls may have ended. True: there may be more. */
 bool lib_socket_read(struct lib_socket *sock);
 /* Sends what there is to send, as far as the kernel takes it. */
 void lib_socket_write(struct lib_socket *sock);
