@@ -31,19 +31,25 @@ def messages(server):
 
 
 class Waiters:
-    """Processes whose lines are collected."""
+    """Processes whose lines are collected. They wait in turns, one behind the other: with the next in its own process, a
+    client would still be busy with the call before, and that is not the hand-over's time."""
 
-    def __init__(self, server, name, processes, sessions):
+    def __init__(self, server, client, name, processes, sessions):
         program = pathlib.Path(__file__).with_name("waiter.py")
         env = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT / "python")}
         self.lines = []
         self.processes = [
             subprocess.Popen([sys.executable, str(program), server.endpoint, name, str(sessions)],
-                             stdout=subprocess.PIPE, text=True, env=env)
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
             for _ in range(processes)
         ]  # fmt: skip
         for process in self.processes:
             threading.Thread(target=self._read, args=[process.stdout], daemon=True).start()
+        for number in range(processes * sessions):
+            stream = self.processes[number % processes].stdin
+            stream.write("\n")
+            stream.flush()
+            wait_for(lambda: client.resource(name).waiting == number + 1, SECONDS, "one more waits")
 
     def _read(self, stream):
         for line in stream:
@@ -54,15 +60,15 @@ class Waiters:
         for process in self.processes:
             process.kill()
             process.wait()
+            process.stdin.close()
 
 
 def hand_over(server, client, name, processes, sessions):
     """(messages for each, median in ms, tokens) of hand-overs between these, all of whom wait but one."""
     with client.session() as session:
         hold = session.lock(name)
-        waiters = Waiters(server, name, processes, sessions)
+        waiters = Waiters(server, client, name, processes, sessions)
         try:
-            wait_for(lambda: client.resource(name).waiting == processes * sessions, SECONDS, "all of them wait")
             before = messages(server)
             hold.release()
             wait_for(lambda: len(waiters.lines) >= HAND_OVERS, SECONDS, "hand-overs")

@@ -2,7 +2,7 @@
 
     waiter.py ENDPOINT NAME SESSIONS
 
-Each time it says a line: the token, when it had it and when it gave it back, in nanoseconds of CLOCK_MONOTONIC, which all
+A session begins to wait for each line of the standard input. Each time it says a line: the token, when it had it and when it gave it back, in nanoseconds of CLOCK_MONOTONIC, which all
 processes of a machine share. It goes on until it is ended.
 """
 import sys
@@ -15,7 +15,9 @@ def main():
     endpoint, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     client = lease.Client(endpoint)
     sessions = [client.session() for _ in range(count)]
-    waiting = [session.acquire_start(lease.wants(name)) for session in sessions]
+    waiting = []
+    for session, _ in zip(sessions, sys.stdin):
+        waiting.append(session.acquire_start(lease.wants(name)))
     while True:
         hold = waiting.pop(0).finish()
         acquired = time.monotonic_ns()
