@@ -26,7 +26,7 @@ static unsigned first_head(const struct key_tree_node *node, uint32_t head) {
     return low;
 }
 
-/* The key shares the bytes that the node skips. */
+/* The key has the bytes that the node skips, which are not compared. */
 static unsigned search_heads(const struct key_tree_node *node, struct bytes key, bool *out_equal) {
     uint32_t head = key_tree_head(key, node->skip);
     unsigned low = first_head(node, head);
@@ -74,16 +74,15 @@ bool key_tree_leaf_find(const struct key_tree_node *node, struct bytes key, unsi
     if (key.size < node->skip || key.size == 0) {
         return false;
     }
-    /* The skipped bytes are not compared at first: a slot with the right head is looked at in
-     * full, and without one the key is not here whatever its first bytes are. */
-    uint32_t head = key_tree_head(key, node->skip);
-    for (unsigned i = first_head(node, head); i < node->n && node->heads[i] == head; i++) {
-        if (bytes_equal(record_stored_key(node->records[i]), key)) {
-            *out_index = i;
-            return true;
-        }
+    /* The skipped bytes are not compared at first: without a slot that agrees in the others, the
+     * key is not here whatever its first bytes are. */
+    bool is_equal = false;
+    unsigned index = search_heads(node, key, &is_equal);
+    if (!is_equal || memcmp(key.data, node->records[index]->bytes, node->skip) != 0) {
+        return false;
     }
-    return false;
+    *out_index = index;
+    return true;
 }
 
 struct record *key_tree_find(const struct key_tree_node *root, struct bytes key) {
