@@ -26,14 +26,23 @@ static unsigned first_head(const struct key_tree_node *node, uint32_t head) {
     return low;
 }
 
+/* The first slot at or after `low` whose head is above `head`; no head at or after `low` is below
+ * it. */
+static unsigned after_head(const struct key_tree_node *node, uint32_t head, unsigned low) {
+    if (low == node->n || node->heads[low] != head) {
+        return low;
+    }
+    if (low + 1 == node->n || node->heads[low + 1] != head) {
+        return low + 1; /* as a rule */
+    }
+    return head == UINT32_MAX ? node->n : first_head(node, head + 1);
+}
+
 /* The key has the bytes that the node skips, which are not compared. */
 static unsigned search_heads(const struct key_tree_node *node, struct bytes key, bool *out_equal) {
     uint32_t head = key_tree_head(key, node->skip);
     unsigned low = first_head(node, head);
-    unsigned high = low;
-    while (high < node->n && node->heads[high] == head) {
-        high++;
-    }
+    unsigned high = after_head(node, head, low);
     while (low < high) {
         unsigned middle = (low + high) / 2;
         int order = compare_after(key, node->records[middle], node->skip);
