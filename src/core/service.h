@@ -31,6 +31,7 @@ struct service_request {
     void (*done)(struct service_request *request, const struct outcome *outcome);
     struct {
         struct list link;
+        uint32_t size; /* of its command as it was encoded */
     } private;
 };
 
@@ -39,6 +40,11 @@ struct service_request {
  * the service chooses a free id. */
 void service_submit(struct service *service, const struct caller *caller,
                     struct service_request *request, const struct command *command);
+
+/* Takes back what was submitted, if it has not been handed on to the log or to the leader: true,
+ * and done() is not called. Otherwise it goes its way. For who has told that an earlier request is
+ * lost, and may not have a later one done. */
+bool service_withdraw(struct service *service, struct service_request *request);
 
 /* True when so much has been submitted and not yet been given to the log that more would only wait:
  * whoever can choose submits later. */

@@ -241,6 +241,12 @@ static void proposals_tell_refused(struct service *service) {
     }
 }
 
+static void drop_empty(struct service *service, struct proposal *proposal) {
+    assert(list_is_empty(&proposal->requests));
+    service->proposals.pending_work -= proposal->work;
+    proposal_destroy(proposal);
+}
+
 /* What an earlier leader was asked to propose may or may not have been. Waiting for it would leave
  * no room in flight, not even for the first entry of our own term. */
 static void fail_forwarded_elsewhere(struct service *service, uint64_t leader_id,
@@ -280,7 +286,9 @@ void proposals_flush(struct service *service) {
         }
         struct proposal *proposal = list_entry(node, struct proposal, link);
         proposal->size = proposal->commands.size;
-        if (leads) {
+        if (proposal->n_commands == 0) {
+            drop_empty(service, proposal); /* all of it was withdrawn */
+        } else if (leads) {
             proposal_send(service, proposal);
         } else if (proposal_forward(service, proposal, leader_id)) {
             proposal_depart(service, proposal);
@@ -411,7 +419,7 @@ static void gather(struct service *service, struct service_request *request,
         proposal->commands.size = before;
         if (proposal->n_commands == 0) {
             service->proposals.open = NULL;
-            proposal_destroy(proposal);
+            drop_empty(service, proposal);
         }
         proposals_refuse(service, request, STATUS_REQUEST_TOO_LARGE);
         return;
@@ -423,6 +431,7 @@ static void gather(struct service *service, struct service_request *request,
     proposal->work += work;
     service->proposals.pending_bytes += size;
     proposal->n_commands++;
+    request->private.size = (uint32_t)size;
     list_append(&proposal->requests, &request->private.link);
     if (proposal->commands.size >= LOG_ENTRY_COMMANDS_SIZE_MAX) {
         proposals_close_open(service);
@@ -535,4 +544,44 @@ void service_submit(struct service *service, const struct caller *caller,
         return;
     }
     submit_as(service, caller, request, command, work);
+}
+
+/* --- Taking back. --- */
+
+/* Commands lie in the order of their requests. */
+static bool withdraw_from(struct service *service, struct proposal *proposal,
+                          struct service_request *request) {
+    struct buffer *commands = &proposal->commands;
+    size_t offset = 0;
+    struct list *node = proposal->requests.next;
+    while (node != &proposal->requests && node != &request->private.link) {
+        offset += list_entry(node, struct service_request, private.link)->private.size;
+        node = node->next;
+    }
+    if (node == &proposal->requests) {
+        return false;
+    }
+    size_t size = request->private.size;
+    assert(commands->size >= offset + size);
+    memmove(commands->data + offset, commands->data + offset + size,
+            commands->size - offset - size);
+    commands->size -= size;
+    service->proposals.pending_bytes -= size;
+    proposal->n_commands--;
+    list_remove(node);
+    return true;
+}
+
+bool service_withdraw(struct service *service, struct service_request *request) {
+    if (service->proposals.open != NULL &&
+        withdraw_from(service, service->proposals.open, request)) {
+        return true;
+    }
+    const struct list *ready = &service->proposals.ready;
+    for (struct list *node = ready->next; node != ready; node = node->next) {
+        if (withdraw_from(service, list_entry(node, struct proposal, link), request)) {
+            return true;
+        }
+    }
+    return false;
 }

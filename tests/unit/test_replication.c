@@ -258,6 +258,64 @@ static void a_command_that_fails_its_check_never_reaches_the_log(void **state) {
     node_remove_dir(&node);
 }
 
+static void what_was_withdrawn_in_time_is_not_done_and_the_others_are(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    begin_term(&node);
+    enum { N = 3000 }; /* more than one entry, the last of which is open */
+    static struct waiter waiters[N];
+    static char keys[N][16];
+    static char value[200];
+    memset(value, 'v', sizeof value - 1);
+    for (int i = 0; i < N; i++) {
+        snprintf(keys[i], sizeof keys[i], "%d", i);
+        struct command put = put_command(keys[i], i % 5 == 0 ? value : "v", 0);
+        submit(&node, &waiters[i], &put);
+    }
+    for (int i = 0; i < N; i++) {
+        if (i % 3 == 1) {
+            assert_true(service_withdraw(node.service, &waiters[i].request));
+        }
+    }
+    wait_for(&node, &waiters[N - 1].done);
+    for (int i = 0; i < N; i++) {
+        bool is_there =
+            key_store_find(keys_of(&node), KEY_SPACE_ETCD, bytes_from_text(keys[i])) != NULL;
+        assert_int_equal(waiters[i].done, i % 3 != 1);
+        assert_int_equal(is_there, i % 3 != 1);
+    }
+    /* All of an entry. */
+    struct command put = put_command("k", "v", 0);
+    submit(&node, &waiters[0], &put);
+    assert_true(service_withdraw(node.service, &waiters[0].request));
+    assert_int_equal(run(&node, &put).status, STATUS_OK);
+    submit(&node, &waiters[0], &put);
+    assert_true(service_withdraw(node.service, &waiters[0].request));
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
+static void what_was_handed_on_is_not_withdrawn(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    begin_term(&node);
+    struct waiter waiter;
+    struct command put = put_command("k", "v", 0);
+    submit(&node, &waiter, &put);
+    while (list_is_empty(&node.service->proposals.in_flight) && !waiter.done) {
+        uv_run(&node.loop, UV_RUN_NOWAIT);
+    }
+    assert_false(service_withdraw(node.service, &waiter.request));
+    wait_for(&node, &waiter.done);
+    assert_int_equal(waiter.outcome.status, STATUS_OK);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 /* A member of release 0.2 ends its links over them. */
 static void large_commands_wait_for_the_version_of_the_cluster(void **state) {
     (void)state;
@@ -1024,6 +1082,8 @@ int main(void) {
         cmocka_unit_test(what_was_acknowledged_is_there_after_a_restart),
         cmocka_unit_test(one_turn_of_the_loop_makes_one_entry),
         cmocka_unit_test(a_command_that_fails_its_check_never_reaches_the_log),
+        cmocka_unit_test(what_was_withdrawn_in_time_is_not_done_and_the_others_are),
+        cmocka_unit_test(what_was_handed_on_is_not_withdrawn),
         cmocka_unit_test(large_commands_wait_for_the_version_of_the_cluster),
         cmocka_unit_test(a_large_command_is_an_entry_of_its_own),
         cmocka_unit_test(a_watch_gets_its_events_and_ends_when_it_is_told_to),

@@ -1,7 +1,8 @@
 /*
  * The ZooKeeper door in memory: the door, its connections, and their requests on the way. Requests
  * of one connection are answered in the order in which they came. Changes are submitted as they
- * come, several at a time; a read waits for the changes before it, and a change for the reads.
+ * come, several at a time. A read waits for the changes before it and is answered before the next
+ * change is applied; where this member cannot answer from memory, a change waits for the reads.
  */
 #ifndef LEASED_DOORS_ZOOKEEPER_ZK_CONNECTION_H
 #define LEASED_DOORS_ZOOKEEPER_ZK_CONNECTION_H
@@ -133,7 +134,11 @@ struct zk_connection {
     bool is_paused;
     struct list requests; /* on their way, in order */
     size_t n_requests;
-    size_t n_waiting; /* of these, not submitted or read yet */
+    size_t n_waiting_changes;   /* of these, not submitted yet */
+    size_t n_changes_under_way; /* submitted and not done */
+    size_t n_waiting_reads;     /* for the changes before them */
+    size_t n_active_reads;      /* asked for, or ready to be answered */
+    uint64_t read_renewal;      /* that the last read waits for */
     struct service_renewal renewal;
     uint64_t renewed_iteration;
     uint64_t renewals_begun;

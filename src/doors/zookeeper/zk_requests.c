@@ -35,11 +35,17 @@ struct request {
 
 static void go_on(struct zk_connection *connection);
 
+static bool is_active_read(const struct request *request) {
+    return !request->is_change &&
+           (request->state == REQUEST_UNDER_WAY || request->state == REQUEST_READY);
+}
+
 /* --- The end of a request. --- */
 
 static void finish(struct request *request) {
     struct zk_connection *connection = request->connection;
     list_remove(&request->link);
+    connection->n_active_reads -= is_active_read(request);
     zk_stats_answered(connection, request->begun_ms);
     connection->n_requests--;
     raw_connection_end_request(connection->raw);
@@ -141,7 +147,8 @@ static void read_ready(struct service_read *read, enum status status) {
     request->state = REQUEST_READY;
     if (status == STATUS_AUTH_OLD_REVISION) {
         request->state = REQUEST_WAITING; /* asked again, with the new rights */
-        connection->n_waiting++;
+        connection->n_active_reads--;
+        connection->n_waiting_reads++;
     } else if (status != STATUS_OK && error_of(status) == ZK_OK) {
         zk_connection_drop(connection, status_text(status));
         return;
@@ -151,17 +158,25 @@ static void read_ready(struct service_read *read, enum status status) {
     go_on(connection);
 }
 
+/* All changes before it are done. */
 static void start_read(struct request *request) {
     struct zk_connection *connection = request->connection;
     struct key_range range;
     struct bytes body = bytes_of(request->body, request->body_size);
     size_t n = range_of(request->type, body, &range);
+    const struct caller *caller = raw_connection_caller(connection->raw);
+    enum status status = service_read_now(connection->door->service, caller, &range, n);
+    if (status == STATUS_PENDING && connection->n_changes_under_way > 0) {
+        zk_connection_drop(connection, "this member cannot answer from memory any more");
+        return;
+    }
+    connection->n_waiting_reads--;
+    connection->n_active_reads++;
     request->read.ready = read_ready;
     request->state = REQUEST_UNDER_WAY;
-    connection->n_waiting--;
-    enum status status =
-        service_read(connection->door->service, raw_connection_caller(connection->raw),
-                     &request->read, &range, n);
+    if (status == STATUS_PENDING) {
+        status = service_read(connection->door->service, caller, &request->read, &range, n);
+    }
     if (status == STATUS_PENDING) {
         return;
     }
@@ -199,6 +214,20 @@ static bool is_renewed(const struct request *request) {
     return request->renewal <= request->connection->renewals_done;
 }
 
+/* What is behind a change that may be lost must not be done. Those that were handed on are behind
+ * it in the same log, or on the same link. */
+static void withdraw_changes(struct zk_connection *connection) {
+    for (struct list *node = connection->requests.next; node != &connection->requests;
+         node = node->next) {
+        struct request *request = list_entry(node, struct request, link);
+        if (request->is_change && request->state == REQUEST_UNDER_WAY &&
+            service_withdraw(connection->door->service, &request->change)) {
+            request->state = REQUEST_DONE;
+            connection->n_changes_under_way--;
+        }
+    }
+}
+
 static void change_done(struct service_request *service_request, const struct outcome *outcome) {
     struct request *request = list_entry(service_request, struct request, change);
     struct zk_connection *connection = request->connection;
@@ -206,8 +235,10 @@ static void change_done(struct service_request *service_request, const struct ou
         free(request);
         return;
     }
+    connection->n_changes_under_way--;
     if (outcome->status != STATUS_OK && error_of(outcome->status) == ZK_OK) {
         request->state = REQUEST_DONE;
+        withdraw_changes(connection);
         zk_connection_drop(connection, status_text(outcome->status));
         return;
     }
@@ -242,7 +273,7 @@ static void submit(struct request *request) {
     buffer_append(out, connection->ids.data, connection->ids.size);
     enum zk_error error = is_close ? ZK_OK : zk_change_encode(connection, request->type, body, out);
     arena_reset(&door->arena);
-    connection->n_waiting--;
+    connection->n_waiting_changes--;
     if (error != ZK_OK) {
         request->state = REQUEST_DONE;
         request->error = error;
@@ -256,6 +287,7 @@ static void submit(struct request *request) {
         connection->state = ZK_CLOSING;
     }
     request->state = REQUEST_UNDER_WAY;
+    connection->n_changes_under_way++;
     request->change.done = change_done;
     /* Whoever has the session may end it, also one who has shown no password yet. */
     service_submit(door->service,
@@ -284,38 +316,92 @@ static void answer_first(struct zk_connection *connection) {
     }
 }
 
-/* Starts what may be started: changes up to the first read, reads up to the first change. */
-static void start_waiting(struct zk_connection *connection) {
-    bool has_change = false;
-    bool has_read = false;
+/* Reads whose changes before them are done. */
+static void start_reads(struct zk_connection *connection) {
     struct list *next;
     for (struct list *node = connection->requests.next;
-         node != &connection->requests && connection->n_waiting > 0; node = next) {
+         node != &connection->requests && connection->n_waiting_reads > 0; node = next) {
         struct request *request = list_entry(node, struct request, link);
         next = node->next;
-        has_change |= request->is_change && request->state != REQUEST_DONE;
-        has_read |= !request->is_change;
-        if (has_change && has_read) {
+        if (request->is_change && request->state != REQUEST_DONE) {
             return;
         }
-        if (request->state != REQUEST_WAITING) {
-            continue;
+        if (request->state == REQUEST_WAITING && !request->is_change) {
+            start_read(request);
+            if (connection->state == ZK_DROPPED) {
+                return;
+            }
+        }
+    }
+}
+
+/* A change may be on its way while reads before it wait for the changes before them: each is
+ * answered in the moment in which those are done, before the next one is applied. This takes a
+ * member that answers from memory, and a session that was renewed since. */
+static bool may_pass_reads(const struct zk_connection *connection) {
+    return connection->n_active_reads == 0 &&
+           connection->read_renewal <= connection->renewals_done &&
+           service_read_now(connection->door->service, raw_connection_caller(connection->raw), NULL,
+                            0) == STATUS_OK;
+}
+
+/* The first change that waits: all changes behind it do. */
+static struct list *first_waiting_change(struct zk_connection *connection) {
+    struct list *node = &connection->requests;
+    for (size_t n = connection->n_waiting_changes; n > 0;) {
+        node = node->previous;
+        n -= list_entry(node, struct request, link)->is_change;
+    }
+    return node;
+}
+
+static bool has_read_before(struct zk_connection *connection, const struct list *until) {
+    for (struct list *node = connection->requests.next; node != until; node = node->next) {
+        if (!list_entry(node, struct request, link)->is_change) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void start_changes(struct zk_connection *connection) {
+    if (connection->n_waiting_changes == 0) {
+        return;
+    }
+    struct list *node = first_waiting_change(connection);
+    bool has_reads = connection->n_waiting_reads + connection->n_active_reads > 0;
+    if (has_reads && !may_pass_reads(connection)) {
+        if (has_read_before(connection, node)) {
+            return;
+        }
+        has_reads = false;
+    }
+    struct list *next;
+    for (; node != &connection->requests; node = next) {
+        struct request *request = list_entry(node, struct request, link);
+        next = node->next;
+        bool is_close = request->type == ZK_OP_CLOSE_SESSION;
+        if (!request->is_change ? !may_pass_reads(connection) : is_close && has_reads) {
+            return;
         }
         if (request->is_change) {
             submit(request);
-        } else {
-            start_read(request);
         }
     }
 }
 
 static void go_on(struct zk_connection *connection) {
-    answer_first(connection);
-    while (connection->n_waiting > 0 && connection->session_id != 0) {
-        size_t before = connection->n_waiting;
-        start_waiting(connection);
+    for (;;) {
         answer_first(connection);
-        if (connection->n_waiting == before) {
+        size_t before = connection->n_waiting_changes + connection->n_waiting_reads;
+        if (before == 0 || connection->session_id == 0) {
+            break;
+        }
+        start_reads(connection);
+        if (connection->state != ZK_DROPPED) {
+            start_changes(connection);
+        }
+        if (connection->n_waiting_changes + connection->n_waiting_reads == before) {
             break;
         }
     }
@@ -355,13 +441,19 @@ void zk_requests_take(struct zk_connection *connection, int32_t xid, int32_t typ
     memcpy(request->body, body.data, body.size);
     list_append(&connection->requests, &request->link);
     connection->n_requests++;
-    connection->n_waiting++;
+    if (is_change) {
+        connection->n_waiting_changes++;
+    } else {
+        connection->n_waiting_reads++;
+        connection->read_renewal = request->renewal;
+    }
     raw_connection_begin_request(connection->raw);
     go_on(connection);
 }
 
 void zk_requests_drop(struct zk_connection *connection) {
     struct list *node;
+    withdraw_changes(connection);
     while ((node = list_pop_first(&connection->requests)) != NULL) {
         struct request *request = list_entry(node, struct request, link);
         request->connection = NULL;
@@ -371,5 +463,8 @@ void zk_requests_drop(struct zk_connection *connection) {
         }
     }
     connection->n_requests = 0;
-    connection->n_waiting = 0;
+    connection->n_waiting_changes = 0;
+    connection->n_waiting_reads = 0;
+    connection->n_active_reads = 0;
+    connection->n_changes_under_way = 0;
 }
