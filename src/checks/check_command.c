@@ -54,6 +54,16 @@ static bool find_user(const char *name, uid_t *out_user, gid_t *out_group) {
     return true;
 }
 
+static bool are_absolute(const char *list) {
+    bool are_absolute = *list != '\0';
+    while (are_absolute && *list != '\0') {
+        are_absolute = *list == '/';
+        list += strcspn(list, ",");
+        list += *list == ',' ? 1 : 0;
+    }
+    return are_absolute;
+}
+
 const char *check_command_options_check(const struct check_command_options *options) {
     uid_t user = 0;
     gid_t group = 0;
@@ -63,6 +73,9 @@ const char *check_command_options_check(const struct check_command_options *opti
     if (options->allowed[0] == '\0') {
         return "--enable-script-checks needs the programs that checks may run: "
                "--script-checks-allow=/path/to/program,...";
+    }
+    if (!are_absolute(options->allowed)) {
+        return "--script-checks-allow: absolute paths of programs, with commas";
     }
     if (!find_user(options->user, &user, &group)) {
         return "--script-checks-user: there is no such user";

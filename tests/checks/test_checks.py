@@ -257,6 +257,7 @@ def test_dead_targets_delay_neither_the_living_nor_clients(web):
 
 def test_flags_that_cannot_be_used_are_refused():
     for flags, text in ((["--enable-script-checks"], "--script-checks-allow"),
+                        (["--enable-script-checks", "--script-checks-allow", "/bin/true,sh"], "absolute paths"),
                         (["--checks-allow-net", "10.0.0.0/99"], "--checks-allow-net"),
                         (["--enable-script-checks", "--script-checks-allow", "/bin/true",
                           "--script-checks-user", "root"], "root"),
