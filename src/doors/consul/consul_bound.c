@@ -38,22 +38,26 @@ static void on_ended(struct service_request *request, const struct outcome *outc
     free(ending);
 }
 
-static void end_session(struct consul_bound *bound, struct bytes id) {
-    const struct consul_session_destroy destroy = {.id = id, .only_if_critical = true};
+static void submit(struct consul_bound *bound, uint32_t rule, const struct buffer *request) {
     struct ending *ending = calloc(1, sizeof *ending);
-    struct buffer request;
     if (ending == NULL) {
         abort();
     }
-    buffer_init(&request);
-    consul_session_destroy_encode(&request, &destroy);
-    const struct command command = {.type = COMMAND_RULE,
-                                    .rule = {.number = CONSUL_RULE_SESSION_DESTROY,
-                                             .request = bytes_of(request.data, request.size)}};
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = rule, .request = bytes_of(request->data, request->size)}};
     ending->bound = bound;
     ending->request.done = on_ended;
     bound->n_ending++;
     service_submit(bound->door->service, &caller_server, &ending->request, &command);
+}
+
+static void end_session(struct consul_bound *bound, struct bytes id) {
+    const struct consul_session_destroy destroy = {.id = id, .only_if_critical = true};
+    struct buffer request;
+    buffer_init(&request);
+    consul_session_destroy_encode(&request, &destroy);
+    submit(bound, CONSUL_RULE_SESSION_DESTROY, &request);
     buffer_clear(&request);
 }
 
@@ -98,6 +102,10 @@ static void on_timer(uv_timer_t *timer) {
     }
     const struct key_store *keys = state_view_keys(service_view(bound->door->service));
     struct key_range range = consul_bound_range();
+    if (key_store_find(keys, KEY_SPACE_CONSUL_RECORDS, consul_key_deleted()) == NULL) {
+        const struct buffer nothing = {0};
+        submit(bound, CONSUL_RULE_BEGIN, &nothing);
+    }
     if (key_store_count(keys, range.space, range.key, range.range_end) > 0) {
         (void)key_store_visit(keys, range.space, range.key, range.range_end, look_at, bound);
         arena_reset(&bound->arena);

@@ -50,3 +50,21 @@ const struct rule consul_rule_event = {.number = CONSUL_RULE_EVENT,
                                        .since_version = CLUSTER_VERSION_RULES,
                                        .spaces = {KEY_SPACE_CONSUL, KEY_SPACE_CONSUL_RECORDS},
                                        .run = run_event};
+
+/* Clients of Consul take an index below 2 for that of a server which has not begun. */
+static enum status run_begin(struct rule_run *run, struct bytes request, struct buffer *answer) {
+    (void)answer;
+    if (request.size > 0) {
+        return STATUS_MALFORMED;
+    }
+    if (rule_get(run, KEY_SPACE_CONSUL_RECORDS, consul_key_deleted()) == NULL) {
+        (void)rule_put(run, KEY_SPACE_CONSUL_RECORDS, consul_key_deleted(), bytes_of("", 0), 0);
+    }
+    return STATUS_OK;
+}
+
+const struct rule consul_rule_begin = {.number = CONSUL_RULE_BEGIN,
+                                       .name = "consul_begin",
+                                       .since_version = CLUSTER_VERSION_RULES,
+                                       .spaces = {KEY_SPACE_CONSUL, KEY_SPACE_CONSUL_RECORDS},
+                                       .run = run_begin};

@@ -1,5 +1,6 @@
 #include "doors/consul/consul_find.h"
 
+#include "doors/consul/consul_keys.h"
 #include "doors/consul/consul_show.h"
 #include "registry/registry_keys.h"
 
@@ -137,7 +138,12 @@ void consul_set_registry_index(struct consul_call *call, const struct key_store 
     const struct record *deleted =
         key_store_find(keys, KEY_SPACE_REGISTRY_RECORDS, registry_key_deleted());
     call->own_index = 0;
+    const struct record *begun =
+        key_store_find(keys, KEY_SPACE_CONSUL_RECORDS, consul_key_deleted());
     call->bound_index = deleted != NULL ? deleted->mod_revision : 1;
+    if (begun != NULL && begun->create_revision > call->bound_index) {
+        call->bound_index = begun->create_revision;
+    }
     registry_view_visit_services(keys, &call->arena, bytes_of("", 0), note_revision, &walk);
 }
 

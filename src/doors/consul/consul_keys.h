@@ -11,7 +11,7 @@
  *
  *     b UUID         a session is bound to checks of services (no value), attached to its lease
  *     d              written whenever a key is deleted: its revision is an upper bound of that of
- *                    every deletion
+ *                    every deletion. Also written once, before anything else
  *     e              the same for sessions that ended
  *     m UUID KEY     a session holds a key (no value), attached to the session's lease
  *     s UUID         a session (struct consul_session), attached to its lease

@@ -24,16 +24,18 @@ enum {
     CONSUL_RULE_SESSION_CREATE = 20 * 65536 + 2,
     CONSUL_RULE_SESSION_DESTROY = 20 * 65536 + 3,
     CONSUL_RULE_SESSION_ENDED = 20 * 65536 + 4, /* the hook of a session's lease */
-    CONSUL_RULE_EVENT = 20 * 65536 + 5
+    CONSUL_RULE_EVENT = 20 * 65536 + 5,
+    CONSUL_RULE_BEGIN = 20 * 65536 + 6 /* so that there is an index of at least 2 */
 };
 extern const struct rule *const consul_rules[];
-enum { CONSUL_N_RULES = 5 };
+enum { CONSUL_N_RULES = 6 };
 
 extern const struct rule consul_rule_kv;
 extern const struct rule consul_rule_session_create;
 extern const struct rule consul_rule_session_destroy;
 extern const struct rule consul_rule_session_ended;
 extern const struct rule consul_rule_event;
+extern const struct rule consul_rule_begin;
 
 /* --- Keys: 1 to CONSUL_TXN_OPS_MAX operations, all or none of them. --- */
 
