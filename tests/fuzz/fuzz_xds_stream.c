@@ -324,8 +324,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     buffer_init(&door.scratch);
     list_init(&door.streams);
     list_init(&door.stale);
+    list_init(&door.behind);
     uv_idle_init(&loop, &door.idle);
     door.idle.data = &door;
+    uv_timer_init(&loop, &door.retry);
+    door.retry.data = &door;
     door.shared = xds_shared_table_create();
     struct grpc_call calls[STREAMS] = {{.door = &door}, {.door = &door, .is_delta = true}};
     for (size_t i = 0; i < STREAMS; i++) {
@@ -343,6 +346,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     assert(watch_hub_count(service.hub) == 0);
     xds_shared_table_destroy(door.shared);
     uv_close((uv_handle_t *)&door.idle, NULL);
+    uv_close((uv_handle_t *)&door.retry, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);
     buffer_clear(&door.scratch);

@@ -45,14 +45,18 @@ static void *open_door(const struct door_environment *environment) {
     buffer_init(&door->scratch);
     list_init(&door->streams);
     list_init(&door->stale);
+    list_init(&door->behind);
     door->shared = xds_shared_table_create();
     uv_idle_init(door->loop, &door->idle);
     uv_timer_init(door->loop, &door->watchdog);
+    uv_timer_init(door->loop, &door->retry);
     door->idle.data = door;
     door->watchdog.data = door;
+    door->retry.data = door;
     uv_timer_start(&door->watchdog, watch_leader, WATCHDOG_MS, WATCHDOG_MS);
     uv_unref((uv_handle_t *)&door->idle);
     uv_unref((uv_handle_t *)&door->watchdog);
+    uv_unref((uv_handle_t *)&door->retry);
     return door;
 }
 
@@ -66,13 +70,16 @@ static void write_metrics(const void *door, struct buffer *out) {
     xds_metrics_write(door, out);
 }
 
+/* One handle after the other. */
 static void on_closed(uv_handle_t *handle) {
     struct xds_door *door = handle->data;
     if (!uv_is_closing((uv_handle_t *)&door->watchdog)) {
         uv_close((uv_handle_t *)&door->watchdog, on_closed);
-        return;
+    } else if (!uv_is_closing((uv_handle_t *)&door->retry)) {
+        uv_close((uv_handle_t *)&door->retry, on_closed);
+    } else {
+        free(door);
     }
-    free(door);
 }
 
 static void close_door(void *opaque) {

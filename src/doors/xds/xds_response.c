@@ -87,17 +87,21 @@ static void add_removed(struct response *response, struct xds_subscription *subs
     }
 }
 
-static void add_one(struct response *response, struct xds_subscription *subscription,
+/* False: it has to be read later. */
+static bool add_one(struct response *response, struct xds_subscription *subscription,
                     bool is_delta) {
     if (subscription->is_missing || subscription->is_gone) {
         if (is_delta) {
             add_removed(response, subscription);
         }
-        return;
+        return true;
     }
     struct xds_encoded encoded = encode(subscription, response->scratch);
+    if (encoded.is_behind) {
+        return false;
+    }
     if (encoded.revision == subscription->sent_revision && !subscription->is_forced) {
-        return;
+        return true;
     }
     if (is_delta) {
         append_delta(response->out, subscription, &encoded);
@@ -106,15 +110,25 @@ static void add_one(struct response *response, struct xds_subscription *subscrip
     }
     note_sent(subscription, encoded.revision);
     response->n_resources++;
+    return true;
 }
 
 /* Those that changed. The rest of many goes into the next response. */
 static void add_changed(struct response *response, struct xds_topic *topic) {
+    struct list behind;
+    list_init(&behind);
     struct list *link = NULL;
     while (response->out->size < RESPONSE_SIZE && (link = list_pop_first(&topic->dirty)) != NULL) {
-        add_one(response, list_entry(link, struct xds_subscription, in_dirty),
-                topic->stream->is_delta);
+        if (!add_one(response, list_entry(link, struct xds_subscription, in_dirty),
+                     topic->stream->is_delta)) {
+            list_append(&behind, link);
+        }
     }
+    topic->is_behind = list_is_empty(&topic->dirty) && !list_is_empty(&behind);
+    if (!list_is_empty(&behind)) {
+        xds_stream_mark_behind(topic->stream);
+    }
+    list_append_all(&topic->dirty, &behind);
 }
 
 static void append_end(struct xds_topic *topic, struct buffer *out) {
@@ -134,7 +148,7 @@ static void append_end(struct xds_topic *topic, struct buffer *out) {
 }
 
 bool xds_topic_has_work(const struct xds_topic *topic) {
-    return topic->is_started && topic->n_unread == 0 && !topic->needs_list &&
+    return topic->is_started && topic->n_unread == 0 && !topic->needs_list && !topic->is_behind &&
            (topic->owes_answer || !list_is_empty(&topic->dirty));
 }
 

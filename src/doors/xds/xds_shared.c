@@ -7,7 +7,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { BUCKETS_MIN = 64 };
+enum {
+    BUCKETS_MIN = 64,
+    /* What is read faster than this is read at every change. */
+    CHEAP_NS = 1000 * 1000,
+    PAUSE_FACTOR = 9
+};
 
 struct xds_shared {
     struct xds_shared *next; /* in its bucket */
@@ -16,6 +21,7 @@ struct xds_shared {
     struct xds_name name;  /* views into `text` */
     int64_t seen_revision; /* of the service, at which it was last read; 0: never */
     int64_t revision;
+    uint64_t paused_until_ns; /* of the loop's clock */
     struct buffer message;
     size_t name_size;
     size_t zone_size;
@@ -167,10 +173,17 @@ static void encode(struct xds_door *door, struct xds_shared *shared, int64_t rev
 
 struct xds_encoded xds_shared_read(struct xds_door *door, struct xds_shared *shared) {
     int64_t revision = registry_view_revision(xds_keys(door), &door->arena, shared->name.service);
-    if (revision != shared->seen_revision) {
+    bool is_behind = revision != shared->seen_revision;
+    uint64_t begun_ns = is_behind ? uv_hrtime() : 0;
+    if (is_behind && begun_ns >= shared->paused_until_ns) {
         encode(door, shared, revision);
+        uint64_t ended_ns = uv_hrtime();
+        uint64_t cost_ns = ended_ns - begun_ns;
+        shared->paused_until_ns = cost_ns < CHEAP_NS ? 0 : ended_ns + PAUSE_FACTOR * cost_ns;
+        is_behind = false;
     }
     arena_reset(&door->arena);
-    return (struct xds_encoded){.message = bytes_of(shared->message.data, shared->message.size),
+    return (struct xds_encoded){.is_behind = is_behind,
+                                .message = bytes_of(shared->message.data, shared->message.size),
                                 .revision = shared->revision};
 }

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "doors/xds/xds_state.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct xds_shared;
@@ -26,8 +27,10 @@ struct xds_encoded {
     struct bytes message; /* a ClusterLoadAssignment; valid until the next call */
     /* Of the service, when the message last became another one. */
     int64_t revision;
+    bool is_behind; /* the service has changed since, and is read again later */
 };
-/* As the registry is now. */
+/* As the registry is now. A service so large that this takes milliseconds is read for at most a
+ * tenth of the time, however often it changes. */
 struct xds_encoded xds_shared_read(struct xds_door *door, struct xds_shared *shared);
 
 #endif

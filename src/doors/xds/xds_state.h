@@ -45,8 +45,10 @@ struct xds_door {
     struct xds_shared_table *shared;
     struct list streams;
     struct list stale;   /* streams that have something to do */
+    struct list behind;  /* streams that go on when `retry` fires */
     uv_idle_t idle;      /* runs while there are any */
     uv_timer_t watchdog; /* whether there is a leader */
+    uv_timer_t retry;
     uint64_t leaderless_since_ms;
     uint64_t refusal_logged_ms;
     struct xds_stats stats;

@@ -20,6 +20,7 @@ enum {
     STREAM_BYTES = sizeof(struct xds_stream),
     /* What one iteration of the loop spends on streams. */
     RUN_NS_MAX = 5 * 1000 * 1000,
+    RETRY_MS = 5,
     REFUSAL_LOG_MS = 1000,
     REFUSAL_TEXT_SIZE = 256
 };
@@ -43,6 +44,27 @@ void xds_stream_mark_stale(struct xds_stream *stream) {
     }
     list_append(&stream->door->stale, &stream->in_stale);
     uv_idle_start(&stream->door->idle, run_idle);
+}
+
+static void retry(uv_timer_t *timer) {
+    struct xds_door *door = timer->data;
+    struct list *link = NULL;
+    while ((link = list_pop_first(&door->behind)) != NULL) {
+        struct xds_stream *stream = list_entry(link, struct xds_stream, in_behind);
+        for (int type = 0; type < XDS_TYPES; type++) {
+            stream->topics[type].is_behind = false;
+        }
+        xds_stream_mark_stale(stream);
+    }
+}
+
+void xds_stream_mark_behind(struct xds_stream *stream) {
+    if (list_is_empty(&stream->in_behind)) {
+        list_append(&stream->door->behind, &stream->in_behind);
+    }
+    if (!uv_is_active((const uv_handle_t *)&stream->door->retry)) {
+        uv_timer_start(&stream->door->retry, retry, RETRY_MS, 0);
+    }
 }
 
 /* As much as the client takes; the rest when it can take more, and then as it is by then. */
@@ -210,6 +232,7 @@ static void open_stream(struct grpc_call *call, bool is_delta, bool is_aggregate
     stream->is_aggregated = is_aggregated;
     stream->only_type = type;
     list_init(&stream->in_stale);
+    list_init(&stream->in_behind);
     list_append(&door->streams, &stream->in_door);
     for (int i = 0; i < XDS_TYPES; i++) {
         xds_topic_init(&stream->topics[i], stream, (enum xds_type)i);
@@ -236,6 +259,7 @@ static void on_close(struct grpc_call *call) {
     }
     grpc_call_release(call, STREAM_BYTES);
     list_remove(&stream->in_stale);
+    list_remove(&stream->in_behind);
     list_remove(&stream->in_door);
     stream->door->stats.streams--;
     stream->call = NULL;

@@ -52,6 +52,7 @@ struct xds_topic {
     bool is_wildcard;
     bool needs_list;  /* the services that a wildcard stands for are to be read */
     bool owes_answer; /* although nothing may be dirty */
+    bool is_behind;   /* what is dirty is to be read later */
     size_t n_unread;
     struct service_watch names_watch; /* of a wildcard */
     uint64_t nonce;                   /* of the last response; 0: there was none */
@@ -68,6 +69,7 @@ struct xds_stream {
     struct xds_door *door;
     struct list in_door;
     struct list in_stale;
+    struct list in_behind;
     struct service_read read;
     bool is_reading; /* it is with the service */
     bool is_finished;
@@ -95,6 +97,8 @@ static inline struct bytes xds_stream_zone(const struct xds_stream *stream) {
 void xds_stream_finish(struct xds_stream *stream, const struct xds_error *error);
 /* It has something to do, in the next iteration of the loop. */
 void xds_stream_mark_stale(struct xds_stream *stream);
+/* The same, in a moment. */
+void xds_stream_mark_behind(struct xds_stream *stream);
 
 /* --- xds_topic.c: which names. --- */
 
