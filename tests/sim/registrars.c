@@ -1,8 +1,8 @@
 /* Processes that register instances of one service and renew them by drifting clocks. Now and then
- * one takes over an id of another, drains, leaves, or just stops. Whoever renews is never lost
- * early and whoever stops goes in time (checks.h looks at the leases); a process that was replaced
- * can neither renew nor remove its successor; tokens grow; and on every node counters are true and
- * lost instances are listed only while the guard is on. */
+ * one takes over an id of another, drains, leaves, or just stops, or all of them stop at once.
+ * Whoever renews is never lost early and whoever stops goes in time (checks.h looks at the leases);
+ * a process that was replaced can neither renew nor remove its successor; tokens grow; and on every
+ * node counters are true and lost instances are listed only while the guard is on. */
 #include "call.h"
 #include "checks.h"
 #include "clients.h"
@@ -18,7 +18,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { IDS = 10, TTL_MS_MIN = 1000, TTL_MS_MAX = 4000, DRAIN_MS = 1000, GUARD_MS = 1000 };
+enum { IDS = 10, TTL_MS_MIN = 1000, TTL_MS_MAX = 4000, DRAIN_MS = 1000 };
+enum { WINDOW_MS = 3000, HOLD_MS = 2000 }; /* of the guard */
 
 static const char *const ids[IDS] = {"a", "a/b", "ab", "b", "c", "d", "e", "f", "g", "h"};
 
@@ -298,6 +299,20 @@ static void begin(struct registrar *registrar) {
     call_send(call, registrar->node);
 }
 
+/* A zone vanishes: all processes stop at once, and others come some seconds later. */
+static void zone_fails(void *data) {
+    (void)data;
+    if (is_stopped) {
+        return;
+    }
+    for (size_t i = 0; i < n_registrars; i++) {
+        if (registrars[i].is_registered) {
+            start_over(&registrars[i]);
+        }
+    }
+    world_at(world_now_us() + random_between(6, 15) * WORLD_SECOND, zone_fails, NULL);
+}
+
 /* --- Beginning and end. --- */
 
 static void set(struct registrar *registrar);
@@ -318,7 +333,7 @@ static void settings_are_set(struct call *call) {
 static void set(struct registrar *registrar) {
     const struct registry_settings request = {
         .service = bytes_from_text("web"),
-        .settings = {.guard_window_ms = GUARD_MS, .guard_hold_ms = GUARD_MS}};
+        .settings = {.guard_window_ms = WINDOW_MS, .guard_hold_ms = HOLD_MS}};
     struct call *call = call_make(CALL_RULE);
     call->rule_number = REGISTRY_RULE_SETTINGS;
     call->answered = settings_are_set;
@@ -334,6 +349,7 @@ void registrars_start(size_t n) {
             .number = i, .rate_ppm = nodes_random_rate_ppm(), .node = clients_choose_node()};
     }
     later(&registrars[0], random_below(WORLD_SECOND), set);
+    world_at(random_between(4, 12) * WORLD_SECOND, zone_fails, NULL);
 }
 
 void registrars_stop(void) {
@@ -355,6 +371,7 @@ void registrars_check(void) {
                 service.guard_lease_id != 0) {
                 check_failed("registry", "%s has something left without a lease", node->name);
             }
+            trace("%s: the guard was on %" PRIu64 " times", node->name, service.n_guarded);
         }
     }
 }

@@ -176,7 +176,7 @@ static void wind_down(bool has_registrars) {
     checks_healed();
     uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
     /* What is lost now is counted and kept for some seconds more. */
-    end_us += has_registrars ? 8 * WORLD_SECOND : 0;
+    end_us += has_registrars ? 14 * WORLD_SECOND : 0;
     while (world_now_us() < end_us) {
         world_run_until(world_now_us() + 500 * WORLD_MS);
         checks_no_lease_is_late(103, LATE_SLACK_US);
