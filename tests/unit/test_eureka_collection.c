@@ -169,7 +169,7 @@ static void the_delta_has_what_changed(void **state) {
     /* One that came and went, and one that came again. */
     delete_instance("web", "new");
     put_instance("Web", "c", REGISTRY_UP);
-    check(&query, "api/a UP M\nWeb/c UP M\nweb/new UP D\nDOWN_1_UP_3_");
+    check(&query, "api/a UP M\nWeb/c UP A\nweb/new UP D\nDOWN_1_UP_3_");
 }
 
 static void a_check_that_changes_changes_the_instance(void **state) {

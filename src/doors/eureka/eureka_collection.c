@@ -21,8 +21,6 @@ struct reading {
     struct registry_entry entry;
     const struct record *record;
     int64_t changed_revision;
-    size_t n_versions; /* of the key, without tombstones; in a view without history it is 0 */
-    bool is_again;     /* an older version of it is known: see add_entry() */
 };
 
 void eureka_collection_init(struct eureka_collection *collection) {
@@ -82,10 +80,9 @@ static void add_entry(struct reading *reading, const struct registry_entry *entr
     if (query->list == EUREKA_LIST_DELTA && changed_revision <= query->since_revision) {
         return;
     }
-    /* Clients may leave what was added alone if they hold it already, but replace what was
-     * modified, or add it: so only the first version was added. */
-    bool is_new =
-        !entry->is_kept && !reading->is_again && record->create_revision > query->since_revision;
+    /* As Eureka does it, one that has registered again was added: npm's client replaces another
+     * instance than the one that was modified. */
+    bool is_new = !entry->is_kept && record->create_revision > query->since_revision;
     append(reading, &(struct eureka_item){.record = record,
                                           .service = entry->instance.service,
                                           .id = entry->instance.id,
@@ -180,7 +177,6 @@ static bool meet(void *context, const struct record *record) {
         reading->has_entry = read_instance(&reading->arena, record, &reading->entry);
         reading->record = record;
         reading->changed_revision = record->mod_revision;
-        reading->is_again = reading->n_versions > 1;
     }
     return true;
 }
@@ -241,11 +237,9 @@ static void read_history(struct reading *reading, const struct key_view *view) {
         if (newest != NULL && !bytes_equal(record_stored_key(newest), record_stored_key(record))) {
             meet_newest(reading, newest, live);
             live = NULL;
-            reading->n_versions = 0;
         }
         newest = record;
         live = record_is_tombstone(record) ? live : record;
-        reading->n_versions += !record_is_tombstone(record);
     }
     meet_newest(reading, newest, live);
     end_entry(reading);
