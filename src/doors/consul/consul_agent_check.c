@@ -29,9 +29,10 @@ struct check_registration {
 };
 
 /* The node's own checks need the instance that carries them. */
-void consul_batch_node(struct consul_batch *batch, const struct consul_place *place) {
+void consul_batch_node(struct consul_call *call, struct consul_batch *batch,
+                       const struct consul_place *place) {
     struct registry_register request = {.keeps_checks = true, .is_idempotent = true};
-    consul_define_node(place, &request.instance);
+    consul_define_node(call, place, &request.instance);
     consul_batch_register(batch, &request);
 }
 
@@ -43,7 +44,7 @@ static void register_now(struct consul_call *call, const struct key_store *keys)
     consul_resolve_alias(call, keys, &put.check);
     if (registration->service_id.size == 0) {
         struct consul_place place = {.node = own_node(call), .address = consul_node_address(call)};
-        consul_batch_node(batch, &place);
+        consul_batch_node(call, batch, &place);
         put.service = bytes_from_text(CONSUL_NODE_SERVICE);
         put.id = place.node;
     } else if (consul_find_instance(call, keys, own_node(call), registration->service_id, &entry)) {
@@ -253,7 +254,7 @@ void consul_agent_maintenance(struct consul_call *call, struct bytes body) {
                   .falls = 1,
                   .health = REGISTRY_CRITICAL}};
     if (enable) {
-        consul_batch_node(batch, &place);
+        consul_batch_node(call, batch, &place);
         consul_batch_put_check(batch, &put);
     } else {
         consul_batch_delete_check(batch, put.service, put.id, put.check.id);

@@ -17,6 +17,7 @@ static bool fail_decode(struct consul_call *call, const char *what) {
 
 struct catalog_registration {
     struct consul_place place;
+    bool skips_node; /* the node stays as it is */
     bool has_service;
     struct registry_instance instance;
     const json_t *checks[REGISTRY_CHECKS_MAX];
@@ -76,13 +77,42 @@ static bool add_checks(struct consul_call *call, const struct key_store *keys,
     return true;
 }
 
+/* The node as it was registered. What is read of it lives as long as the body. */
+static void find_node(struct consul_call *call, const struct key_store *keys,
+                      struct consul_place *place) {
+    struct registry_entry entry;
+    if (!registry_view_find(keys, &call->arena, bytes_from_text(CONSUL_NODE_SERVICE), place->node,
+                            &entry)) {
+        return;
+    }
+    place->address = entry.instance.address;
+    json_t *extra =
+        json_loadb((const char *)entry.instance.extra.data, entry.instance.extra.size, 0, NULL);
+    json_object_set_new(call->given, "_node", extra);
+    place->meta = json_object_get(extra, "NodeMeta");
+}
+
 static void register_now(struct consul_call *call, const struct key_store *keys) {
-    const struct catalog_registration *registration = call->data;
+    struct catalog_registration *registration = call->data;
     struct consul_batch *batch = consul_batch_create(call);
     struct registry_register node = {.keeps_checks = true, .is_idempotent = true};
+    const json_t *service = consul_json_find(call->given, "Service");
     call->status = 0;
-    consul_define_node(&registration->place, &node.instance);
-    consul_batch_register(batch, &node);
+    if (registration->skips_node) {
+        find_node(call, keys, &registration->place);
+    }
+    if (registration->place.address.size == 0) {
+        consul_call_fail(call, 400, "Must provide address if SkipNodeUpdate is not set");
+        return;
+    }
+    if (!registration->skips_node) {
+        consul_define_node(call, &registration->place, &node.instance);
+        consul_batch_register(batch, &node);
+    }
+    if (registration->has_service &&
+        !consul_define_service(call, service, &registration->place, &registration->instance)) {
+        return;
+    }
     if (registration->has_service) {
         const struct registry_register request = {
             .instance = registration->instance, .keeps_checks = true, .is_idempotent = true};
@@ -120,10 +150,6 @@ static bool read_place(struct consul_call *call, struct consul_place *place) {
         consul_call_fail(call, 400, "Must provide node");
         return false;
     }
-    if (place->address.size == 0) {
-        consul_call_fail(call, 400, "Must provide address if SkipNodeUpdate is not set");
-        return false;
-    }
     return registry_name_is_valid(place->node) || fail_decode(call, "the node's name is not valid");
 }
 
@@ -135,8 +161,8 @@ void consul_catalog_register(struct consul_call *call, struct bytes body) {
     }
     const json_t *service = consul_json_find(call->given, "Service");
     registration->has_service = json_is_object(service);
-    if (registration->has_service &&
-        !consul_define_service(call, service, &registration->place, &registration->instance)) {
+    if (!consul_json_get_bool(call->given, "SkipNodeUpdate", &registration->skips_node)) {
+        (void)fail_decode(call, "SkipNodeUpdate is true or false");
         return;
     }
     call->data = registration;

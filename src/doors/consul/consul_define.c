@@ -190,7 +190,8 @@ bool consul_define_service(struct consul_call *call, const json_t *body,
     return true;
 }
 
-void consul_define_node(const struct consul_place *place, struct registry_instance *out) {
+void consul_define_node(struct consul_call *call, const struct consul_place *place,
+                        struct registry_instance *out) {
     *out = (struct registry_instance){.origin = REGISTRY_ORIGIN_CONSUL,
                                       .state = REGISTRY_OUT_OF_SERVICE,
                                       .service = bytes_from_text(CONSUL_NODE_SERVICE),
@@ -199,4 +200,5 @@ void consul_define_node(const struct consul_place *place, struct registry_instan
                                       .address = place->address,
                                       .weight = 1,
                                       .ttl_ms = LEASE_TTL_FOREVER};
+    (void)define_extra(call, NULL, place, true, out);
 }

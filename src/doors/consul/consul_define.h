@@ -27,7 +27,8 @@ bool consul_define_service_checks(struct consul_call *call, const json_t *body,
 bool consul_define_check(struct consul_call *call, const json_t *body, struct bytes fallback_id,
                          struct bytes fallback_name, struct registry_check *out);
 /* The hidden instance of a node's own checks. */
-void consul_define_node(const struct consul_place *place, struct registry_instance *out);
+void consul_define_node(struct consul_call *call, const struct consul_place *place,
+                        struct registry_instance *out);
 /* Where services are that are registered at the agent: the client's machine. */
 struct consul_place consul_agent_place(struct consul_call *call);
 

@@ -67,6 +67,7 @@ bool consul_read_enable(struct consul_call *call, bool *out_enable);
 void consul_resolve_alias(struct consul_call *call, const struct key_store *keys,
                           struct registry_check *check);
 /* The instance that carries a node's own checks. */
-void consul_batch_node(struct consul_batch *batch, const struct consul_place *place);
+void consul_batch_node(struct consul_call *call, struct consul_batch *batch,
+                       const struct consul_place *place);
 
 #endif
