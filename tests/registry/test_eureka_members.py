@@ -4,17 +4,18 @@ import threading
 
 import pytest
 
+from harness.auth_matrix import CALM
 from harness.cluster import Cluster
 from harness.eureka import DOORS, Eureka
 from harness.wait import wait_for
 
 WAIT_SECONDS = 40
-DURATION_SECONDS = 10
+DURATION_SECONDS = 30
 
 
 @pytest.fixture(name="cluster", scope="module")
 def a_cluster():
-    with Cluster(extra_flags=["--doors", DOORS]) as cluster:
+    with Cluster(extra_flags=["--doors", DOORS], timing_flags=CALM) as cluster:
         yield cluster
 
 

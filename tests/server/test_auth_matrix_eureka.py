@@ -9,6 +9,7 @@ import pytest
 
 from harness import auth
 from harness.auth import DENIED, OK, READ, UNKNOWN_CALLER, WRITE
+from harness.auth_matrix import CALM
 from harness.cluster import Cluster
 from harness.eureka import DOORS, Eureka, instance
 from harness.kinds import KIND_LEASED, binary_of
@@ -74,7 +75,7 @@ class Matrix:
 
 @pytest.fixture(name="matrix", scope="module")
 def a_matrix():
-    with Cluster(extra_flags=["--doors", DOORS]) as cluster:
+    with Cluster(extra_flags=["--doors", DOORS], timing_flags=CALM) as cluster:
         yield Matrix(cluster)
 
 

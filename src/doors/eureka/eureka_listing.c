@@ -18,6 +18,8 @@ enum { PART_SIZE = 256 * 1024 };
 struct listing {
     struct eureka_door *door;
     struct http_exchange *exchange; /* NULL: the client is gone */
+    struct service_read read;       /* what is listed is at least as new as the request */
+    bool is_reading;
     struct service_scan scan;
     struct arena names; /* of the query */
     struct eureka_query query;
@@ -222,8 +224,11 @@ void eureka_listing_writable(struct http_exchange *exchange) {
 
 void eureka_listing_closed(struct http_exchange *exchange) {
     struct listing *listing = http_data(exchange);
-    if (listing != NULL) {
-        listing->exchange = NULL;
+    if (listing == NULL) {
+        return;
+    }
+    listing->exchange = NULL;
+    if (!listing->is_reading) {
         end(listing);
     }
 }
@@ -251,15 +256,43 @@ static struct listing *create(struct http_exchange *exchange, enum eureka_list l
     return listing;
 }
 
-static void start(struct listing *listing) {
-    http_set_data(listing->exchange, listing);
+static void fail(struct listing *listing, enum status status) {
+    http_set_data(listing->exchange, NULL);
+    eureka_http_status(listing->exchange, status);
+    destroy(listing);
+}
+
+/* A scan alone would show what this member has applied, which may be old. */
+static void begin_scan(struct listing *listing) {
     enum status status =
         service_scan_start(listing->door->service, http_caller(listing->exchange), &listing->scan,
                            listing->query.ranges, listing->query.n_ranges);
     if (status != STATUS_PENDING) {
-        http_set_data(listing->exchange, NULL);
-        eureka_http_status(listing->exchange, status);
+        fail(listing, status);
+    }
+}
+
+static void read_ready(struct service_read *read, enum status status) {
+    struct listing *listing = list_entry(read, struct listing, read);
+    listing->is_reading = false;
+    if (listing->exchange == NULL) {
         destroy(listing);
+    } else if (status != STATUS_OK) {
+        fail(listing, status);
+    } else {
+        begin_scan(listing);
+    }
+}
+
+static void start(struct listing *listing) {
+    http_set_data(listing->exchange, listing);
+    listing->read = (struct service_read){.ready = read_ready};
+    listing->is_reading = true;
+    enum status status =
+        service_read(listing->door->service, http_caller(listing->exchange), &listing->read,
+                     listing->query.ranges, listing->query.n_ranges);
+    if (status != STATUS_PENDING) {
+        read_ready(&listing->read, status);
     }
 }
 
