@@ -1,4 +1,5 @@
-"""`lease register`, `discover`, `render` and `service`: instances while commands run, and files made of them."""
+"""`lease register`, `discover`, `render` and `service`: instances while commands run, and files made of them. Does what
+docs/lease-cli.md and examples/nginx/README.md show, with addresses and files of its own."""
 import json
 import os
 import pathlib
