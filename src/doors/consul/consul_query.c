@@ -185,7 +185,9 @@ static void look(struct consul_call *call) {
     if (is_news) {
         consul_call_reply(call, call->status);
     } else {
-        wait_from(call, has_history ? index + 1 : revision + 1);
+        /* Only what may have been deleted needs the history, which takes time. */
+        bool is_certain = call->bound_index <= index;
+        wait_from(call, has_history && !is_certain ? index + 1 : revision + 1);
     }
 }
 
