@@ -83,6 +83,9 @@ static void find_node(struct consul_call *call, const struct key_store *keys,
     struct registry_entry entry;
     if (!registry_view_find(keys, &call->arena, bytes_from_text(CONSUL_NODE_SERVICE), place->node,
                             &entry)) {
+        if (bytes_equal(place->node, bytes_from_text(call->door->node))) {
+            place->address = consul_node_address(call);
+        }
         return;
     }
     place->address = entry.instance.address;

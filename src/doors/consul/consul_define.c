@@ -136,6 +136,9 @@ static bool define_weight(struct consul_call *call, const json_t *body,
         !consul_json_get_number(weights, "Warning", &warning)) {
         return fail_decode(call, "Weights are numbers");
     }
+    if (passing == 0 && warning == 0) { /* a client that names none writes zeros */
+        passing = 1;
+    }
     if (passing < 1 || passing > REGISTRY_WEIGHT_MAX || warning < 0 ||
         warning > REGISTRY_WEIGHT_MAX) {
         consul_call_fail(call, 400, "Invalid Weights: %s",
