@@ -170,12 +170,15 @@ def test_names_are_added_and_removed(server, registry, name):
         stream.acknowledge(first, [name, other])
         second = stream.receive()
         assert [at.cluster_name for at in resources(second, False)] == [other]
-        stream.acknowledge(second, [other])
+        # The answer to a name that is added with the same request says that the removal was taken.
+        stream.acknowledge(second, [other, f"{name}-third"])
+        third = stream.receive()
+        stream.acknowledge(third, [other, f"{name}-third"])
         registry.register(name, 1)
         assert stream.is_quiet()
         registry.register(other, 1)
-        third = stream.receive()
-        stream.acknowledge(third, [name, other])
+        fourth = stream.receive()
+        stream.acknowledge(fourth, [name, other])
         assert [at.cluster_name for at in resources(stream.receive(), False)] == [name]
 
 

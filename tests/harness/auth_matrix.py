@@ -180,7 +180,7 @@ def listed_requests():
     ).stdout
     rows = [line.split("\t") for line in output.splitlines()]
     # Their matrices are test_auth_matrix_*.py.
-    others = ("dns", "eureka", "native", "redis", "registry", "xds", "zookeeper")
+    others = ("consul", "dns", "eureka", "native", "redis", "registry", "xds", "zookeeper")
     return {name: right for door, name, right in rows if door not in others}
 
 
