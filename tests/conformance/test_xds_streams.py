@@ -260,7 +260,9 @@ def test_delta_tells_what_changed_and_versions_are_known_again(server, registry,
     with single(server.endpoint, ENDPOINTS, True) as stream:
         stream.ask(ENDPOINTS, [name, other], initial_resource_versions=versions)
         assert [at.name for at in stream.receive().resources] == [name]
-        stream.ask(ENDPOINTS, resource_names_unsubscribe=[name])
+        # The answer to a name that is added with the same request says that the removal was taken.
+        stream.ask(ENDPOINTS, [f"{name}-third"], resource_names_unsubscribe=[name])
+        assert [at.name for at in stream.receive().resources] == [f"{name}-third"]
         registry.register(other, 2)
         assert [at.name for at in stream.receive().resources] == [other]
         registry.register(name, 3)
