@@ -108,6 +108,35 @@ static void refuse(struct service *service, uint64_t to_id, uint64_t sequence, e
     (void)cluster_send(service, to_id, &refused);
 }
 
+/* --- Order. --- */
+
+static struct peer_refusal *refusal_of(struct peer_proposals *proposals, uint64_t from_id) {
+    struct peer_refusal *free_place = &proposals->refusals[0];
+    for (size_t i = 0; i < MEMBERS_MAX; i++) {
+        struct peer_refusal *refusal = &proposals->refusals[i];
+        if (refusal->from_id == from_id) {
+            return refusal;
+        }
+        free_place = refusal->from_id == 0 ? refusal : free_place;
+    }
+    return free_place; /* or that of a member which is gone */
+}
+
+/* A client's requests are applied in the order in which it sent them, so what was sent before its
+ * member heard of a refusal is refused as well. Whoever heard of one leaves a number out. */
+static bool follows_refused(const struct peer_refusal *refusal, uint64_t from_id,
+                            const struct peer_frame *frame) {
+    return refusal->from_id == from_id && refusal->incarnation == frame->propose.incarnation &&
+           refusal->sequence + 1 == frame->propose.sequence;
+}
+
+/* A large command is alone in its proposal, and no two members need allow the same size: others
+ * do not suffer for it. */
+static bool ends_order(const struct service *service, enum status status) {
+    return status != STATUS_OK && status != STATUS_REQUEST_TOO_LARGE &&
+           state_machine_cluster_version(service->machine) >= CLUSTER_VERSION_RULES;
+}
+
 void peer_proposals_take(struct service *service, uint64_t from_id,
                          const struct peer_frame *frame) {
     struct log_entry_header header = {.incarnation = frame->propose.incarnation,
@@ -117,7 +146,9 @@ void peer_proposals_take(struct service *service, uint64_t from_id,
     struct peer_proposal proposal = {.index = raft_engine_last_index(service->engine) + 1,
                                      .from_id = from_id,
                                      .bytes = frame->propose.commands.size};
-    enum status status = check(service, from_id, frame);
+    struct peer_refusal *refusal = refusal_of(&service->peer_proposals, from_id);
+    enum status status = follows_refused(refusal, from_id, frame) ? STATUS_NO_LEADER
+                                                                  : check(service, from_id, frame);
     if (status == STATUS_OK) {
         status = proposals_propose(service, &header, frame->propose.commands);
     }
@@ -125,5 +156,10 @@ void peer_proposals_take(struct service *service, uint64_t from_id,
         note(&service->peer_proposals, &proposal);
     } else {
         refuse(service, from_id, frame->propose.sequence, status);
+    }
+    if (ends_order(service, status)) {
+        *refusal = (struct peer_refusal){.from_id = from_id,
+                                         .incarnation = frame->propose.incarnation,
+                                         .sequence = frame->propose.sequence};
     }
 }

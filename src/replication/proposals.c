@@ -174,16 +174,24 @@ static bool proposal_forward(struct service *service, struct proposal *proposal,
     return true;
 }
 
+/* The leader refuses what was sent before this node heard of a refusal (peer_proposals.c). A number
+ * that is left out says that it has heard. */
+static void leave_a_number_out(struct service *service) {
+    service->proposals.sequence++;
+}
+
 void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64_t sequence,
                                enum status status) {
     struct proposal *proposal = proposals_match(service, sequence);
     bool is_told_why = status == STATUS_REQUEST_TOO_LARGE || status == STATUS_TOO_MANY_REQUESTS;
+    leave_a_number_out(service);
     if (proposal != NULL && proposal->forwarded_to == from_id) {
         fail_in_flight(service, proposal, is_told_why ? status : STATUS_LEADER_CHANGED);
     }
 }
 
 void proposals_link_lost(struct service *service, uint64_t id) {
+    leave_a_number_out(service); /* refusals may have been on their way */
     for (struct list *node = service->proposals.in_flight.next, *next;
          node != &service->proposals.in_flight; node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);

@@ -97,12 +97,20 @@ struct peer_proposal {
     size_t bytes;
 };
 
+/* The newest proposal of a member that was refused. */
+struct peer_refusal {
+    uint64_t from_id; /* 0: none */
+    uint64_t incarnation;
+    uint64_t sequence;
+};
+
 struct peer_proposals {
     uint64_t term; /* in which they were proposed */
     struct peer_proposal ring[PEER_PROPOSALS_MAX];
     size_t first;
     size_t n;
     size_t bytes; /* of all */
+    struct peer_refusal refusals[MEMBERS_MAX];
 };
 
 /* leadership.c */

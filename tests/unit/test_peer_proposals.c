@@ -188,6 +188,7 @@ static void bytes_of_a_member_on_their_way_are_bounded(void **state) {
     assert_int_equal(propose(OTHER_ID, 1, PROPOSALS_IN_FLIGHT_BYTES_MAX - 100), STATUS_OK);
     assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
     assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_TOO_MANY_REQUESTS);
+    sequence++;
     assert_int_equal(propose(THIRD_ID, 1, 100), STATUS_OK);
     script.acknowledges = true;
     run_until(all_is_committed);
@@ -201,9 +202,30 @@ static void bytes_of_all_members_on_their_way_are_bounded(void **state) {
     assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
     service->peer_proposals.bytes += PEER_PROPOSALS_BYTES_MAX - MEBIBYTE;
     assert_int_equal(propose(THIRD_ID, 1, MEBIBYTE), STATUS_TOO_MANY_REQUESTS);
+    sequence++;
     assert_int_equal(propose(THIRD_ID, 1, MEBIBYTE / 2), STATUS_OK);
     service->peer_proposals.bytes -= PEER_PROPOSALS_BYTES_MAX - MEBIBYTE;
     assert_int_equal(propose(THIRD_ID, 1, MEBIBYTE), STATUS_OK);
+}
+
+/* What a member sent before it heard of the refusal belongs to the same clients. */
+static void what_follows_a_refused_proposal_is_refused(void **state) {
+    (void)state;
+    service->transfer.is_under_way = true;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
+    service->transfer.is_under_way = false;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
+    sequence++; /* it has heard */
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
+}
+
+static void what_follows_another_members_refused_proposal_is_taken(void **state) {
+    (void)state;
+    service->transfer.is_under_way = true;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
+    service->transfer.is_under_way = false;
+    assert_int_equal(propose(THIRD_ID, 1, 100), STATUS_OK);
 }
 
 /* What was proposed in an earlier term counts no longer; its entries may be gone. */
@@ -223,6 +245,8 @@ int main(void) {
         cmocka_unit_test_setup(what_no_member_would_gather_is_refused, lead_again),
         cmocka_unit_test_setup(bytes_of_a_member_on_their_way_are_bounded, lead_again),
         cmocka_unit_test_setup(bytes_of_all_members_on_their_way_are_bounded, lead_again),
+        cmocka_unit_test_setup(what_follows_a_refused_proposal_is_refused, lead_again),
+        cmocka_unit_test_setup(what_follows_another_members_refused_proposal_is_taken, lead_again),
         cmocka_unit_test_setup(a_new_term_begins_with_nothing_on_its_way, lead_again),
     };
     return cmocka_run_group_tests(tests, open_leader, close_leader);
