@@ -160,6 +160,8 @@ async def measure(cluster):
     count = (await load.call(0, "Discover", service=WATCHED, limit=1)).total
     for task in tasks:
         task.cancel()
+    # grpc.aio waits for minutes at the end of the process for calls that were left to it.
+    await asyncio.gather(*tasks, return_exceptions=True)
     for channel in channels:
         await channel.close()
     return load, filled, cores, rate, delays, [resident_mb(pid) for pid in pids], count
