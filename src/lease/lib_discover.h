@@ -1,4 +1,5 @@
-/* Directories: the keys under a prefix, kept in memory by a watch, with the age of what is known. */
+/* Directories: the keys under a prefix, kept in memory by a watch, with the age of what is known.
+ */
 #ifndef LEASED_LEASE_LIB_DISCOVER_H
 #define LEASED_LEASE_LIB_DISCOVER_H
 

@@ -308,8 +308,7 @@ const struct tls_identity *raw_connection_identity(const struct raw_connection *
 bool raw_connection_certificate_name(const struct raw_connection *connection, char *out_name,
                                      size_t size) {
     const struct tls_identity *identity = raw_connection_identity(connection);
-    const char *name =
-        identity == NULL ? NULL : tls_identity_name(identity, TLS_NAME_COMMON, 0);
+    const char *name = identity == NULL ? NULL : tls_identity_name(identity, TLS_NAME_COMMON, 0);
     if (name == NULL || strlen(name) >= size) {
         return false;
     }

@@ -1,8 +1,8 @@
 /*
- * Connections beyond `connections_max` or `client_connections_max`. A few at a time are kept until their first bytes identify
- * the protocol, get an answer in it that there is no room (HTTP/1.1: 503; HTTP/2: GOAWAY), and are
- * closed; all others are closed at once. So a client learns why, and refusing costs a bounded
- * number of descriptors.
+ * Connections beyond `connections_max` or `client_connections_max`. A few at a time are kept until
+ * their first bytes identify the protocol, get an answer in it that there is no room (HTTP/1.1:
+ * 503; HTTP/2: GOAWAY), and are closed; all others are closed at once. So a client learns why, and
+ * refusing costs a bounded number of descriptors.
  */
 #ifndef LEASED_NET_REFUSAL_H
 #define LEASED_NET_REFUSAL_H

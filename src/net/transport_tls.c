@@ -72,8 +72,8 @@ static void note_failure(struct transport *transport, const char *reason) {
     }
     char peer[NET_ADDRESS_SIZE];
     transport_peer_text(transport, peer);
-    log_warning("rejected connection on client endpoint", LOG_TEXT("reason", reason), LOG_TEXT("peer", peer),
-                LOG_NUMBER("failures", shared->n_failures_unlogged));
+    log_warning("rejected connection on client endpoint", LOG_TEXT("reason", reason),
+                LOG_TEXT("peer", peer), LOG_NUMBER("failures", shared->n_failures_unlogged));
     shared->failure_logged_ms = now_ms;
     shared->n_failures_unlogged = 0;
 }

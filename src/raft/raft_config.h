@@ -37,10 +37,12 @@ bool raft_config_is_sole_voter(const struct raft_config *config, uint64_t id);
 bool raft_config_add(struct raft_config *config, uint64_t id, const char *address,
                      enum raft_config_role role);
 
-/* libraft's format, version 1: a byte 1, a u64 count, and for each server a u64 id, its address with
- * a zero byte, a byte for its role; little-endian; padded with zeros to a multiple of eight. */
+/* libraft's format, version 1: a byte 1, a u64 count, and for each server a u64 id, its address
+ * with a zero byte, a byte for its role; little-endian; padded with zeros to a multiple of eight.
+ */
 void raft_config_encode(struct buffer *buffer, const struct raft_config *config);
-/* Bounds-checked. STATUS_MALFORMED: also for ids of 0, duplicates, unknown roles, bytes left over. */
+/* Bounds-checked. STATUS_MALFORMED: also for ids of 0, duplicates, unknown roles, bytes left over.
+ */
 enum status raft_config_decode(struct bytes bytes, struct raft_config *out_config);
 
 #endif

@@ -29,9 +29,10 @@ struct raft_engine_calls {
     /* --- The disk. --- */
     /* Durable when it returns STATUS_OK; else the engine fails. */
     enum status (*store_vote)(void *data, uint64_t term, uint64_t vote);
-    /* Begins to write; each item has a reference for the write, which whoever carries it out gives back on
-     * the loop when it ends, before raft_engine_written(). If items[0] is at or below the last index
-     * written before, the log is truncated there first. Writes end in the order they began. */
+    /* Begins to write; each item has a reference for the write, which whoever carries it out gives
+     * back on the loop when it ends, before raft_engine_written(). If items[0] is at or below the
+     * last index written before, the log is truncated there first. Writes end in the order they
+     * began. */
     void (*append)(void *data, struct log_item *const *items, size_t n);
     /* Begins to put the received snapshot in the place of the log: it is already complete in its
      * temporary file. raft_engine_installed() follows. */
@@ -55,8 +56,8 @@ struct raft_engine_calls {
     void (*configuration_changed)(void *data);
     /* May a vote be given to, or (with our own id) be asked for by, this candidate now? */
     bool (*may_vote)(void *data, uint64_t candidate_id);
-    /* No leader has been heard of for an election timeout: requests for votes count as if they were allowed to
-     * disrupt. */
+    /* No leader has been heard of for an election timeout: requests for votes count as if they were
+     * allowed to disrupt. */
     bool (*is_leaderless)(void *data);
     /* The node cannot go on. The engine does nothing more but be closed. */
     void (*failed)(void *data, const char *reason);
@@ -76,13 +77,13 @@ struct raft_engine_loaded {
     uint64_t term;
     uint64_t vote;
     const struct snapshot_meta *snapshot; /* NULL or index 0: none. The owner has restored it. */
-    uint64_t first_index;                 /* of items; where the log would go on when there are none */
-    struct log_item *const *items;        /* references stay the caller's */
+    uint64_t first_index;          /* of items; where the log would go on when there are none */
+    struct log_item *const *items; /* references stay the caller's */
     size_t n_items;
 };
 
-/* Whether the libraft that is loaded behaves as the one this was written for: version 0.22.x, and a probe of who
- * owns memory. STATUS_UNSUPPORTED with a reason. */
+/* Whether the libraft that is loaded behaves as the one this was written for: version 0.22.x, and a
+ * probe of who owns memory. STATUS_UNSUPPORTED with a reason. */
 enum status raft_engine_probe(char *out_error, size_t error_size);
 
 struct raft_engine *raft_engine_create(const struct raft_engine_options *options,
@@ -96,13 +97,14 @@ void raft_engine_destroy(struct raft_engine *engine);
 
 /* --- Events. --- */
 
-/* A checked message (raft_codec_decode) from the member that the connection proved to be. Items that
- * are kept are referenced. MESSAGE_SNAPSHOT: the whole snapshot has been received (only meta counts):
- * true: install() was called; false: it is not wanted (or is there already) and may be removed. For
- * all other kinds: true. */
+/* A checked message (raft_codec_decode) from the member that the connection proved to be. Items
+ * that are kept are referenced. MESSAGE_SNAPSHOT: the whole snapshot has been received (only meta
+ * counts): true: install() was called; false: it is not wanted (or is there already) and may be
+ * removed. For all other kinds: true. */
 bool raft_engine_receive(struct raft_engine *engine, uint64_t from_id,
                          const struct raft_message_view *message, uint64_t now_ms);
-/* The oldest append that was not reported yet is on disk. (An error never gets here: the node stops.) */
+/* The oldest append that was not reported yet is on disk. (An error never gets here: the node
+ * stops.) */
 void raft_engine_written(struct raft_engine *engine, uint64_t now_ms);
 void raft_engine_installed(struct raft_engine *engine, uint64_t now_ms);
 /* Once an iteration of the loop, and at the deadline: time-outs, held votes, promotion, what was
@@ -113,11 +115,11 @@ uint64_t raft_engine_deadline_ms(const struct raft_engine *engine, uint64_t now_
 
 /* --- Requests. --- */
 
-/* Proposes a command; takes over `bytes` (malloc) only on STATUS_OK. STATUS_NO_LEADER: this node does not lead
- * or is handing over. The entry's index and term are raft_engine_last_index() + 1 and the
- * current term as they are before the call. Nothing tells the caller when it is applied but apply() with this
- * index and term; it is lost when role_changed() reports another term or role and an entry of another
- * term is applied at its index. */
+/* Proposes a command; takes over `bytes` (malloc) only on STATUS_OK. STATUS_NO_LEADER: this node
+ * does not lead or is handing over. The entry's index and term are raft_engine_last_index() + 1 and
+ * the current term as they are before the call. Nothing tells the caller when it is applied but
+ * apply() with this index and term; it is lost when role_changed() reports another term or role and
+ * an entry of another term is applied at its index. */
 enum status raft_engine_propose(struct raft_engine *engine, uint8_t *bytes, size_t size,
                                 uint64_t now_ms);
 
@@ -133,7 +135,8 @@ enum status raft_engine_change(struct raft_engine *engine, enum raft_engine_chan
 bool raft_engine_is_changing(const struct raft_engine *engine);
 
 /* Stops proposals, waits until the successor has everything, then asks it to take over.
- * to_id 0: whoever has most. Ends (is_transferring false) when another leads, or after an election timeout. */
+ * to_id 0: whoever has most. Ends (is_transferring false) when another leads, or after an election
+ * timeout. */
 enum status raft_engine_transfer(struct raft_engine *engine, uint64_t to_id, uint64_t now_ms);
 bool raft_engine_is_transferring(const struct raft_engine *engine);
 
@@ -154,8 +157,8 @@ uint64_t raft_engine_leader_id(const struct raft_engine *engine); /* 0: none kno
 uint64_t raft_engine_last_index(const struct raft_engine *engine);
 uint64_t raft_engine_commit_index(const struct raft_engine *engine);
 uint64_t raft_engine_applied_index(const struct raft_engine *engine);
-/* Entries up to this one were in the log when the engine was started; what has replaced others since
- * was not. */
+/* Entries up to this one were in the log when the engine was started; what has replaced others
+ * since was not. */
 uint64_t raft_engine_loaded_index(const struct raft_engine *engine);
 /* Of a member, as leader; 0: unknown. */
 uint64_t raft_engine_match_index(const struct raft_engine *engine, uint64_t id);

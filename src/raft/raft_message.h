@@ -12,13 +12,13 @@
 #include <stdint.h>
 
 enum raft_message_kind {
-    MESSAGE_APPEND = 1,          /* AppendEntries */
+    MESSAGE_APPEND = 1, /* AppendEntries */
     MESSAGE_APPEND_RESULT = 2,
-    MESSAGE_VOTE = 3,            /* RequestVote, pre-votes too */
+    MESSAGE_VOTE = 3, /* RequestVote, pre-votes too */
     MESSAGE_VOTE_RESULT = 4,
     MESSAGE_TIMEOUT_NOW = 5,
-    MESSAGE_SNAPSHOT = 6,        /* InstallSnapshot: one chunk, or only metadata inside the engine */
-    MESSAGE_SNAPSHOT_RESULT = 7  /* how far the receiver has it: the next chunk may come */
+    MESSAGE_SNAPSHOT = 6,       /* InstallSnapshot: one chunk, or only metadata inside the engine */
+    MESSAGE_SNAPSHOT_RESULT = 7 /* how far the receiver has it: the next chunk may come */
 };
 
 enum { MESSAGE_ENTRIES_MAX = 4096, MESSAGE_APPEND_BYTES_MAX = 1024 * 1024 };
@@ -29,7 +29,8 @@ struct message_append {
     uint64_t prev_term;
     uint64_t commit;
     /* From the engine: how many entries follow prev_index; the sender fills them in, perhaps in
-     * several messages. From the codec: the items, each with one reference that the receiver owns. */
+     * several messages. From the codec: the items, each with one reference that the receiver owns.
+     */
     uint32_t n_entries;
     struct log_item **items;
 };

@@ -1,8 +1,8 @@
 /*
  * What goes out to the other members. Small messages leave at once. Entries are taken from the log
- * in memory, or from disk where they have left it, and cut into messages of bounded size; a snapshot
- * is read chunk by chunk. Both are sent only as fast as the link drains, so that no more than a bound
- * lies in memory for a slow member, and what is on its way is not sent again.
+ * in memory, or from disk where they have left it, and cut into messages of bounded size; a
+ * snapshot is read chunk by chunk. Both are sent only as fast as the link drains, so that no more
+ * than a bound lies in memory for a slow member, and what is on its way is not sent again.
  */
 #ifndef LEASED_RAFT_RAFT_SENDER_H
 #define LEASED_RAFT_RAFT_SENDER_H
@@ -24,12 +24,14 @@ struct raft_sender_calls {
     bool (*send)(void *data, uint64_t to_id, const struct raft_message_view *message);
     /* The item, borrowed; NULL: it has left memory. */
     struct log_item *(*item)(void *data, uint64_t index);
-    /* Has the entries read from disk; raft_sender_read_done() follows, on the loop, later, never from
-     * within, and unless the sender is destroyed before. At most one at a time for each member. */
+    /* Has the entries read from disk; raft_sender_read_done() follows, on the loop, later, never
+     * from within, and unless the sender is destroyed before. At most one at a time for each
+     * member. */
     void (*read_log)(void *data, uint64_t to_id, uint64_t first, uint64_t last, size_t bytes_max);
-    /* The same for a chunk of the snapshot of this index and term; SNAPSHOT_CHUNK_SIZE bytes, or what
-     * is left. */
-    void (*read_snapshot)(void *data, uint64_t to_id, uint64_t index, uint64_t term, uint64_t offset);
+    /* The same for a chunk of the snapshot of this index and term; SNAPSHOT_CHUNK_SIZE bytes, or
+     * what is left. */
+    void (*read_snapshot)(void *data, uint64_t to_id, uint64_t index, uint64_t term,
+                          uint64_t offset);
 };
 
 struct raft_sender *raft_sender_create(const struct raft_sender_calls *calls, void *data);
@@ -44,22 +46,24 @@ void raft_sender_post(struct raft_sender *sender, uint64_t to_id,
                       const struct raft_message_view *message, uint64_t now_ms);
 /* Goes on with streams and transfers as far as there is room. Once an iteration. */
 void raft_sender_pump(struct raft_sender *sender, uint64_t now_ms);
-/* Items with one reference each, taken over, from `first` on as it was asked for; n 0: they are gone
- * (trimmed), the stream ends. The array stays the caller's. */
+/* Items with one reference each, taken over, from `first` on as it was asked for; n 0: they are
+ * gone (trimmed), the stream ends. The array stays the caller's. */
 void raft_sender_read_done(struct raft_sender *sender, uint64_t to_id, struct log_item **items,
                            size_t n);
-/* Both borrowed; chunk of size 0: the snapshot is gone, the transfer ends (meta is not looked at). */
+/* Both borrowed; chunk of size 0: the snapshot is gone, the transfer ends (meta is not looked at).
+ */
 void raft_sender_snapshot_read(struct raft_sender *sender, uint64_t to_id,
                                const struct snapshot_meta *meta, uint64_t offset,
                                struct bytes chunk);
 /* The receiver of a transfer says how far it is. */
 void raft_sender_on_result(struct raft_sender *sender, uint64_t from_id,
                            const struct message_snapshot_result *result, uint64_t now_ms);
-/* Every append result of this member passes here: acknowledgements open the window of its stream and
- * end its transfer. May raft see it? False only for a rejection while what would cure it is on its
- * way (a snapshot in transfer, entries in the stream) and that has not stalled. The member was heard
- * all the same: the caller tells raft so by an accepted result with last_index 0 in its place, lest a
- * leader that transfers a snapshot to half of its voters believes it has lost its quorum. */
+/* Every append result of this member passes here: acknowledgements open the window of its stream
+ * and end its transfer. May raft see it? False only for a rejection while what would cure it is on
+ * its way (a snapshot in transfer, entries in the stream) and that has not stalled. The member was
+ * heard all the same: the caller tells raft so by an accepted result with last_index 0 in its
+ * place, lest a leader that transfers a snapshot to half of its voters believes it has lost its
+ * quorum. */
 bool raft_sender_admit_rejection(struct raft_sender *sender, uint64_t from_id,
                                  const struct message_append_result *result, uint64_t now_ms);
 /* Our link to this member. What was sent may not have arrived: the stream ends, raft's next request

@@ -94,7 +94,8 @@ static void warn_if_slow(struct raft_storage *storage) {
     uint64_t waits_ms = clock_elapsed_ms(now_ms, storage->append_progress_ms);
     if (waits_ms >= SLOW_MS && clock_elapsed_ms(now_ms, storage->warned_ms) >= SLOW_WARNING_MS) {
         storage->warned_ms = now_ms;
-        log_warning("slow fdatasync: the disk is slow", LOG_NUMBER("oldest write waits ms", waits_ms));
+        log_warning("slow fdatasync: the disk is slow",
+                    LOG_NUMBER("oldest write waits ms", waits_ms));
     }
 }
 

@@ -36,8 +36,8 @@ struct raft_storage_callbacks {
     void (*received)(void *data);
     /* The received snapshot has replaced the log. The payload is the callee's. */
     void (*installed)(void *data, const struct snapshot_meta *meta, struct buffer *payload);
-    /* Our own snapshot is durable. Size 0: it is not, which failed() has told, or nobody because the
-     * storage is closing. Called in any case: what it was made from may go. */
+    /* Our own snapshot is durable. Size 0: it is not, which failed() has told, or nobody because
+     * the storage is closing. Called in any case: what it was made from may go. */
     void (*taken)(void *data, uint64_t size);
     void (*failed)(void *data, enum status status, const char *reason);
 };

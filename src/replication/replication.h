@@ -52,8 +52,8 @@ struct replication_options {
      * data_dir_ids.h. NULL: nothing is kept. */
     uint64_t data_dir_id;
     const char *data_dir_ids_path;
-    /* Listen for peers also while there are none: whoever calls is told that it is no member. A port
-     * that cannot be opened then is worth a warning. */
+    /* Listen for peers also while there are none: whoever calls is told that it is no member. A
+     * port that cannot be opened then is worth a warning. */
     bool listens_alone;
     const char *peer_listen_host;
     uint16_t peer_listen_port;

@@ -37,6 +37,9 @@ MACHINE_FOLDER = "/hom" + "e/somebody/leased"
 
 # (check, the files of a wrong tree, what the one problem must say)
 WRONG_TREES = {
+    "not_formatted": (
+        tidy.formatted, {"src/core/a.c": "int  a;\n"},
+        "`make format` does it"),
     "two_test_files_of_one_name": (
         tidy.test_names, {"tests/a/test_one.py": "", "tests/b/test_one.py": ""},
         "has the same name"),
@@ -198,7 +201,7 @@ def test_a_right_tree_passes(tmp_path):
         "src/doors/meson.build": "doors_sources = files(\n  'doors.c',\n)\n",
         "src/doors/doors.c": '#include "doors/etcd/d.h"\n',
         "src/server/README.md": "server\n",
-        "src/server/s.h": '#include "doors/etcd/d.h"\n#include "build_info.h"\n#include <uv.h>\n',
+        "src/server/s.h": '#include "build_info.h"\n#include "doors/etcd/d.h"\n#include <uv.h>\n',
         "tests/fuzz/README.md": "fuzz\n",
         "tests/fuzz/corpus/a/1": b"\t \r",
         "tests/fuzz/fuzz_a.c": "",

@@ -71,6 +71,7 @@ CORE_FORBIDDEN_SYMBOLS = re.compile(
 TEXT_SUFFIXES = {
     ".c", ".h", ".py", ".js", ".mjs", ".md", ".proto", ".build", ".sh", ".ini", ".service", ".yml",
 }
+FORMAT = Path(__file__).resolve().parents[2] / ".clang-format"
 TEXT_NAMES = {"Makefile", "meson_options.txt", ".clang-format", ".editorconfig", ".gitignore"}
 SCRIPT_FOLDERS = ("tools", ".ci")
 TABS_ALLOWED = {"Makefile"}
@@ -392,7 +393,15 @@ def test_names(root):
     return problems
 
 
+def formatted(root):
+    names = source_files(root, "")
+    command = ["clang-format", f"--style=file:{FORMAT}", "--dry-run", "-Werror", *names]
+    told = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stderr
+    wrong = {line.split(":")[0] for line in told.splitlines() if ": error: " in line}
+    return [f"{name}: not formatted; `make format` does it" for name in sorted(wrong)]
+
+
 TREE_CHECKS = [
     include_edges, pure_rules, readmes, long_files, white_space, unfinished_words, machine_paths, build_lists,
-    corpora, safety_rules, mutants, test_names,
+    corpora, safety_rules, mutants, test_names, formatted,
 ]
