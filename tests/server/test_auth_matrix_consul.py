@@ -2,14 +2,12 @@
 with a wrong one, by a user without the right, by one who has it, by root; at the leader and at a member that forwards.
 The right to a key is that to leased/consul/kv/KEY, that to a service the one to leased/services/NAME.
 """
-import subprocess
-
 import pytest
 
 from harness import auth
+from harness.auth_matrix import listed_requests
 from harness.cluster import Cluster
 from harness.consul import Consul
-from harness.kinds import KIND_LEASED, binary_of
 from harness.ops import end_of
 from harness.rpc import Rpc
 
@@ -42,16 +40,7 @@ WHOLE = {
     "GET /v1/health/state/{state...}", "PUT /v1/agent/maintenance", "PUT /v1/catalog/register",
 }  # fmt: skip
 
-
-def listed_requests():
-    output = subprocess.run(
-        [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
-    ).stdout
-    rows = [line.split("\t") for line in output.splitlines()]
-    return {name: right for door, name, right in rows if door == "consul"}
-
-
-LISTED = listed_requests()
+LISTED = listed_requests("consul")
 
 
 class Matrix:

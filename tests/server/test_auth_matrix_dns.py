@@ -1,14 +1,12 @@
 """Every kind of name that DNS answers, by everybody: without a user, as a user without the right, as one who has it; at the leader
 and at another member. Queries have the rights of --dns-user; those to a service are rights to the key leased/services/NAME.
 """
-import subprocess
-
 import pytest
 
 from harness import auth, dns
+from harness.auth_matrix import listed_requests
 from harness.cluster import Cluster
 from harness.instances import Registry
-from harness.kinds import KIND_LEASED, binary_of
 from harness.rpc import Rpc
 from harness.wait import wait_for
 
@@ -22,16 +20,7 @@ REQUESTS = {
     "query domain": ("consul", "NS", ["ns.consul."]),
 }
 
-
-def listed_requests():
-    output = subprocess.run(
-        [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
-    ).stdout
-    rows = [line.split("\t") for line in output.splitlines()]
-    return {name: right for door, name, right in rows if door == "dns"}
-
-
-LISTED = listed_requests()
+LISTED = listed_requests("dns")
 USERS = ("nobody", "guest", "worker")
 
 

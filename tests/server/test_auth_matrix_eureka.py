@@ -3,16 +3,14 @@ one without the right, by one who may only read or only write, by root; at the l
 right to an application is that to leased/services/NAME.
 """
 import json
-import subprocess
 
 import pytest
 
 from harness import auth
 from harness.auth import DENIED, OK, READ, UNKNOWN_CALLER, WRITE
-from harness.auth_matrix import CALM
+from harness.auth_matrix import CALM, listed_requests
 from harness.cluster import Cluster
 from harness.eureka import DOORS, Eureka, instance
-from harness.kinds import KIND_LEASED, binary_of
 from harness.rpc import Rpc
 from harness.wait import wait_for
 
@@ -21,16 +19,7 @@ WAIT_SECONDS = 30
 # These show services that nobody but root may see here.
 WHOLE = ("/apps", "/apps/", "/apps/delta", "/vips/{vip}", "/svips/{vip}")
 
-
-def listed_requests():
-    output = subprocess.run(
-        [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
-    ).stdout
-    rows = [line.split("\t") for line in output.splitlines()]
-    return {name: right for door, name, right in rows if door == "eureka"}
-
-
-LISTED = listed_requests()
+LISTED = listed_requests("eureka")
 
 
 class Matrix:

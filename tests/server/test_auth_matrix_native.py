@@ -2,7 +2,6 @@
 identity, with a wrong one, by a user without the right, by one who has it; at the leader and at a member that forwards;
 over gRPC and as JSON. Rights to names are those to the keys leased/resources/NAME and leased/pools/NAME.
 """
-import subprocess
 import urllib.parse
 
 import grpc
@@ -11,8 +10,8 @@ from google.protobuf import json_format
 
 from harness import auth, gateway
 from harness.auth import DENIED, OK, UNKNOWN_CALLER
+from harness.auth_matrix import listed_requests
 from harness.cluster import Cluster
-from harness.kinds import KIND_LEASED, binary_of
 from harness.native import METHODS, Native, path_of, request_of, slots_of, want
 from harness.ops import end_of
 from harness.rpc import CALL_SECONDS, Rpc
@@ -60,16 +59,7 @@ GETS = {
     "GET /lease/v1/history": "History/Why",
 }
 
-
-def listed_requests():
-    output = subprocess.run(
-        [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
-    ).stdout
-    rows = [line.split("\t") for line in output.splitlines()]
-    return {name: right for door, name, right in rows if door == "native"}
-
-
-LISTED = listed_requests()
+LISTED = listed_requests("native")
 
 
 def post_path(method):

@@ -3,14 +3,13 @@ login, by a user without the right, by one who has it, by root; at the leader an
 to a key is that to leased/redis/DATABASE/KEY.
 """
 import socket
-import subprocess
 
 import pytest
 
 from harness import auth
 from harness.auth import DENIED, OK, READ, UNKNOWN_CALLER, WRITE
+from harness.auth_matrix import listed_requests
 from harness.cluster import Cluster
-from harness.kinds import KIND_LEASED, binary_of
 from harness.ops import end_of
 from harness.rpc import CALL_SECONDS, Rpc
 
@@ -51,16 +50,7 @@ ARITY = {
     "lpushx": 1, "rpushx": 1, "lrange": 2, "lindex": 1, "lset": 2, "lrem": 2, "ltrim": 2, "lpos": 1,
 }  # fmt: skip
 
-
-def listed_commands():
-    output = subprocess.run(
-        [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
-    ).stdout
-    rows = [line.split("\t") for line in output.splitlines()]
-    return {name: right for door, name, right in rows if door == "redis"}
-
-
-LISTED = listed_commands()
+LISTED = listed_requests("redis")
 
 
 def arguments_of(name):

@@ -2,7 +2,6 @@
 a wrong one, by a user without the right, by one who has it; at the leader and at a member that forwards; over gRPC and
 as JSON. The right to a service is that to the key leased/services/NAME.
 """
-import subprocess
 import urllib.parse
 
 import grpc
@@ -12,8 +11,8 @@ from google.protobuf import json_format
 
 from harness import auth, gateway
 from harness.auth import DENIED, OK, UNKNOWN_CALLER
+from harness.auth_matrix import listed_requests
 from harness.cluster import Cluster
-from harness.kinds import KIND_LEASED, binary_of
 from harness.ops import end_of
 from harness.registry import METHODS, Registry, instance, path_of, request_of
 from harness.rpc import CALL_SECONDS, Rpc
@@ -58,16 +57,7 @@ POSTS = {
 }
 GETS = {"GET /lease/v1/services": "ListServices", "GET /lease/v1/services/{service...}": "Discover"}
 
-
-def listed_requests():
-    output = subprocess.run(
-        [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
-    ).stdout
-    rows = [line.split("\t") for line in output.splitlines()]
-    return {name: right for door, name, right in rows if door == "registry"}
-
-
-LISTED = listed_requests()
+LISTED = listed_requests("registry")
 
 
 class Matrix:

@@ -2,15 +2,13 @@
 identity, with a wrong one, by a user without the right, by one who has it; at the leader and at a member that forwards. The right
 to a service is that to leased/services/NAME.
 """
-import subprocess
-
 import grpc
 import pytest
 
 from harness import auth
 from harness.auth import DENIED, OK, READ, UNKNOWN_CALLER
+from harness.auth_matrix import listed_requests
 from harness.cluster import Cluster
-from harness.kinds import KIND_LEASED, binary_of
 from harness.rpc import CALL_SECONDS, Rpc
 from harness.xds import CLUSTERS, ENDPOINTS, LISTENERS, OWN, ROUTES, DeltaRequest, Registry, Request, post, single
 
@@ -18,16 +16,7 @@ PASSWORDS = {"root": "root's", "worker": "worker's", "guest": "guest's"}
 MINE, OTHER = "job", "secret"
 TYPES = {"Clusters": CLUSTERS, "Endpoints": ENDPOINTS, "Listeners": LISTENERS, "Routes": ROUTES, "Resources": ENDPOINTS}
 
-
-def listed_requests():
-    output = subprocess.run(
-        [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
-    ).stdout
-    rows = [line.split("\t") for line in output.splitlines()]
-    return {name: right for door, name, right in rows if door == "xds"}
-
-
-LISTED = listed_requests()
+LISTED = listed_requests("xds")
 
 
 def type_of(name):

@@ -3,13 +3,12 @@ who has it; at the leader and at a member that forwards. Rights to paths are tho
 """
 import base64
 import http.client
-import subprocess
 
 import pytest
 
 from harness import auth, jute, zookeeper
+from harness.auth_matrix import listed_requests
 from harness.cluster import Cluster
-from harness.kinds import KIND_LEASED, binary_of
 from harness.rpc import Rpc
 from harness.wait import wait_for
 from harness.zookeeper_client import Client, Closed, Failed
@@ -56,16 +55,7 @@ WORDS = {"none": {"ruok", "isro", "srvr", "mntr", "wchs"},
          "root": {"stat", "cons", "dump", "wchc", "wchp", "conf", "envi", "crst", "srst"}}  # fmt: skip
 ROUTES = {"GET /commands", "GET /commands/{command}"}
 
-
-def listed_requests():
-    output = subprocess.run(
-        [binary_of(KIND_LEASED), "--list-requests"], capture_output=True, text=True, check=True, timeout=20
-    ).stdout
-    rows = [line.split("\t") for line in output.splitlines()]
-    return {name: right for door, name, right in rows if door == "zookeeper"}
-
-
-LISTED = listed_requests()
+LISTED = listed_requests("zookeeper")
 
 
 @pytest.fixture(scope="module")
