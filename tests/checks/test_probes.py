@@ -11,8 +11,10 @@ import subprocess
 import tempfile
 import threading
 import time
+from concurrent import futures
 from pathlib import Path
 
+import grpc
 import pytest
 
 from harness.certificates import Authority
@@ -282,9 +284,6 @@ def test_a_server_without_tls_is_told_apart(authority, web):
 
 @pytest.fixture(scope="module")
 def grpc_address():
-    grpc = pytest.importorskip("grpc")
-    from concurrent import futures
-
     statuses = {b"": 1, b"up": 1, b"down": 2, b"odd": 0}
 
     class Health(grpc.GenericRpcHandler):

@@ -11,12 +11,10 @@ import pytest
 from cli_tool import COMMAND_SECONDS, Running, environment, import_lines, lease
 from harness import jute
 from harness.kinds import lease_tool
-from harness.zookeeper import ZooKeeper, is_installed, leased
+from harness.zookeeper import ZooKeeper, leased
 from harness.zookeeper_client import Client
 from kazoo.client import KazooClient
 from kazoo.security import make_acl, make_digest_acl
-
-pytestmark = pytest.mark.skipif(not is_installed(), reason="Debian's zookeeper is not installed")
 
 N_NODES = 10000
 DIGEST = ("digest", "ann:secret")

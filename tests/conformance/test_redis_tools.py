@@ -106,7 +106,6 @@ def environment(folder):
 
 @pytest.mark.parametrize("kind", [KIND_REDIS, KIND_LEASED])
 def test_tasks_of_celery(kind, tmp_path):
-    pytest.importorskip("celery", reason="python3-celery is not installed")
     with redis_server_of(kind) as server:
         url = f"redis://127.0.0.1:{server.redis_port}"
         pathlib.Path(tmp_path / "some_tasks.py").write_text(textwrap.dedent(f"""

@@ -6,8 +6,6 @@ unless a rate is given: then all clocks of the process run that much too fast or
 import glob
 import os
 
-import pytest
-
 LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
 
@@ -16,8 +14,7 @@ class FakeClock:
 
     def __init__(self, server, rate=1.0):
         found = glob.glob(LIBRARIES)
-        if not found:
-            pytest.skip("clocks cannot be faked without libfaketime: tools/setup test")
+        assert found, "clocks cannot be faked without libfaketime: tools/setup test"
         self._path = os.path.join(server.home, "faketime")
         self._rate = rate
         self.jump("+0")

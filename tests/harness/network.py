@@ -105,8 +105,7 @@ class Network:
         if os.geteuid() != 0:
             pytest.skip("network namespaces need root")
         for program in ("ip", "nft", "nsenter"):
-            if shutil.which(program) is None:
-                pytest.skip(f"network namespaces need {program}: tools/setup test")
+            assert shutil.which(program) is not None, f"network namespaces need {program}: tools/setup test"
         remove_leftovers()
         try:
             self._make()

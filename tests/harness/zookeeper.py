@@ -48,10 +48,6 @@ JVM_FLAGS = (
 )  # fmt: skip
 
 
-def is_installed():
-    return os.access(JAVA, os.X_OK) and os.path.exists(JAR)
-
-
 def word(address, letters, timeout_s=30.0):
     """The answer to a four-letter word."""
     host, port = address.rsplit(":", 1)
@@ -69,6 +65,7 @@ class ZooKeeper:
     kind = KIND_ZOOKEEPER
 
     def __init__(self, settings="", jvm_flags=(), heap=None):
+        assert os.access(JAVA, os.X_OK) and os.path.exists(JAR), "Debian's zookeeper is not installed: tools/setup test"
         self.home = tempfile.mkdtemp(prefix="zookeeper-test-")
         self.port = free_ports(1)[0]
         self.log_path = os.path.join(self.home, "log")

@@ -43,6 +43,13 @@ WRONG_TREES = {
     "two_test_files_of_one_name": (
         tidy.test_names, {"tests/a/test_one.py": "", "tests/b/test_one.py": ""},
         "has the same name"),
+    "a_package_that_may_be_missing": (
+        tidy.no_optional_packages, {"tests/a/test_one.py": 'grpc = pytest.import' 'orskip("grpc")\n'},
+        "must fail, not skip"),
+    "door_includes_what_others_share": (
+        tidy.include_edges,
+        {"src/doors/etcd/a.c": '#include "doors/leased_v1/l.h"\n', "src/doors/leased_v1/l.h": ""},
+        'doors may not include "doors/leased_v1/l.h"'),
     "core_includes_uv": (
         tidy.include_edges, {"src/core/a.c": "#include <uv.h>\n"},
         "core may not include <uv.h>"),

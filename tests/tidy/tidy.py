@@ -401,7 +401,14 @@ def formatted(root):
     return [f"{name}: not formatted; `make format` does it" for name in sorted(wrong)]
 
 
+def no_optional_packages(root):
+    """What tests need is in tools/setup: a package that is missing fails a test, and does not skip it."""
+    return [f"{name}:{number}: a missing package must fail, not skip"
+            for name in list_files(root) if name.startswith("tests/") and name.endswith(".py")
+            for number, line in enumerate(lines_of(root, name), 1) if "pytest.import" "orskip" in line]
+
+
 TREE_CHECKS = [
     include_edges, pure_rules, readmes, long_files, white_space, unfinished_words, machine_paths, build_lists,
-    corpora, safety_rules, mutants, test_names, formatted,
+    corpora, safety_rules, mutants, test_names, formatted, no_optional_packages,
 ]
