@@ -61,6 +61,7 @@ struct http_route {
     uint64_t time_max_ms;   /* from the request's headers to the end of the answer; 0: default */
     bool is_streaming_body; /* on_body is called as bytes come, else once with all of them */
     bool is_public;         /* served without authentication */
+    bool takes_query_token; /* the caller's token may be in the query: ?token= */
 
     /* The headers are here. May be NULL, if on_body is not. */
     void (*on_request)(struct http_exchange *exchange);

@@ -51,12 +51,9 @@ static bool find_token(const struct http_exchange *exchange, struct bytes *out_t
             return true;
         }
     }
-    /* Consul's clients may name it in the query. A gRPC call has none. */
-    static const char consul[] = "/v1/";
-    bool is_route = http_route_of(exchange) != NULL;
-    struct bytes path = is_route ? http_path(exchange) : (struct bytes){0};
-    if (path.size >= sizeof consul - 1 && memcmp(path.data, consul, sizeof consul - 1) == 0 &&
-        http_query(exchange, "token", out_token) && out_token->size > 0) {
+    const struct http_route *route = http_route_of(exchange); /* NULL: a gRPC call */
+    if (route != NULL && route->takes_query_token && http_query(exchange, "token", out_token) &&
+        out_token->size > 0) {
         return true;
     }
     struct bytes ignored;

@@ -103,5 +103,7 @@ def test_wrong_passwords_and_tokens(matrix):
         assert eureka.status("GET", "/apps/JOB") == 401
     with Eureka(port, bearer=matrix.tokens["worker"]) as eureka:
         assert eureka.status("GET", "/apps/JOB") == 200
+    with Eureka(port) as eureka:  # only routes of the Consul API take a token in the query
+        assert eureka.status("GET", f"/apps/JOB?token={matrix.tokens['worker']}") == 401
     with Eureka(port, bearer=matrix.tokens["guest"]) as eureka:
         assert eureka.status("GET", "/instances/j-1") == 403

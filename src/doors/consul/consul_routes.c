@@ -91,6 +91,7 @@ enum {
                .pattern = path,                                                                    \
                .body_max = BODY_MAX,                                                               \
                .time_max_ms = TIME_MAX_MS,                                                         \
+               .takes_query_token = true,                                                          \
                .on_body = consul_call_on_body,                                                     \
                .on_close = consul_call_on_close,                                                   \
                .on_refused = consul_call_on_refused},                                              \
