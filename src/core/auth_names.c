@@ -1,11 +1,13 @@
 #include "core/auth_names.h"
 
+#include "core/reserved_keys.h"
+
 #include <string.h>
 
 /* As native_keys.h and registry_keys.h have it: a byte for the kind, the name, NUL, the rest. */
 static struct bytes prefix_of(struct key_space_id space, uint8_t kind) {
     if (key_space_equal(space, KEY_SPACE_REGISTRY)) {
-        return bytes_from_text(kind == 's' ? "leased/services/" : "");
+        return bytes_from_text(kind == 's' ? RESERVED_KEYS_PREFIX : "");
     }
     switch (kind) {
     case 'r':

@@ -117,10 +117,10 @@ static bool may_use(struct rule_run *run, enum right right, struct key_space_id 
     enum status status = STATUS_OK;
     if (!is_own_space(run, space)) {
         status = STATUS_INVALID;
-    } else if (right == RIGHT_WRITE && reserved_keys_has(space, key) &&
-               !key_space_equal(run->rule->spaces[0], KEY_SPACE_REGISTRY)) {
-        status = STATUS_KEY_READ_ONLY;
-    } else if (rule_run_asks_rights(run)) {
+    } else if (right == RIGHT_WRITE) {
+        status = reserved_keys_check_rule(run->rule->spaces[0], space, key);
+    }
+    if (status == STATUS_OK && rule_run_asks_rights(run)) {
         const struct key_range range = {.space = space, .key = key, .range_end = range_end};
         status = auth_check_range(run->scope->auth, run->scope->caller, right, &range);
     }

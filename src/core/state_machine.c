@@ -399,6 +399,8 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
                                     .leases = machine->leases,
                                     .space = KEY_SPACE_ETCD,
                                     .is_counted = machine->cluster_version >= CLUSTER_VERSION_RULES,
+                                    .has_reserved_keys =
+                                        machine->cluster_version >= CLUSTER_VERSION_RULES,
                                     .work = &outcome.work};
     lease_table_set_index(machine->leases, context->index);
     switch (command->type) {

@@ -11,14 +11,16 @@ struct txn_source {
     const struct key_view *view;      /* not NULL: looked at in the place of the store */
     const struct lease_table *leases; /* NULL: nothing is to be attached */
     struct key_space_id space;
-    bool is_counted; /* see txn.h */
+    bool is_counted;        /* see txn.h */
+    bool has_reserved_keys; /* see txn.h */
 };
 
 static struct txn_source source_of(const struct txn_target *target) {
     return (struct txn_source){.keys = target->keys,
                                .leases = target->leases,
                                .space = target->space,
-                               .is_counted = target->is_counted};
+                               .is_counted = target->is_counted,
+                               .has_reserved_keys = target->has_reserved_keys};
 }
 
 static int64_t source_revision(const struct txn_source *source) {
@@ -73,8 +75,11 @@ static enum status put_check_lease(const struct txn_source *source,
 
 static enum status put_check_key(const struct txn_source *source,
                                  const struct put_request *request) {
-    if (source->is_counted && reserved_keys_has(source->space, request->key)) {
-        return STATUS_KEY_READ_ONLY;
+    enum status status = source->has_reserved_keys
+                             ? reserved_keys_check_put(source->space, request->key)
+                             : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
     }
     bool must_exist = request->ignore_value || request->ignore_lease;
     return !must_exist || key_store_find(source->keys, source->space, request->key) != NULL
@@ -171,22 +176,21 @@ static size_t delete_count(const struct txn_source *source, const struct delete_
 
 static enum status delete_check(const struct txn_source *source,
                                 const struct delete_request *request) {
-    return source->is_counted && reserved_keys_are_in(source->keys, source->space, request->key,
-                                                      request->range_end)
-               ? STATUS_KEY_READ_ONLY
-               : STATUS_OK;
+    return source->has_reserved_keys ? reserved_keys_check_delete(source->keys, source->space,
+                                                                  request->key, request->range_end)
+                                     : STATUS_OK;
 }
 
 enum status txn_delete(const struct txn_target *target, const struct delete_request *request,
                        struct arena *arena, struct delete_outcome *out_outcome) {
+    const struct txn_source source = source_of(target);
+    size_t n = target->is_counted ? delete_count(&source, request) : 0;
+    enum status status =
+        n > KEY_DELETES_MAX ? STATUS_TOO_MANY_KEYS : delete_check(&source, request);
+    if (status != STATUS_OK) {
+        return status;
+    }
     if (target->is_counted) {
-        const struct txn_source source = source_of(target);
-        size_t n = delete_count(&source, request);
-        enum status status =
-            n > KEY_DELETES_MAX ? STATUS_TOO_MANY_KEYS : delete_check(&source, request);
-        if (status != STATUS_OK) {
-            return status;
-        }
         *target->work += n * KEY_WORK_A_DELETE;
     }
     key_store_begin(target->keys);

@@ -21,6 +21,7 @@ struct txn_target {
     /* Work is bounded by KEY_WORK_TXN_MAX, and so are keys of leases and of deletions. Not so in
      * clusters of version 2, where every member must do as release 0.2 does. */
     bool is_counted;
+    bool has_reserved_keys; /* keys that clients may not write (reserved_keys.h) */
     size_t *work; /* what a transaction was in work is added here, also when it is refused */
 };
 

@@ -1,12 +1,13 @@
 #include "registry/registry_keys.h"
 
+#include "core/reserved_keys.h"
 #include "registry/registry_model.h"
 
 #include <string.h>
 
 enum { NUMBER_SIZE = 8, PLACE_SIZE = 2 };
 
-static const char mirror_prefix[] = "leased/services/";
+static const char mirror_prefix[] = RESERVED_KEYS_PREFIX;
 
 /* --- Writing. --- */
 
