@@ -31,6 +31,8 @@ MAY_INCLUDE = {
 }
 DOOR_MAY_INCLUDE = {"base", "core", "bolt", "net", "registry", "checks", "proto"}  # its own folder, and what is for every door:
 DOOR_SHARED = {"doors/door.h", "doors/authenticator.h"}
+# What doors of one API share; no door itself.
+DOOR_PARTS = {"doors/native": {"doors/leased_v1"}, "doors/registry": {"doors/leased_v1"}}
 
 # core reads no clock, no randomness, no file, and never logs: it needs no more than these.
 CORE_SYSTEM_HEADERS = {
@@ -135,7 +137,7 @@ def include_edges(root):
     for name in source_files(root):
         part, folder = part_of(name)
         if part == "doors":
-            allowed = DOOR_MAY_INCLUDE | {folder}
+            allowed = DOOR_MAY_INCLUDE | {folder} | DOOR_PARTS.get(folder, set())
         elif part in MAY_INCLUDE:
             allowed = MAY_INCLUDE[part]
         else:

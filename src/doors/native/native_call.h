@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "core/service.h"
 #include "doors/door.h"
+#include "doors/leased_v1/leased_v1_call.h"
 #include "doors/native/native_error.h"
 #include "net/grpc.h"
 #include "net/net_server.h"
@@ -48,15 +49,8 @@ struct native_stats {
 struct native_door {
     struct service *service;
     uv_loop_t *loop;
-    struct arena arena;    /* of the request being handled */
-    struct buffer scratch; /* of the answer being made */
-    struct {
-        uint64_t cluster_id;
-        uint64_t member_id;
-        uint64_t term;
-        uint64_t asked_ms; /* when they were asked for */
-        bool is_known;
-    } identity;
+    struct leased_v1_api api;
+    struct arena arena; /* of the request being handled */
     struct service_renewal *spare_renewal;
     struct native_clock *clock;
     struct native_waits *waits;
@@ -73,23 +67,13 @@ const struct lease_table *native_leases(const struct native_door *door);
 
 /* --- Answers. --- */
 
-/* An empty buffer with the header of an answer in it, of the newest revision or of a given one.
- * It belongs to the door: one answer at a time. */
-struct buffer *native_answer_begin(struct native_door *door);
-struct buffer *native_answer_begin_at(struct native_door *door, int64_t revision);
-/* Sends it; a stream goes on. */
-void native_answer_send(struct grpc_call *call, const struct buffer *answer);
-/* Sends it and ends the call. */
-void native_answer_finish(struct grpc_call *call, const struct buffer *answer);
+static inline struct buffer *native_answer_begin(struct native_door *door) {
+    return leased_v1_answer_begin(&door->api);
+}
 
-/* The header alone, for those that write in place (base/pb_writer.h). */
-struct native_header {
-    uint64_t cluster_id;
-    uint64_t member_id;
-    int64_t revision;
-    uint64_t term;
-};
-struct native_header native_header_now(struct native_door *door);
+static inline struct buffer *native_answer_begin_at(struct native_door *door, int64_t revision) {
+    return leased_v1_answer_begin_at(&door->api, revision);
+}
 
 /* --- Unary calls. --- */
 
@@ -101,38 +85,14 @@ struct native_id_list {
     int64_t next_id; /* where a list goes on */
 };
 
-/* A call that waits for the service. It belongs to the service until its callback: when the client
- * goes away first, only `call` is taken from it. */
-struct native_call {
-    struct grpc_call *call; /* NULL: the client went away */
-    struct native_door *door;
-    union {
-        struct service_request request;
-        struct service_read read;
-    };
-    union {
-        void (*reply)(struct native_call *waiting, const struct outcome *outcome);
-        void (*resume)(struct grpc_call *call, struct bytes message);
-        void (*timed)(struct grpc_call *call, struct bytes message,
-                      const struct native_id_list *list, const int64_t *remaining_ms);
-    };
-    /* NULL: native_error_of() */
-    const struct native_error *(*error_of)(enum status status);
-    struct native_times *times; /* being asked for; NULL: none */
-    struct native_id_list list;
-    int64_t number;   /* whatever the reply needs to know */
-    uint8_t *message; /* a copy */
-    size_t message_size;
-};
-
-/* Runs a rule; `reply` is called when it was carried out and the client is still there. Errors are
- * answered here. Returns the call's object, for what `reply` needs to know, or NULL. */
-struct native_call *
+/* As leased_v1_call_run(). */
+static inline struct leased_v1_call *
 native_call_run(struct grpc_call *call, uint32_t rule_number, const struct buffer *request,
-                void (*reply)(struct native_call *waiting, const struct outcome *outcome));
+                void (*reply)(struct leased_v1_call *waiting, const struct outcome *outcome)) {
+    return leased_v1_call_run(&native_door_of(call)->api, call, rule_number, request, reply);
+}
 
-/* Calls `resume` with the message once the state may be read, at once when it may be already. The
- * ranges are those whose right the caller needs. Refusals are answered here. */
+/* As leased_v1_call_read(). */
 void native_call_read(struct grpc_call *call, struct bytes message, const struct key_range *ranges,
                       size_t n_ranges,
                       void (*resume)(struct grpc_call *call, struct bytes message));
@@ -145,15 +105,12 @@ void native_call_ask_times(struct grpc_call *call, struct bytes message,
                                           const struct native_id_list *list,
                                           const int64_t *remaining_ms));
 
-/* For every unary method of those: forgets the call in the object that waits for the service. */
-void native_call_closed(struct grpc_call *call);
-
 /* --- Time that is left. --- */
 
-/* Asks for the time that is left of leases, which only the leader knows. */
-/* `done` is called once: before this returns when all is known at once, and NULL is returned; else
- * later. The times are those of the ids, in their order; -1: not known. Without memory there are
- * none: n is 0. Whoever loses interest calls native_times_forget(): `done` is not called then. */
+/* Asks for the time that is left of leases, which only the leader knows. `done` is called once:
+ * before this returns when all is known at once, and NULL is returned; else later. The times are
+ * those of the ids, in their order; -1: not known. Without memory there are none: n is 0. Whoever
+ * loses interest calls native_times_forget(): `done` is not called then. */
 struct native_times *
 native_times_ask(struct native_door *door, const struct caller *caller, const int64_t *lease_ids,
                  size_t n, void (*done)(void *context, const int64_t *remaining_ms, size_t n),

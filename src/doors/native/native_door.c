@@ -17,7 +17,7 @@ static void *open_door(const struct door_environment *environment) {
     door->service = environment->service;
     door->loop = environment->loop;
     arena_init(&door->arena);
-    buffer_init(&door->scratch);
+    leased_v1_api_init(&door->api, environment->service, native_error_of);
     door->clock = native_clock_create(environment->loop, environment->service);
     door->waits = native_waits_create(door);
     door->settler = native_settler_create(door);
@@ -46,7 +46,7 @@ static void close_door(void *opaque) {
     native_settler_destroy(door->settler);
     native_clock_destroy(door->clock);
     free(door->spare_renewal);
-    buffer_clear(&door->scratch);
+    leased_v1_api_clear(&door->api);
     arena_clear(&door->arena);
     free(door);
 }

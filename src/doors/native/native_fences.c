@@ -7,21 +7,21 @@
 
 #include <assert.h>
 
-static void reply_checked(struct native_call *waiting, const struct outcome *outcome) {
+static void reply_checked(struct leased_v1_call *waiting, const struct outcome *outcome) {
     struct native_fence_checked checked;
     bool is_readable = native_fence_checked_decode(outcome->rule.answer, &checked);
     assert(is_readable);
-    struct buffer *out = native_answer_begin_at(waiting->door, outcome->revision);
+    struct buffer *out = native_answer_begin_at(native_door_of(waiting->call), outcome->revision);
     pb_append_bool(out, 2, checked.is_accepted);
     pb_append_int64(out, 3, checked.highest);
-    native_answer_finish(waiting->call, out);
+    leased_v1_answer_finish(waiting->call, out);
 }
 
 static void on_check(struct grpc_call *call, struct bytes message) {
     struct native_fence_check check;
-    const struct native_error *error = native_request_check_fence(message, &check);
+    const struct leased_v1_error *error = native_request_check_fence(message, &check);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct buffer request;
@@ -34,7 +34,7 @@ static void on_check(struct grpc_call *call, struct bytes message) {
 static void read_get(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct bytes name;
-    const struct native_error *error = native_request_name(message, &name);
+    const struct leased_v1_error *error = native_request_name(message, &name);
     assert(error == NULL);
     const struct record *record =
         key_store_find(native_keys(door), KEY_SPACE_ETCD, native_fence_key(&door->arena, name));
@@ -45,15 +45,15 @@ static void read_get(struct grpc_call *call, struct bytes message) {
     struct buffer *out = native_answer_begin(door);
     pb_append_int64(out, 2, highest);
     arena_reset(&door->arena);
-    native_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
 }
 
 static void on_get(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct bytes name;
-    const struct native_error *error = native_request_name(message, &name);
+    const struct leased_v1_error *error = native_request_name(message, &name);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     const struct key_range range = {.space = KEY_SPACE_ETCD,
@@ -65,7 +65,7 @@ static void on_get(struct grpc_call *call, struct bytes message) {
 #define METHOD(name, handler)                                                                      \
     {                                                                                              \
         .path = "/leased.v1.Fences/" name, .answers_refused = true, .kind = GRPC_UNARY,            \
-        .on_message = handler, .on_close = native_call_closed                                      \
+        .on_message = handler, .on_close = leased_v1_call_closed                                   \
     }
 
 static const struct grpc_method methods[] = {METHOD("Check", on_check), METHOD("Get", on_get)};

@@ -57,7 +57,7 @@ static void answer_why(struct grpc_call *call, struct bytes message,
     const struct caller *caller = grpc_call_caller(call);
     struct native_why_request request;
     struct native_session_facts facts;
-    const struct native_error *error = native_request_why(message, &request);
+    const struct leased_v1_error *error = native_request_why(message, &request);
     assert(error == NULL);
     struct buffer *out = native_answer_begin(door);
     show_ends(door, caller, &request, out);
@@ -71,16 +71,16 @@ static void answer_why(struct grpc_call *call, struct bytes message,
         native_show_session(out, 4, &facts, list->n > 0 ? remaining_ms[0] : -1);
     }
     arena_reset(&door->arena);
-    native_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
 }
 
 static void read_why(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct native_why_request request;
-    const struct native_error *error = native_request_why(message, &request);
+    const struct leased_v1_error *error = native_request_why(message, &request);
     assert(error == NULL);
     if (!service_allow_work(door->service, NATIVE_ENDED_MAX)) {
-        native_error_finish(call, native_error_of(STATUS_TOO_MANY_REQUESTS));
+        leased_v1_error_finish(call, native_error_of(STATUS_TOO_MANY_REQUESTS));
         return;
     }
     const struct native_id_list list = {.ids = &request.session_id,
@@ -95,9 +95,9 @@ static void read_why(struct grpc_call *call, struct bytes message) {
 static void on_why(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct native_why_request request;
-    const struct native_error *error = native_request_why(message, &request);
+    const struct leased_v1_error *error = native_request_why(message, &request);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct key_range range = {0};
@@ -114,6 +114,6 @@ static const struct grpc_method methods[] = {
      .answers_refused = true,
      .kind = GRPC_UNARY,
      .on_message = on_why,
-     .on_close = native_call_closed},
+     .on_close = leased_v1_call_closed},
 };
 const struct native_methods native_history_methods = {methods, sizeof methods / sizeof methods[0]};

@@ -6,17 +6,18 @@
 
 #include <assert.h>
 
-static void reply_set(struct native_call *waiting, const struct outcome *outcome) {
-    native_answer_finish(waiting->call, native_answer_begin_at(waiting->door, outcome->revision));
+static void reply_set(struct leased_v1_call *waiting, const struct outcome *outcome) {
+    leased_v1_answer_finish(
+        waiting->call, native_answer_begin_at(native_door_of(waiting->call), outcome->revision));
 }
 
 static void on_set(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct native_pool_set set;
-    const struct native_error *error = native_request_set_pool(message, &door->arena, &set);
+    const struct leased_v1_error *error = native_request_set_pool(message, &door->arena, &set);
     if (error != NULL) {
         arena_reset(&door->arena);
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct buffer request;
@@ -27,25 +28,25 @@ static void on_set(struct grpc_call *call, struct bytes message) {
     buffer_clear(&request);
 }
 
-static void reply_removed(struct native_call *waiting, const struct outcome *outcome) {
+static void reply_removed(struct leased_v1_call *waiting, const struct outcome *outcome) {
     enum native_pool_removal removal = NATIVE_POOL_REMOVED;
     bool is_readable = native_pool_removed_decode(outcome->rule.answer, &removal);
     assert(is_readable);
     if (removal == NATIVE_POOL_REMOVED) {
-        native_answer_finish(waiting->call,
-                             native_answer_begin_at(waiting->door, outcome->revision));
+        leased_v1_answer_finish(waiting->call, native_answer_begin_at(native_door_of(waiting->call),
+                                                                      outcome->revision));
     } else {
-        native_error_finish(waiting->call, removal == NATIVE_POOL_IN_USE
-                                               ? &native_error_pool_in_use
-                                               : &native_error_pool_missing);
+        leased_v1_error_finish(waiting->call, removal == NATIVE_POOL_IN_USE
+                                                  ? &native_error_pool_in_use
+                                                  : &native_error_pool_missing);
     }
 }
 
 static void on_remove(struct grpc_call *call, struct bytes message) {
     struct native_pool_remove remove;
-    const struct native_error *error = native_request_name(message, &remove.name);
+    const struct leased_v1_error *error = native_request_name(message, &remove.name);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct buffer request;
@@ -109,7 +110,7 @@ static bool show_state(struct native_door *door, struct buffer *out, const struc
 static void read_get(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct bytes name;
-    const struct native_error *error = native_request_name(message, &name);
+    const struct leased_v1_error *error = native_request_name(message, &name);
     assert(error == NULL);
     const struct record *record =
         key_store_find(native_keys(door), KEY_SPACE_NATIVE, native_key_pool(&door->arena, name));
@@ -117,18 +118,18 @@ static void read_get(struct grpc_call *call, struct bytes message) {
     bool is_shown = record != NULL && show_state(door, out, record);
     arena_reset(&door->arena);
     if (is_shown) {
-        native_answer_finish(call, out);
+        leased_v1_answer_finish(call, out);
     } else {
-        native_error_finish(call, &native_error_pool_missing);
+        leased_v1_error_finish(call, &native_error_pool_missing);
     }
 }
 
 static void on_get(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct bytes name;
-    const struct native_error *error = native_request_name(message, &name);
+    const struct leased_v1_error *error = native_request_name(message, &name);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct key_range range = native_name_range(&door->arena, true, name);
@@ -164,7 +165,7 @@ static void read_list(struct grpc_call *call, struct bytes message) {
         range.key = native_name_range(&door->arena, true, name).range_end;
     }
     arena_reset(&door->arena);
-    native_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
 }
 
 static void on_list(struct grpc_call *call, struct bytes message) {
@@ -177,7 +178,7 @@ static void on_list(struct grpc_call *call, struct bytes message) {
 #define METHOD(name, handler)                                                                      \
     {                                                                                              \
         .path = "/leased.v1.Pools/" name, .answers_refused = true, .kind = GRPC_UNARY,             \
-        .on_message = handler, .on_close = native_call_closed                                      \
+        .on_message = handler, .on_close = leased_v1_call_closed                                   \
     }
 
 static const struct grpc_method methods[] = {

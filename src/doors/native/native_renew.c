@@ -55,19 +55,19 @@ static bool read_request(struct bytes message, struct renew_request *out) {
     return !reader.failed;
 }
 
-static void finish(struct renew_stream *stream, const struct native_error *error) {
+static void finish(struct renew_stream *stream, const struct leased_v1_error *error) {
     if (stream->is_finished) {
         return;
     }
     stream->is_finished = true;
     if (error != NULL) {
-        native_error_finish(stream->call, error);
+        leased_v1_error_finish(stream->call, error);
     } else {
         grpc_call_finish(stream->call, GRPC_OK, NULL);
     }
 }
 
-static size_t header_size(const struct native_header *header) {
+static size_t header_size(const struct leased_v1_header *header) {
     return pb_uint64_size(1, header->cluster_id) + pb_uint64_size(2, header->member_id) +
            pb_int64_size(3, header->revision) + pb_uint64_size(4, header->term);
 }
@@ -83,7 +83,7 @@ static void answer(struct renew_stream *stream, struct renew_request request, en
         return;
     }
     ttl_ms = status == STATUS_OK ? ttl_ms : 0;
-    struct native_header header = native_header_now(stream->door);
+    struct leased_v1_header header = leased_v1_header_now(&stream->door->api);
     size_t size = pb_message_size(1, header_size(&header)) + pb_int64_size(2, request.session_id) +
                   pb_uint64_size(3, request.sequence) + pb_int64_size(4, ttl_ms);
     struct pb_writer writer;
@@ -165,7 +165,7 @@ static void on_open(struct grpc_call *call) {
     struct native_door *door = native_door_of(call);
     struct renew_stream *stream = calloc(1, sizeof *stream);
     if (stream == NULL) {
-        native_error_finish(call, native_error_of(STATUS_NO_MEMORY));
+        leased_v1_error_finish(call, native_error_of(STATUS_NO_MEMORY));
         return;
     }
     stream->call = call;

@@ -46,8 +46,8 @@ static bool is_name(struct bytes name) {
 
 /* --- Sessions. --- */
 
-const struct native_error *native_request_create(struct bytes message, struct bytes owner,
-                                                 struct native_session_create *out) {
+const struct leased_v1_error *native_request_create(struct bytes message, struct bytes owner,
+                                                    struct native_session_create *out) {
     struct fields fields;
     if (!read_fields(message, "tnnntnn", &fields)) {
         return &native_error_malformed;
@@ -75,8 +75,8 @@ const struct native_error *native_request_create(struct bytes message, struct by
     return native_text_is_valid(out->note, NATIVE_NOTE_SIZE_MAX) ? NULL : &native_error_note;
 }
 
-const struct native_error *native_request_change(struct bytes message,
-                                                 struct native_session_change *out) {
+const struct leased_v1_error *native_request_change(struct bytes message,
+                                                    struct native_session_change *out) {
     struct fields fields;
     if (!read_fields(message, "nn", &fields)) {
         return &native_error_malformed;
@@ -87,8 +87,8 @@ const struct native_error *native_request_change(struct bytes message,
     return is_ttl ? NULL : &native_error_ttl;
 }
 
-const struct native_error *native_request_end(struct bytes message,
-                                              struct native_session_end *out) {
+const struct leased_v1_error *native_request_end(struct bytes message,
+                                                 struct native_session_end *out) {
     struct fields fields;
     if (!read_fields(message, "nn", &fields)) {
         return &native_error_malformed;
@@ -98,7 +98,7 @@ const struct native_error *native_request_end(struct bytes message,
     return NULL;
 }
 
-const struct native_error *native_request_id(struct bytes message, int64_t *out_id) {
+const struct leased_v1_error *native_request_id(struct bytes message, int64_t *out_id) {
     struct fields fields;
     if (!read_fields(message, "n", &fields)) {
         return &native_error_malformed;
@@ -107,8 +107,8 @@ const struct native_error *native_request_id(struct bytes message, int64_t *out_
     return NULL;
 }
 
-const struct native_error *native_request_list_sessions(struct bytes message,
-                                                        struct native_list_request *out) {
+const struct leased_v1_error *native_request_list_sessions(struct bytes message,
+                                                           struct native_list_request *out) {
     struct fields fields;
     if (!read_fields(message, "tnnnn", &fields)) {
         return &native_error_malformed;
@@ -124,7 +124,7 @@ const struct native_error *native_request_list_sessions(struct bytes message,
 
 /* --- Resources. --- */
 
-static const struct native_error *read_want(struct bytes message, struct native_want *out) {
+static const struct leased_v1_error *read_want(struct bytes message, struct native_want *out) {
     struct fields fields;
     if (!read_fields(message, "tntn", &fields)) {
         return &native_error_malformed;
@@ -145,7 +145,7 @@ static const struct native_error *read_want(struct bytes message, struct native_
     return is_name(out->name) ? NULL : &native_error_name;
 }
 
-static const struct native_error *read_wants(struct bytes message, struct native_acquire *out) {
+static const struct leased_v1_error *read_wants(struct bytes message, struct native_acquire *out) {
     struct pb_reader reader;
     pb_reader_init(&reader, message);
     out->n_wants = 0;
@@ -157,7 +157,7 @@ static const struct native_error *read_wants(struct bytes message, struct native
         if (out->n_wants == NATIVE_WANTS_MAX) {
             return &native_error_wants;
         }
-        const struct native_error *error =
+        const struct leased_v1_error *error =
             read_want(pb_reader_bytes(&reader), &out->wants[out->n_wants++]);
         if (error != NULL) {
             return error;
@@ -167,8 +167,8 @@ static const struct native_error *read_wants(struct bytes message, struct native
                                                                               : &native_error_wants;
 }
 
-const struct native_error *native_request_acquire(struct bytes message, struct bytes owner,
-                                                  struct native_acquire_request *out) {
+const struct leased_v1_error *native_request_acquire(struct bytes message, struct bytes owner,
+                                                     struct native_acquire_request *out) {
     struct fields fields;
     if (!read_fields(message, "ntrntntn", &fields)) {
         return &native_error_malformed;
@@ -181,7 +181,7 @@ const struct native_error *native_request_acquire(struct bytes message, struct b
     acquire->hold_limit_ms = fields.numbers[6];
     acquire->request_id = fields.texts[7];
     acquire->queue_limit = (uint32_t)fields.numbers[8];
-    const struct native_error *error = NULL;
+    const struct leased_v1_error *error = NULL;
     if (acquire->session_id == 0) {
         error = native_request_create(fields.texts[2], owner, &acquire->session);
     }
@@ -205,8 +205,8 @@ const struct native_error *native_request_acquire(struct bytes message, struct b
     return is_limit ? NULL : &native_error_ttl;
 }
 
-const struct native_error *native_request_release(struct bytes message,
-                                                  struct native_release *out) {
+const struct leased_v1_error *native_request_release(struct bytes message,
+                                                     struct native_release *out) {
     struct fields fields;
     if (!read_fields(message, "nnn", &fields)) {
         return &native_error_malformed;
@@ -217,8 +217,8 @@ const struct native_error *native_request_release(struct bytes message,
     return NULL;
 }
 
-const struct native_error *native_request_proclaim(struct bytes message,
-                                                   struct native_proclaim *out) {
+const struct leased_v1_error *native_request_proclaim(struct bytes message,
+                                                      struct native_proclaim *out) {
     struct fields fields;
     if (!read_fields(message, "nnt", &fields)) {
         return &native_error_malformed;
@@ -229,8 +229,8 @@ const struct native_error *native_request_proclaim(struct bytes message,
     return native_text_is_valid(out->value, NATIVE_VALUE_SIZE_MAX) ? NULL : &native_error_value;
 }
 
-const struct native_error *native_request_transfer(struct bytes message,
-                                                   struct native_transfer *out) {
+const struct leased_v1_error *native_request_transfer(struct bytes message,
+                                                      struct native_transfer *out) {
     struct fields fields;
     if (!read_fields(message, "nnnt", &fields)) {
         return &native_error_malformed;
@@ -245,8 +245,8 @@ const struct native_error *native_request_transfer(struct bytes message,
     return is_owner ? NULL : &native_error_transfer;
 }
 
-const struct native_error *native_request_list_resources(struct bytes message,
-                                                         struct native_list_request *out) {
+const struct leased_v1_error *native_request_list_resources(struct bytes message,
+                                                            struct native_list_request *out) {
     struct fields fields;
     if (!read_fields(message, "tnt", &fields)) {
         return &native_error_malformed;
@@ -260,8 +260,8 @@ const struct native_error *native_request_list_resources(struct bytes message,
     return is_valid ? NULL : &native_error_name;
 }
 
-const struct native_error *native_request_get_resource(struct bytes message,
-                                                       struct native_get_request *out) {
+const struct leased_v1_error *native_request_get_resource(struct bytes message,
+                                                          struct native_get_request *out) {
     struct fields fields;
     if (!read_fields(message, "tnn", &fields)) {
         return &native_error_malformed;
@@ -273,7 +273,7 @@ const struct native_error *native_request_get_resource(struct bytes message,
     return is_name(out->name) ? NULL : &native_error_name;
 }
 
-const struct native_error *native_request_name(struct bytes message, struct bytes *out_name) {
+const struct leased_v1_error *native_request_name(struct bytes message, struct bytes *out_name) {
     struct fields fields;
     if (!read_fields(message, "t", &fields)) {
         return &native_error_malformed;
@@ -324,8 +324,8 @@ static bool read_pool(struct bytes message, struct native_pool *pool) {
     return is_good && !reader.failed;
 }
 
-const struct native_error *native_request_set_pool(struct bytes message, struct arena *arena,
-                                                   struct native_pool_set *out) {
+const struct leased_v1_error *native_request_set_pool(struct bytes message, struct arena *arena,
+                                                      struct native_pool_set *out) {
     struct fields request;
     struct fields fields;
     size_t n_slots = 0;
@@ -352,8 +352,8 @@ const struct native_error *native_request_set_pool(struct bytes message, struct 
 
 /* --- Fences and history. --- */
 
-const struct native_error *native_request_check_fence(struct bytes message,
-                                                      struct native_fence_check *out) {
+const struct leased_v1_error *native_request_check_fence(struct bytes message,
+                                                         struct native_fence_check *out) {
     struct fields fields;
     if (!read_fields(message, "tn", &fields)) {
         return &native_error_malformed;
@@ -365,8 +365,8 @@ const struct native_error *native_request_check_fence(struct bytes message,
     return out->token >= 1 ? NULL : &native_error_token;
 }
 
-const struct native_error *native_request_why(struct bytes message,
-                                              struct native_why_request *out) {
+const struct leased_v1_error *native_request_why(struct bytes message,
+                                                 struct native_why_request *out) {
     struct fields fields;
     if (!read_fields(message, "ttnnn", &fields)) {
         return &native_error_malformed;
@@ -385,8 +385,8 @@ const struct native_error *native_request_why(struct bytes message,
     return native_text_is_valid(out->name, NATIVE_NAME_SIZE_MAX) ? NULL : &native_error_name;
 }
 
-const struct native_error *native_request_events(struct bytes message,
-                                                 struct native_events_request *out) {
+const struct leased_v1_error *native_request_events(struct bytes message,
+                                                    struct native_events_request *out) {
     struct fields fields;
     if (!read_fields(message, "tn", &fields)) {
         return &native_error_malformed;

@@ -3,16 +3,13 @@
  * to the names of the resources and pools, as the rules and the reads check them.
  */
 #include "doors/door.h"
+#include "doors/leased_v1/leased_v1_gateway.h"
 #include "doors/native/native_call.h"
 #include "doors/native/native_gateway_methods.h"
 
 /* Each gRPC method has one POST route. */
-#define METHOD(path_behind, method_path, right) {method_path, right},
-#define POST(path_behind, method_path, right) {"POST /lease/v1" path_behind, right},
-#define GET(path_behind, method_path, right) {"GET /lease/v1" path_behind, right},
-
 const struct door_request native_request_table[] = {
-    NATIVE_GATEWAY_POSTS(METHOD) /* the methods */
-    NATIVE_GATEWAY_POSTS(POST)   /* the same as JSON */
-    NATIVE_GATEWAY_GETS(GET){NULL, DOOR_RIGHT_NONE},
+    NATIVE_GATEWAY_POSTS(LEASED_V1_REQUEST)      /* the methods */
+    NATIVE_GATEWAY_POSTS(LEASED_V1_POST_REQUEST) /* the same as JSON */
+    NATIVE_GATEWAY_GETS(LEASED_V1_GET_REQUEST){NULL, DOOR_RIGHT_NONE},
 };

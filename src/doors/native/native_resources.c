@@ -11,21 +11,21 @@
 
 /* --- Release, Transfer, Proclaim. --- */
 
-static void reply_released(struct native_call *waiting, const struct outcome *outcome) {
+static void reply_released(struct leased_v1_call *waiting, const struct outcome *outcome) {
     struct native_released released;
     bool is_readable = native_released_decode(outcome->rule.answer, &released);
     assert(is_readable);
-    waiting->door->stats.released += released.is_released;
-    struct buffer *out = native_answer_begin_at(waiting->door, outcome->revision);
+    native_door_of(waiting->call)->stats.released += released.is_released;
+    struct buffer *out = native_answer_begin_at(native_door_of(waiting->call), outcome->revision);
     pb_append_bool(out, 2, released.is_released);
-    native_answer_finish(waiting->call, out);
+    leased_v1_answer_finish(waiting->call, out);
 }
 
 static void on_release(struct grpc_call *call, struct bytes message) {
     struct native_release release;
-    const struct native_error *error = native_request_release(message, &release);
+    const struct leased_v1_error *error = native_request_release(message, &release);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct buffer request;
@@ -35,12 +35,12 @@ static void on_release(struct grpc_call *call, struct bytes message) {
     buffer_clear(&request);
 }
 
-static const struct native_error *transfer_error_of(enum status status) {
+static const struct leased_v1_error *transfer_error_of(enum status status) {
     return status == STATUS_KEY_NOT_FOUND ? &native_error_transfer_target : native_error_of(status);
 }
 
-static void reply_transferred(struct native_call *waiting, const struct outcome *outcome) {
-    struct native_door *door = waiting->door;
+static void reply_transferred(struct leased_v1_call *waiting, const struct outcome *outcome) {
+    struct native_door *door = native_door_of(waiting->call);
     struct native_transferred transferred;
     bool is_readable = native_transferred_decode(outcome->rule.answer, &door->arena, &transferred);
     assert(is_readable);
@@ -48,20 +48,20 @@ static void reply_transferred(struct native_call *waiting, const struct outcome 
     (void)native_show_acquisition(out, 2, door, grpc_call_caller(waiting->call),
                                   &transferred.acquisition);
     arena_reset(&door->arena);
-    native_answer_finish(waiting->call, out);
+    leased_v1_answer_finish(waiting->call, out);
 }
 
 static void on_transfer(struct grpc_call *call, struct bytes message) {
     struct native_transfer transfer;
-    const struct native_error *error = native_request_transfer(message, &transfer);
+    const struct leased_v1_error *error = native_request_transfer(message, &transfer);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct buffer request;
     buffer_init(&request);
     native_transfer_encode(&request, &transfer);
-    struct native_call *waiting =
+    struct leased_v1_call *waiting =
         native_call_run(call, NATIVE_RULE_TRANSFER, &request, reply_transferred);
     if (waiting != NULL) {
         waiting->error_of = transfer_error_of;
@@ -69,23 +69,23 @@ static void on_transfer(struct grpc_call *call, struct bytes message) {
     buffer_clear(&request);
 }
 
-static void reply_proclaimed(struct native_call *waiting, const struct outcome *outcome) {
+static void reply_proclaimed(struct leased_v1_call *waiting, const struct outcome *outcome) {
     bool is_done = false;
     bool is_readable = native_proclaimed_decode(outcome->rule.answer, &is_done);
     assert(is_readable);
     if (is_done) {
-        native_answer_finish(waiting->call,
-                             native_answer_begin_at(waiting->door, outcome->revision));
+        leased_v1_answer_finish(waiting->call, native_answer_begin_at(native_door_of(waiting->call),
+                                                                      outcome->revision));
     } else {
-        native_error_finish(waiting->call, &native_error_acquisition);
+        leased_v1_error_finish(waiting->call, &native_error_acquisition);
     }
 }
 
 static void on_proclaim(struct grpc_call *call, struct bytes message) {
     struct native_proclaim proclaim;
-    const struct native_error *error = native_request_proclaim(message, &proclaim);
+    const struct leased_v1_error *error = native_request_proclaim(message, &proclaim);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct buffer request;
@@ -101,7 +101,7 @@ static void answer_get(struct grpc_call *call, struct bytes message,
                        const struct native_id_list *list, const int64_t *remaining_ms) {
     struct native_door *door = native_door_of(call);
     struct native_get_request request;
-    const struct native_error *error = native_request_get_resource(message, &request);
+    const struct leased_v1_error *error = native_request_get_resource(message, &request);
     assert(error == NULL);
     struct buffer *out = native_answer_begin(door);
     const struct native_state_shown shown = {
@@ -111,7 +111,7 @@ static void answer_get(struct grpc_call *call, struct bytes message,
         .remaining_ms = list->n > 0 ? remaining_ms[0] : -1};
     native_show_resource(out, 2, door, grpc_call_caller(call), &shown);
     arena_reset(&door->arena);
-    native_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
 }
 
 /* Of the first holder. */
@@ -127,7 +127,7 @@ static size_t find_session(struct native_door *door, struct bytes name, int64_t 
 static void read_get(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct native_get_request request;
-    const struct native_error *error = native_request_get_resource(message, &request);
+    const struct leased_v1_error *error = native_request_get_resource(message, &request);
     assert(error == NULL);
     int64_t session_id = 0;
     size_t n = request.with_remaining ? find_session(door, request.name, &session_id) : 0;
@@ -143,9 +143,9 @@ static void read_get(struct grpc_call *call, struct bytes message) {
 static void on_get(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct native_get_request request;
-    const struct native_error *error = native_request_get_resource(message, &request);
+    const struct leased_v1_error *error = native_request_get_resource(message, &request);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct key_range range = native_name_range(&door->arena, false, request.name);
@@ -182,7 +182,7 @@ static bool is_behind(struct bytes a, struct bytes b) {
 static void read_list(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct native_list_request request;
-    const struct native_error *error = native_request_list_resources(message, &request);
+    const struct leased_v1_error *error = native_request_list_resources(message, &request);
     assert(error == NULL);
     struct key_range range = native_prefix_range(&door->arena, false, request.prefix);
     struct bytes at = range.key;
@@ -202,15 +202,15 @@ static void read_list(struct grpc_call *call, struct bytes message) {
     }
     pb_append_bool(out, 3, has_next);
     arena_reset(&door->arena);
-    native_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
 }
 
 static void on_list(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct native_list_request request;
-    const struct native_error *error = native_request_list_resources(message, &request);
+    const struct leased_v1_error *error = native_request_list_resources(message, &request);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct key_range range = native_prefix_range(&door->arena, false, request.prefix);
@@ -221,7 +221,7 @@ static void on_list(struct grpc_call *call, struct bytes message) {
 #define METHOD(name, handler)                                                                      \
     {                                                                                              \
         .path = "/leased.v1.Resources/" name, .answers_refused = true, .kind = GRPC_UNARY,         \
-        .on_message = handler, .on_close = native_call_closed                                      \
+        .on_message = handler, .on_close = leased_v1_call_closed                                   \
     }
 
 static const struct grpc_method methods[] = {

@@ -20,8 +20,8 @@ static const struct caller *caller_of(const struct grpc_call *call) {
 
 /* --- Create, Change, End. --- */
 
-static void reply_created(struct native_call *waiting, const struct outcome *outcome) {
-    struct native_door *door = waiting->door;
+static void reply_created(struct leased_v1_call *waiting, const struct outcome *outcome) {
+    struct native_door *door = native_door_of(waiting->call);
     struct native_session_created created;
     struct native_session_facts facts;
     bool is_readable = native_session_created_decode(outcome->rule.answer, &created);
@@ -32,17 +32,17 @@ static void reply_created(struct native_call *waiting, const struct outcome *out
         native_show_session(out, 2, &facts, facts.ttl_ms);
     }
     arena_reset(&door->arena);
-    native_answer_finish(waiting->call, out);
+    leased_v1_answer_finish(waiting->call, out);
 }
 
 static void on_create(struct grpc_call *call, struct bytes message) {
     struct native_session_create create;
     char address[GRPC_ADDRESS_SIZE];
     grpc_call_address(call, address);
-    const struct native_error *error =
+    const struct leased_v1_error *error =
         native_request_create(message, bytes_from_text(address), &create);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct buffer request;
@@ -52,23 +52,23 @@ static void on_create(struct grpc_call *call, struct bytes message) {
     buffer_clear(&request);
 }
 
-static void reply_changed(struct native_call *waiting, const struct outcome *outcome) {
-    struct buffer *out = native_answer_begin_at(waiting->door, outcome->revision);
+static void reply_changed(struct leased_v1_call *waiting, const struct outcome *outcome) {
+    struct buffer *out = native_answer_begin_at(native_door_of(waiting->call), outcome->revision);
     pb_append_int64(out, 2, waiting->number);
-    native_answer_finish(waiting->call, out);
+    leased_v1_answer_finish(waiting->call, out);
 }
 
 static void on_change(struct grpc_call *call, struct bytes message) {
     struct native_session_change change;
-    const struct native_error *error = native_request_change(message, &change);
+    const struct leased_v1_error *error = native_request_change(message, &change);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct buffer request;
     buffer_init(&request);
     native_session_change_encode(&request, &change);
-    struct native_call *waiting =
+    struct leased_v1_call *waiting =
         native_call_run(call, NATIVE_RULE_SESSION_CHANGE, &request, reply_changed);
     if (waiting != NULL) {
         waiting->number = change.ttl_ms;
@@ -76,8 +76,9 @@ static void on_change(struct grpc_call *call, struct bytes message) {
     buffer_clear(&request);
 }
 
-static void reply_ended(struct native_call *waiting, const struct outcome *outcome) {
-    native_answer_finish(waiting->call, native_answer_begin_at(waiting->door, outcome->revision));
+static void reply_ended(struct leased_v1_call *waiting, const struct outcome *outcome) {
+    leased_v1_answer_finish(
+        waiting->call, native_answer_begin_at(native_door_of(waiting->call), outcome->revision));
 }
 
 /* A user that ends what another one has created revokes it. */
@@ -91,9 +92,9 @@ static bool is_of_others(struct native_door *door, const struct caller *caller, 
 
 static void on_end(struct grpc_call *call, struct bytes message) {
     struct native_session_end end;
-    const struct native_error *error = native_request_end(message, &end);
+    const struct leased_v1_error *error = native_request_end(message, &end);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     end.is_revoked |= is_of_others(native_door_of(call), caller_of(call), end.session_id);
@@ -138,21 +139,21 @@ static void answer_get(struct grpc_call *call, struct bytes message,
     (void)message;
     if (!native_find_session(door, list->ids[0], &facts)) {
         arena_reset(&door->arena);
-        native_error_finish(call, &native_error_session_lost);
+        leased_v1_error_finish(call, &native_error_session_lost);
         return;
     }
     struct buffer *out = native_answer_begin(door);
     native_show_session(out, 2, &facts, remaining_ms[0]);
     show_acquisitions_of(door, caller_of(call), facts.id, out, 3);
     arena_reset(&door->arena);
-    native_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
 }
 
 static void read_get(struct grpc_call *call, struct bytes message) {
     int64_t id = 0;
-    const struct native_error *error = native_request_id(message, &id);
+    const struct leased_v1_error *error = native_request_id(message, &id);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     const struct native_id_list list = {.ids = &id, .n = 1};
@@ -197,7 +198,7 @@ static void answer_list(struct grpc_call *call, struct bytes message,
                         const struct native_id_list *list, const int64_t *remaining_ms) {
     struct native_door *door = native_door_of(call);
     struct native_list_request request;
-    const struct native_error *error = native_request_list_sessions(message, &request);
+    const struct leased_v1_error *error = native_request_list_sessions(message, &request);
     assert(error == NULL);
     struct buffer *out = native_answer_begin(door);
     bool has_more = list->has_more;
@@ -219,16 +220,16 @@ static void answer_list(struct grpc_call *call, struct bytes message,
     }
     pb_append_bool(out, 4, has_more);
     pb_append_int64(out, 5, has_more ? next_id : 0);
-    native_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
 }
 
 static void read_list(struct grpc_call *call, struct bytes message) {
     struct native_door *door = native_door_of(call);
     struct native_list_request request;
     int64_t ids[NATIVE_LIST_MAX];
-    const struct native_error *error = native_request_list_sessions(message, &request);
+    const struct leased_v1_error *error = native_request_list_sessions(message, &request);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct session_search search = {
@@ -238,7 +239,7 @@ static void read_list(struct grpc_call *call, struct bytes message) {
         range.key = native_key_session(&door->arena, request.after_id + 1);
     }
     if (!service_allow_work(door->service, SESSIONS_LOOKED_AT_MAX)) {
-        native_error_finish(call, native_error_of(STATUS_TOO_MANY_REQUESTS));
+        leased_v1_error_finish(call, native_error_of(STATUS_TOO_MANY_REQUESTS));
         return;
     }
     if (request.after_id != INT64_MAX) {
@@ -260,7 +261,7 @@ static void on_list(struct grpc_call *call, struct bytes message) {
 #define METHOD(name, handler)                                                                      \
     {                                                                                              \
         .path = "/leased.v1.Sessions/" name, .answers_refused = true, .kind = GRPC_UNARY,          \
-        .on_message = handler, .on_close = native_call_closed                                      \
+        .on_message = handler, .on_close = leased_v1_call_closed                                   \
     }
 
 static const struct grpc_method methods[] = {

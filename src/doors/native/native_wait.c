@@ -54,9 +54,9 @@ struct native_wait {
     struct service_read read;
     struct service_renewal renewal;
     struct service_watch watch;
-    struct native_times *times;         /* being asked for; NULL: none */
-    const struct native_error *leaving; /* why: told when the place is given back */
-    struct buffer acquire;              /* the request, until it was carried out */
+    struct native_times *times;            /* being asked for; NULL: none */
+    const struct leased_v1_error *leaving; /* why: told when the place is given back */
+    struct buffer acquire;                 /* the request, until it was carried out */
     size_t held;
     size_t n_tries;
     int64_t wait_ms;
@@ -121,9 +121,9 @@ static void forget_call(struct native_wait *wait) {
     }
 }
 
-static void finish(struct native_wait *wait, const struct native_error *error) {
+static void finish(struct native_wait *wait, const struct leased_v1_error *error) {
     if (wait->call != NULL) {
-        native_error_finish(wait->call, error);
+        leased_v1_error_finish(wait->call, error);
     }
     forget_call(wait);
 }
@@ -167,7 +167,7 @@ static void submit_release(struct native_wait *wait) {
 
 /* The call was not told that it has it, and will not be. It is told why when the place is given
  * back: whoever asks again at once must not meet its own old place. */
-static void leave(struct native_wait *wait, const struct native_error *error) {
+static void leave(struct native_wait *wait, const struct leased_v1_error *error) {
     stop_waiting(wait);
     wait->state = WAIT_LEAVING;
     wait->leaving = error;
@@ -203,7 +203,7 @@ static void send_answer(struct native_wait *wait, const struct native_acquisitio
         native_show_acquisitions(out, 5, door, &wait->caller, ids, n);
         pb_append_int64(out, 6, holder_remaining_ms);
     }
-    native_answer_send(wait->call, out);
+    leased_v1_answer_send(wait->call, out);
     arena_reset(&door->arena);
 }
 
@@ -544,13 +544,13 @@ static void on_step(struct net_timer *timer) {
 static struct native_wait *create(struct grpc_call *call, size_t cost) {
     struct native_door *door = native_door_of(call);
     if (door->waits->n_waits >= WAITS_MAX || !grpc_call_hold(call, cost)) {
-        native_error_finish(call, native_error_of(STATUS_TOO_MANY_REQUESTS));
+        leased_v1_error_finish(call, native_error_of(STATUS_TOO_MANY_REQUESTS));
         return NULL;
     }
     struct native_wait *wait = calloc(1, sizeof *wait);
     if (wait == NULL) {
         grpc_call_release(call, cost);
-        native_error_finish(call, native_error_of(STATUS_NO_MEMORY));
+        leased_v1_error_finish(call, native_error_of(STATUS_NO_MEMORY));
         return NULL;
     }
     wait->call = call;
@@ -574,10 +574,10 @@ static void enter(struct grpc_call *call, struct bytes message, bool is_stream) 
     struct native_acquire_request request;
     char address[GRPC_ADDRESS_SIZE];
     grpc_call_address(call, address);
-    const struct native_error *error =
+    const struct leased_v1_error *error =
         native_request_acquire(message, bytes_from_text(address), &request);
     if (error != NULL) {
-        native_error_finish(call, error);
+        leased_v1_error_finish(call, error);
         return;
     }
     struct native_wait *wait = create(call, WAIT_BYTES + message.size);

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "core/service.h"
 #include "doors/door.h"
+#include "doors/leased_v1/leased_v1_call.h"
 #include "doors/registry/registry_api_error.h"
 #include "net/grpc.h"
 
@@ -35,16 +36,9 @@ struct registry_api_stats {
 struct registry_api {
     struct service *service;
     struct check_runner *checks;
-    struct arena arena;    /* of the request being handled */
-    struct buffer scratch; /* of the answer being made */
+    struct leased_v1_api api;
+    struct arena arena; /* of the request being handled */
     struct service_renewal *spare_renewal;
-    struct {
-        uint64_t cluster_id;
-        uint64_t member_id;
-        uint64_t term;
-        uint64_t asked_ms; /* when they were asked for */
-        bool is_known;
-    } identity;
     struct registry_api_stats stats;
 };
 
@@ -56,57 +50,23 @@ static inline const struct key_store *registry_api_keys(const struct registry_ap
     return state_view_keys(service_view(door->service));
 }
 
-/* --- Answers. --- */
+/* --- Answers and unary calls. --- */
 
-/* An empty buffer with the header of an answer in it. It belongs to the door: one answer at a time.
- */
-struct buffer *registry_api_answer_begin(struct registry_api *door);
-/* Sends it; a stream goes on. */
-void registry_api_answer_send(struct grpc_call *call, const struct buffer *answer);
-/* Sends it and ends the call. */
-void registry_api_answer_finish(struct grpc_call *call, const struct buffer *answer);
+static inline struct buffer *registry_api_answer_begin(struct registry_api *door) {
+    return leased_v1_answer_begin(&door->api);
+}
 
-/* --- Unary calls. --- */
+/* As leased_v1_call_run(). */
+static inline struct leased_v1_call *registry_api_call_run(
+    struct grpc_call *call, uint32_t rule_number, const struct buffer *request,
+    void (*reply)(struct leased_v1_call *waiting, const struct outcome *outcome)) {
+    return leased_v1_call_run(&registry_api_of(call)->api, call, rule_number, request, reply);
+}
 
-/* A call that waits for the service. It belongs to the service until its callback: when the client
- * goes away first, only `call` is taken from it. */
-struct registry_api_call {
-    struct grpc_call *call; /* NULL: the client went away */
-    struct registry_api *door;
-    union {
-        struct service_request request;
-        struct service_read read;
-    };
-    union {
-        void (*reply)(struct registry_api_call *waiting, const struct outcome *outcome);
-        void (*resume)(struct grpc_call *call, struct bytes message);
-    };
-    uint8_t *message; /* a copy */
-    size_t message_size;
-    size_t number; /* whatever the reply needs to know */
-};
-
-/* Runs a rule; `reply` is called when it was carried out and the client is still there. NULL: the
- * answer is its header. Errors are answered here. Returns the call's object, for what `reply` needs
- * to know, or NULL. */
-struct registry_api_call *registry_api_call_run(struct grpc_call *call, uint32_t rule_number,
-                                                const struct buffer *request,
-                                                void (*reply)(struct registry_api_call *waiting,
-                                                              const struct outcome *outcome));
-/* Copies the message into it. False: there is no memory. */
-bool registry_api_call_keep(struct registry_api_call *waiting, struct bytes message);
-/* In `reply`: gives the call to what goes on with it. */
-struct grpc_call *registry_api_call_take(struct registry_api_call *waiting);
-
-/* Calls `resume` with the message once the state may be read, at once when it may be already. The
- * range is that whose right the caller needs. Refusals are answered here. `is_local`: the state of
- * this member will do. */
+/* As leased_v1_call_read(). */
 void registry_api_call_read(struct grpc_call *call, struct bytes message, struct key_range range,
                             bool is_local,
                             void (*resume)(struct grpc_call *call, struct bytes message));
-
-/* For every unary method of those: forgets the call in the object that waits for the service. */
-void registry_api_call_closed(struct grpc_call *call);
 
 /* --- The methods. --- */
 

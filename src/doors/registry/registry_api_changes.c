@@ -4,42 +4,41 @@
 #include "doors/registry/registry_api_request.h"
 
 /* Runs the rule with the request in the door's buffer, or answers the error. */
-static void run(struct grpc_call *call, const struct registry_api_error *error,
-                uint32_t rule_number,
-                void (*reply)(struct registry_api_call *waiting, const struct outcome *outcome)) {
+static void run(struct grpc_call *call, const struct leased_v1_error *error, uint32_t rule_number,
+                void (*reply)(struct leased_v1_call *waiting, const struct outcome *outcome)) {
     struct registry_api *door = registry_api_of(call);
     if (error != NULL) {
-        registry_api_error_finish(call, error);
+        leased_v1_error_finish(call, error);
     } else {
-        (void)registry_api_call_run(call, rule_number, &door->scratch, reply);
+        (void)registry_api_call_run(call, rule_number, &door->api.scratch, reply);
     }
     arena_reset(&door->arena);
 }
 
 static struct buffer *begin(struct grpc_call *call) {
-    struct buffer *scratch = &registry_api_of(call)->scratch;
+    struct buffer *scratch = &registry_api_of(call)->api.scratch;
     scratch->size = 0;
     return scratch;
 }
 
-static void registered(struct registry_api_call *waiting, const struct outcome *outcome) {
+static void registered(struct leased_v1_call *waiting, const struct outcome *outcome) {
     struct registry_registered answer;
     if (!registry_registered_decode(outcome->rule.answer, &answer)) {
-        registry_api_error_finish(waiting->call, registry_api_error_of(STATUS_CORRUPT));
+        leased_v1_error_finish(waiting->call, registry_api_error_of(STATUS_CORRUPT));
         return;
     }
-    waiting->door->stats.registered++;
-    struct buffer *out = registry_api_answer_begin(waiting->door);
+    registry_api_of(waiting->call)->stats.registered++;
+    struct buffer *out = registry_api_answer_begin(registry_api_of(waiting->call));
     pb_append_int64(out, 2, answer.token);
     pb_append_int64(out, 3, answer.lease_id);
     pb_append_int64(out, 4, answer.ttl_ms);
     pb_append_int64(out, 5, answer.replaced_token);
-    registry_api_answer_finish(waiting->call, out);
+    leased_v1_answer_finish(waiting->call, out);
 }
 
 static void on_register(struct grpc_call *call, struct bytes message) {
     struct registry_register request;
-    const struct registry_api_error *error =
+    const struct leased_v1_error *error =
         registry_api_request_register(message, &registry_api_of(call)->arena, &request);
     struct buffer *scratch = begin(call);
     if (error == NULL) {
@@ -48,15 +47,16 @@ static void on_register(struct grpc_call *call, struct bytes message) {
     run(call, error, REGISTRY_RULE_REGISTER, registered);
 }
 
-static void deregistered(struct registry_api_call *waiting, const struct outcome *outcome) {
+static void deregistered(struct leased_v1_call *waiting, const struct outcome *outcome) {
     (void)outcome;
-    waiting->door->stats.deregistered++;
-    registry_api_answer_finish(waiting->call, registry_api_answer_begin(waiting->door));
+    registry_api_of(waiting->call)->stats.deregistered++;
+    leased_v1_answer_finish(waiting->call,
+                            registry_api_answer_begin(registry_api_of(waiting->call)));
 }
 
 static void on_deregister(struct grpc_call *call, struct bytes message) {
     struct registry_deregister request;
-    const struct registry_api_error *error = registry_api_request_deregister(message, &request);
+    const struct leased_v1_error *error = registry_api_request_deregister(message, &request);
     struct buffer *scratch = begin(call);
     if (error == NULL) {
         registry_deregister_encode(scratch, &request);
@@ -66,7 +66,7 @@ static void on_deregister(struct grpc_call *call, struct bytes message) {
 
 static void on_set_state(struct grpc_call *call, struct bytes message) {
     struct registry_set_state request;
-    const struct registry_api_error *error = registry_api_request_set_state(message, &request);
+    const struct leased_v1_error *error = registry_api_request_set_state(message, &request);
     struct buffer *scratch = begin(call);
     if (error == NULL) {
         registry_set_state_encode(scratch, &request);
@@ -76,7 +76,7 @@ static void on_set_state(struct grpc_call *call, struct bytes message) {
 
 static void on_set_metadata(struct grpc_call *call, struct bytes message) {
     struct registry_set_metadata request;
-    const struct registry_api_error *error =
+    const struct leased_v1_error *error =
         registry_api_request_set_metadata(message, &registry_api_of(call)->arena, &request);
     struct buffer *scratch = begin(call);
     if (error == NULL) {
@@ -87,7 +87,7 @@ static void on_set_metadata(struct grpc_call *call, struct bytes message) {
 
 static void on_put_check(struct grpc_call *call, struct bytes message) {
     struct registry_put_check request;
-    const struct registry_api_error *error =
+    const struct leased_v1_error *error =
         registry_api_request_put_check(message, &registry_api_of(call)->arena, &request);
     struct buffer *scratch = begin(call);
     if (error == NULL) {
@@ -98,7 +98,7 @@ static void on_put_check(struct grpc_call *call, struct bytes message) {
 
 static void on_delete_check(struct grpc_call *call, struct bytes message) {
     struct registry_delete_check request;
-    const struct registry_api_error *error = registry_api_request_delete_check(message, &request);
+    const struct leased_v1_error *error = registry_api_request_delete_check(message, &request);
     struct buffer *scratch = begin(call);
     if (error == NULL) {
         registry_delete_check_encode(scratch, &request);
@@ -108,7 +108,7 @@ static void on_delete_check(struct grpc_call *call, struct bytes message) {
 
 static void on_set_service(struct grpc_call *call, struct bytes message) {
     struct registry_settings request;
-    const struct registry_api_error *error = registry_api_request_settings(message, &request);
+    const struct leased_v1_error *error = registry_api_request_settings(message, &request);
     struct buffer *scratch = begin(call);
     if (error == NULL) {
         registry_settings_encode(scratch, &request);
@@ -119,7 +119,7 @@ static void on_set_service(struct grpc_call *call, struct bytes message) {
 #define METHOD(name, handler)                                                                      \
     {                                                                                              \
         .path = "/leased.v1.Registry/" name, .answers_refused = true, .kind = GRPC_UNARY,          \
-        .on_message = (handler), .on_close = registry_api_call_closed                              \
+        .on_message = (handler), .on_close = leased_v1_call_closed                                 \
     }
 static const struct grpc_method methods[] = {
     METHOD("RegisterInstance", on_register), METHOD("DeregisterInstance", on_deregister),

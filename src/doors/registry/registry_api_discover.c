@@ -46,7 +46,7 @@ static void discover(struct grpc_call *call, struct bytes message) {
     if (!grpc_call_has_room(call) ||
         !service_allow_work(door->service,
                             key_store_count(keys, range.space, range.key, range.range_end))) {
-        registry_api_error_finish(call, registry_api_error_of(STATUS_TOO_MANY_REQUESTS));
+        leased_v1_error_finish(call, registry_api_error_of(STATUS_TOO_MANY_REQUESTS));
         arena_reset(&door->arena);
         return;
     }
@@ -60,17 +60,17 @@ static void discover(struct grpc_call *call, struct bytes message) {
     }
     pb_append_uint64(out, 4, gathering.n);
     door->stats.discoveries++;
-    registry_api_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
     arena_reset(&door->arena);
 }
 
 static void on_discover(struct grpc_call *call, struct bytes message) {
     struct registry_api *door = registry_api_of(call);
     struct registry_api_discover request;
-    const struct registry_api_error *error =
+    const struct leased_v1_error *error =
         registry_api_request_discover(message, &door->arena, &request);
     if (error != NULL) {
-        registry_api_error_finish(call, error);
+        leased_v1_error_finish(call, error);
     } else {
         struct key_range range = registry_service_range(&door->arena, request.service);
         registry_api_call_read(call, message, range, request.is_local, discover);
@@ -86,17 +86,17 @@ static void get_service(struct grpc_call *call, struct bytes message) {
     (void)registry_api_request_name(message, REGISTRY_API_NAME_OF_SERVICE, &request);
     struct buffer *out = registry_api_answer_begin(door);
     registry_api_show_service(out, 2, registry_api_keys(door), &door->arena, request.service);
-    registry_api_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
     arena_reset(&door->arena);
 }
 
 static void on_get_service(struct grpc_call *call, struct bytes message) {
     struct registry_api *door = registry_api_of(call);
     struct registry_api_name request;
-    const struct registry_api_error *error =
+    const struct leased_v1_error *error =
         registry_api_request_name(message, REGISTRY_API_NAME_OF_SERVICE, &request);
     if (error != NULL) {
-        registry_api_error_finish(call, error);
+        leased_v1_error_finish(call, error);
     } else {
         struct key_range range = registry_service_range(&door->arena, request.service);
         registry_api_call_read(call, message, range, false, get_service);
@@ -160,7 +160,7 @@ static void list(struct grpc_call *call, struct bytes message) {
     registry_view_visit_services(registry_api_keys(door), &door->arena,
                                  first_after(&listing.request, &door->arena), list_one, &listing);
     pb_append_bool(listing.out, 3, listing.has_more);
-    registry_api_answer_finish(call, listing.out);
+    leased_v1_answer_finish(call, listing.out);
     arena_clear(&listing.arena);
     arena_reset(&door->arena);
 }
@@ -168,10 +168,10 @@ static void list(struct grpc_call *call, struct bytes message) {
 static void on_list(struct grpc_call *call, struct bytes message) {
     struct registry_api *door = registry_api_of(call);
     struct registry_api_name request;
-    const struct registry_api_error *error =
+    const struct leased_v1_error *error =
         registry_api_request_name(message, REGISTRY_API_NAME_OF_LIST, &request);
     if (error != NULL) {
-        registry_api_error_finish(call, error);
+        leased_v1_error_finish(call, error);
     } else {
         struct key_range range = registry_prefix_range(&door->arena, request.service);
         registry_api_call_read(call, message, range, false, list);
@@ -221,17 +221,17 @@ static void events(struct grpc_call *call, struct bytes message) {
     for (size_t i = 0; i < list->n && i < request.limit; i++) {
         registry_api_show_event(out, 2, &list->events[i]);
     }
-    registry_api_answer_finish(call, out);
+    leased_v1_answer_finish(call, out);
     arena_reset(&door->arena);
 }
 
 static void on_events(struct grpc_call *call, struct bytes message) {
     struct registry_api *door = registry_api_of(call);
     struct registry_api_name request;
-    const struct registry_api_error *error =
+    const struct leased_v1_error *error =
         registry_api_request_name(message, REGISTRY_API_NAME_OF_EVENTS, &request);
     if (error != NULL) {
-        registry_api_error_finish(call, error);
+        leased_v1_error_finish(call, error);
     } else {
         bool is_one = request.service.size > 0;
         struct key_range range = is_one ? registry_service_range(&door->arena, request.service)
@@ -244,7 +244,7 @@ static void on_events(struct grpc_call *call, struct bytes message) {
 #define METHOD(name, handler)                                                                      \
     {                                                                                              \
         .path = "/leased.v1.Registry/" name, .answers_refused = true, .kind = GRPC_UNARY,          \
-        .on_message = (handler), .on_close = registry_api_call_closed                              \
+        .on_message = (handler), .on_close = leased_v1_call_closed                                 \
     }
 static const struct grpc_method methods[] = {
     METHOD("Discover", on_discover),

@@ -1,10 +1,7 @@
 #include "doors/registry/registry_api_error.h"
 
-#include <assert.h>
-#include <stddef.h>
-
 #define INVALID(name, sentence)                                                                    \
-    const struct registry_api_error registry_api_error_##name = {GRPC_INVALID_ARGUMENT, sentence}
+    const struct leased_v1_error registry_api_error_##name = {GRPC_INVALID_ARGUMENT, sentence}
 
 INVALID(malformed, "the request is not a message of this method");
 INVALID(name, "the name of a service, an instance or a check must be UTF-8 of 1 to 255 bytes "
@@ -24,64 +21,28 @@ INVALID(renewals, "at most 10000 registrations are renewed by one message");
 INVALID(settings, "guard_percent is 1 to 101, and no time is negative");
 INVALID(time, "a time is not negative and at most 9000000000000 ms");
 
-const struct registry_api_error registry_api_error_missed = {
+const struct leased_v1_error registry_api_error_missed = {
     GRPC_OUT_OF_RANGE, "the changes from there on are no longer kept: watch again"};
 
-static const struct registry_api_error errors[STATUS_COUNT] = {
+static const struct leased_v1_error errors[STATUS_COUNT] = {
     [STATUS_KEY_NOT_FOUND] = {GRPC_NOT_FOUND,
                               "there is no such instance or check: it was deregistered, or its "
                               "lease has ended"},
     [STATUS_FENCED] = {GRPC_FAILED_PRECONDITION,
                        "a newer registration has taken its place: stop, and do not register this "
                        "id again"},
-    [STATUS_REQUEST_TOO_LARGE] = {GRPC_INVALID_ARGUMENT, "the request is too large"},
     [STATUS_TOO_MANY_KEYS] = {GRPC_RESOURCE_EXHAUSTED, "the instance has too many checks"},
     [STATUS_LEASE_NOT_FOUND] = {GRPC_NOT_FOUND,
                                 "the registration has ended: it was not renewed in time, or was "
                                 "deregistered"},
     [STATUS_LEASE_EXISTS] = {GRPC_ALREADY_EXISTS, "the id of the lease is taken"},
-    [STATUS_LEASE_TTL_TOO_LARGE] = {GRPC_INVALID_ARGUMENT, "the TTL is too large"},
-    [STATUS_NO_LEADER] = {GRPC_UNAVAILABLE, "the cluster has no leader: ask again"},
-    [STATUS_LEADER_CHANGED] = {GRPC_UNAVAILABLE,
-                               "the leader changed: the request may or may not have been carried "
-                               "out, ask again"},
-    [STATUS_TIMED_OUT] = {GRPC_UNAVAILABLE,
-                          "the request timed out: it may or may not have been carried out, ask "
-                          "again"},
     [STATUS_TOO_MANY_REQUESTS] = {GRPC_RESOURCE_EXHAUSTED,
                                   "too many requests wait, or the instance has as many checks as "
                                   "one may have"},
-    [STATUS_NO_SPACE] = {GRPC_RESOURCE_EXHAUSTED, "the space for keys is used up"},
-    [STATUS_STOPPED] = {GRPC_UNAVAILABLE, "the server stops: ask another member"},
-    [STATUS_INVALID] = {GRPC_INVALID_ARGUMENT,
-                        "the request has a name, a size or a number that is out of bounds"},
-    [STATUS_MALFORMED] = {GRPC_INVALID_ARGUMENT, "the request is not a message of this method"},
-    /* Not UNIMPLEMENTED: a client would take the server for one without this API. */
-    [STATUS_UNSUPPORTED] =
-        {GRPC_UNAVAILABLE,
-         "a member of the cluster is of an older release, or the cluster has just "
-         "started: ask again"},
-    [STATUS_NO_MEMORY] = {GRPC_RESOURCE_EXHAUSTED, "the server is out of memory"},
-    [STATUS_USER_EMPTY] = {GRPC_UNAUTHENTICATED, "user name is empty: log in"},
-    [STATUS_PERMISSION_DENIED] = {GRPC_PERMISSION_DENIED, "permission denied"},
-    [STATUS_AUTH_TOKEN_INVALID] = {GRPC_UNAUTHENTICATED, "invalid auth token"},
-    [STATUS_AUTH_OLD_REVISION] = {GRPC_UNAVAILABLE, "users or roles changed meanwhile: ask again"},
     [STATUS_REVISION_COMPACTED] = {GRPC_OUT_OF_RANGE,
                                    "the changes from there on are no longer kept: watch again"},
 };
 
-const struct registry_api_error *registry_api_error_of(enum status status) {
-    static const struct registry_api_error unknown = {GRPC_UNKNOWN, "the request failed"};
-    if (status == STATUS_OK) {
-        return NULL;
-    }
-    if ((unsigned)status >= STATUS_COUNT || errors[status].text == NULL) {
-        return &unknown;
-    }
-    return &errors[status];
-}
-
-void registry_api_error_finish(struct grpc_call *call, const struct registry_api_error *error) {
-    assert(error != NULL);
-    grpc_call_finish(call, error->code, error->text);
+const struct leased_v1_error *registry_api_error_of(enum status status) {
+    return leased_v1_error_of(errors, status);
 }

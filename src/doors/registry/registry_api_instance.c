@@ -116,8 +116,8 @@ static void read_check_field(struct pb_reader *reader, struct registry_check *ch
     }
 }
 
-static const struct registry_api_error *read_check(struct bytes message, struct arena *arena,
-                                                   struct registry_check *out_check) {
+static const struct leased_v1_error *read_check(struct bytes message, struct arena *arena,
+                                                struct registry_check *out_check) {
     enum { HEADERS_FIELD = 8 };
     struct pb_reader reader;
     *out_check = (struct registry_check){.origin = REGISTRY_ORIGIN_NATIVE};
@@ -143,8 +143,8 @@ static const struct registry_api_error *read_check(struct bytes message, struct 
     return NULL;
 }
 
-static const struct registry_api_error *read_checks(struct bytes instance, struct arena *arena,
-                                                    struct registry_register *request) {
+static const struct leased_v1_error *read_checks(struct bytes instance, struct arena *arena,
+                                                 struct registry_register *request) {
     enum { CHECKS_FIELD = 14 };
     const struct bytes *messages = NULL;
     size_t n = 0;
@@ -154,7 +154,7 @@ static const struct registry_api_error *read_checks(struct bytes instance, struc
     }
     struct registry_check *checks = arena_calloc(arena, n, sizeof *checks);
     for (size_t i = 0; i < n; i++) {
-        const struct registry_api_error *error = read_check(messages[i], arena, &checks[i]);
+        const struct leased_v1_error *error = read_check(messages[i], arena, &checks[i]);
         if (error != NULL) {
             return error;
         }
@@ -225,8 +225,8 @@ static void read_instance_field(struct pb_reader *reader, struct registry_instan
     }
 }
 
-static const struct registry_api_error *read_instance(struct bytes message, struct arena *arena,
-                                                      struct registry_register *request) {
+static const struct leased_v1_error *read_instance(struct bytes message, struct arena *arena,
+                                                   struct registry_register *request) {
     enum { TAGS_FIELD = 5, METADATA_FIELD = 6 };
     struct registry_instance *instance = &request->instance;
     struct pb_reader reader;
@@ -255,9 +255,9 @@ static const struct registry_api_error *read_instance(struct bytes message, stru
     return read_checks(message, arena, request);
 }
 
-const struct registry_api_error *
-registry_api_request_register(struct bytes message, struct arena *arena,
-                              struct registry_register *out_request) {
+const struct leased_v1_error *registry_api_request_register(struct bytes message,
+                                                            struct arena *arena,
+                                                            struct registry_register *out_request) {
     struct bytes instance = {NULL, 0};
     struct pb_reader reader;
     *out_request = (struct registry_register){0};
@@ -291,7 +291,7 @@ registry_api_request_register(struct bytes message, struct arena *arena,
 
 /* --- A check of an instance that is there. --- */
 
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_put_check(struct bytes message, struct arena *arena,
                                struct registry_put_check *out_request) {
     struct bytes check = {NULL, 0};

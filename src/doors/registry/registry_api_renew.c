@@ -39,13 +39,13 @@ struct renewal {
     struct renew_batch *batch;
 };
 
-static void finish(struct renew_stream *stream, const struct registry_api_error *error) {
+static void finish(struct renew_stream *stream, const struct leased_v1_error *error) {
     if (stream->is_finished || stream->call == NULL) {
         return;
     }
     stream->is_finished = true;
     if (error != NULL) {
-        registry_api_error_finish(stream->call, error);
+        leased_v1_error_finish(stream->call, error);
     } else {
         grpc_call_finish(stream->call, GRPC_OK, NULL);
     }
@@ -72,7 +72,7 @@ static void answer(struct renew_batch *batch) {
                 buffer_put_varint(out, (uint64_t)batch->ended[i]);
             }
             pb_append_end(out, mark);
-            registry_api_answer_send(stream->call, out);
+            leased_v1_answer_send(stream->call, out);
         }
     }
     if (stream->call != NULL) {
@@ -178,7 +178,7 @@ static void on_open(struct grpc_call *call) {
     struct registry_api *door = registry_api_of(call);
     struct renew_stream *stream = calloc(1, sizeof *stream);
     if (stream == NULL) {
-        registry_api_error_finish(call, registry_api_error_of(STATUS_NO_MEMORY));
+        leased_v1_error_finish(call, registry_api_error_of(STATUS_NO_MEMORY));
         return;
     }
     stream->call = call;
@@ -194,7 +194,7 @@ static void on_message(struct grpc_call *call, struct bytes message) {
         return;
     }
     struct registry_api *door = stream->door;
-    const struct registry_api_error *error =
+    const struct leased_v1_error *error =
         registry_api_request_renewals(message, &door->arena, &request);
     if (error != NULL) {
         finish(stream, error);

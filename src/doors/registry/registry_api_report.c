@@ -27,14 +27,14 @@ struct renewal {
 static void submit(struct grpc_call *call, struct bytes message, size_t first);
 
 /* Large checks may be more work than one entry may do: then the rest follows. */
-static void reported(struct registry_api_call *waiting, const struct outcome *outcome) {
+static void reported(struct leased_v1_call *waiting, const struct outcome *outcome) {
     struct registry_reported done;
     if (!registry_reported_decode(outcome->rule.answer, &done) || done.n_done == 0) {
-        registry_api_error_finish(waiting->call, registry_api_error_of(STATUS_CORRUPT));
+        leased_v1_error_finish(waiting->call, registry_api_error_of(STATUS_CORRUPT));
         return;
     }
-    submit(registry_api_call_take(waiting), bytes_of(waiting->message, waiting->message_size),
-           waiting->number + done.n_done);
+    submit(leased_v1_call_take(waiting), bytes_of(waiting->message, waiting->message_size),
+           (size_t)waiting->number + done.n_done);
 }
 
 /* The reports of the message from the first of these on, by the rule. */
@@ -44,20 +44,20 @@ static void submit(struct grpc_call *call, struct bytes message, size_t first) {
     size_t n = 0;
     (void)registry_api_request_reports(message, &door->arena, &reports, &n);
     if (first >= n) {
-        registry_api_answer_finish(call, registry_api_answer_begin(door));
+        leased_v1_answer_finish(call, registry_api_answer_begin(door));
         return;
     }
-    door->scratch.size = 0;
-    registry_reports_encode(&door->scratch, reports + first, n - first);
-    struct registry_api_call *waiting =
-        registry_api_call_run(call, REGISTRY_RULE_REPORT, &door->scratch, reported);
+    door->api.scratch.size = 0;
+    registry_reports_encode(&door->api.scratch, reports + first, n - first);
+    struct leased_v1_call *waiting =
+        registry_api_call_run(call, REGISTRY_RULE_REPORT, &door->api.scratch, reported);
     if (waiting == NULL) {
         return;
     }
-    waiting->number = first;
-    if (!registry_api_call_keep(waiting, message)) {
-        registry_api_error_finish(registry_api_call_take(waiting),
-                                  registry_api_error_of(STATUS_NO_MEMORY));
+    waiting->number = (int64_t)first;
+    if (!leased_v1_call_keep(waiting, message)) {
+        leased_v1_error_finish(leased_v1_call_take(waiting),
+                               registry_api_error_of(STATUS_NO_MEMORY));
     }
 }
 
@@ -70,12 +70,12 @@ static void uncount(struct reporting *reporting) {
     if (call != NULL) {
         grpc_call_set_data(call, NULL);
         if (reporting->status != STATUS_OK) {
-            registry_api_error_finish(call, registry_api_error_of(reporting->status));
+            leased_v1_error_finish(call, registry_api_error_of(reporting->status));
         } else if (reporting->has_ended) {
             submit(call, bytes_of(reporting->message, reporting->message_size), 0);
             arena_reset(&reporting->door->arena);
         } else {
-            registry_api_answer_finish(call, registry_api_answer_begin(reporting->door));
+            leased_v1_answer_finish(call, registry_api_answer_begin(reporting->door));
         }
     }
     free(reporting);
@@ -156,7 +156,7 @@ static void renew_all(struct grpc_call *call, struct bytes message, const int64_
                       size_t n) {
     struct reporting *reporting = malloc(sizeof *reporting + message.size);
     if (reporting == NULL) {
-        registry_api_error_finish(call, registry_api_error_of(STATUS_NO_MEMORY));
+        leased_v1_error_finish(call, registry_api_error_of(STATUS_NO_MEMORY));
         return;
     }
     *reporting = (struct reporting){
@@ -174,10 +174,10 @@ static void on_report(struct grpc_call *call, struct bytes message) {
     struct registry_report *reports = NULL;
     size_t n = 0;
     int64_t lease_ids[REGISTRY_REPORTS_MAX];
-    const struct registry_api_error *error =
+    const struct leased_v1_error *error =
         registry_api_request_reports(message, &door->arena, &reports, &n);
     if (error != NULL) {
-        registry_api_error_finish(call, error);
+        leased_v1_error_finish(call, error);
     } else {
         door->stats.reports += n;
         if (find_leases(door, reports, n, lease_ids)) {
@@ -196,8 +196,7 @@ static void on_close(struct grpc_call *call) {
         *waiting = NULL;
     }
 }
-_Static_assert(offsetof(struct reporting, call) == 0 &&
-                   offsetof(struct registry_api_call, call) == 0,
+_Static_assert(offsetof(struct reporting, call) == 0 && offsetof(struct leased_v1_call, call) == 0,
                "on_close() takes either");
 
 static const struct grpc_method methods[] = {

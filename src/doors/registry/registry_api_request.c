@@ -19,7 +19,7 @@ static bool read_target(struct pb_reader *reader, struct bytes *service, struct 
     return true;
 }
 
-static const struct registry_api_error *
+static const struct leased_v1_error *
 check_target(const struct pb_reader *reader, struct bytes service, struct bytes id, int64_t token) {
     if (reader->failed || token < 0) {
         return &registry_api_error_malformed;
@@ -28,7 +28,7 @@ check_target(const struct pb_reader *reader, struct bytes service, struct bytes 
                                                                          : &registry_api_error_name;
 }
 
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_deregister(struct bytes message, struct registry_deregister *out_request) {
     struct registry_deregister request = {.token = 0};
     struct pb_reader reader;
@@ -50,7 +50,7 @@ registry_api_request_deregister(struct bytes message, struct registry_deregister
     return check_target(&reader, request.service, request.id, request.token);
 }
 
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_set_state(struct bytes message, struct registry_set_state *out_request) {
     struct registry_set_state request = {.token = 0};
     struct pb_reader reader;
@@ -77,7 +77,7 @@ registry_api_request_set_state(struct bytes message, struct registry_set_state *
     return check_target(&reader, request.service, request.id, request.token);
 }
 
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_set_metadata(struct bytes message, struct arena *arena,
                                   struct registry_set_metadata *out_request) {
     struct registry_set_metadata request = {.token = 0};
@@ -98,7 +98,7 @@ registry_api_request_set_metadata(struct bytes message, struct arena *arena,
 
 /* --- Checks of an instance that is there. --- */
 
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_delete_check(struct bytes message, struct registry_delete_check *out_request) {
     struct pb_reader reader;
     *out_request = (struct registry_delete_check){.check = {NULL, 0}};
@@ -121,8 +121,8 @@ registry_api_request_delete_check(struct bytes message, struct registry_delete_c
 
 /* --- Reports. --- */
 
-static const struct registry_api_error *read_report(struct bytes message,
-                                                    struct registry_report *out_report) {
+static const struct leased_v1_error *read_report(struct bytes message,
+                                                 struct registry_report *out_report) {
     struct pb_reader reader;
     *out_report = (struct registry_report){.token = 0};
     pb_reader_init(&reader, message);
@@ -162,10 +162,10 @@ static const struct registry_api_error *read_report(struct bytes message,
     return check_target(&reader, out_report->service, out_report->id, out_report->token);
 }
 
-const struct registry_api_error *registry_api_request_reports(struct bytes message,
-                                                              struct arena *arena,
-                                                              struct registry_report **out_reports,
-                                                              size_t *out_n) {
+const struct leased_v1_error *registry_api_request_reports(struct bytes message,
+                                                           struct arena *arena,
+                                                           struct registry_report **out_reports,
+                                                           size_t *out_n) {
     const struct bytes *messages = NULL;
     size_t n = 0;
     if (!registry_api_fields_texts(message, 1, REGISTRY_REPORTS_MAX, arena, &messages, &n) ||
@@ -174,7 +174,7 @@ const struct registry_api_error *registry_api_request_reports(struct bytes messa
     }
     struct registry_report *reports = arena_calloc(arena, n, sizeof *reports);
     for (size_t i = 0; i < n; i++) {
-        const struct registry_api_error *error = read_report(messages[i], &reports[i]);
+        const struct leased_v1_error *error = read_report(messages[i], &reports[i]);
         if (error != NULL) {
             return error;
         }
@@ -216,8 +216,8 @@ static bool read_settings(struct bytes message, struct registry_service_settings
            out_settings->guard_percent <= REGISTRY_GUARD_OFF;
 }
 
-const struct registry_api_error *
-registry_api_request_settings(struct bytes message, struct registry_settings *out_request) {
+const struct leased_v1_error *registry_api_request_settings(struct bytes message,
+                                                            struct registry_settings *out_request) {
     struct bytes settings = {NULL, 0};
     struct pb_reader reader;
     *out_request = (struct registry_settings){.service = {NULL, 0}};
@@ -280,7 +280,7 @@ static void read_discover_field(struct pb_reader *reader, struct registry_api_di
     }
 }
 
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_discover(struct bytes message, struct arena *arena,
                               struct registry_api_discover *out_request) {
     enum { TAGS_FIELD = 2, METADATA_FIELD = 3 };
@@ -320,9 +320,9 @@ static void read_second(struct pb_reader *reader, enum registry_api_name_kind ki
     }
 }
 
-const struct registry_api_error *registry_api_request_name(struct bytes message,
-                                                           enum registry_api_name_kind kind,
-                                                           struct registry_api_name *out_request) {
+const struct leased_v1_error *registry_api_request_name(struct bytes message,
+                                                        enum registry_api_name_kind kind,
+                                                        struct registry_api_name *out_request) {
     bool has_limit = kind == REGISTRY_API_NAME_OF_LIST || kind == REGISTRY_API_NAME_OF_EVENTS;
     struct pb_reader reader;
     *out_request = (struct registry_api_name){.limit = 0};
@@ -373,9 +373,9 @@ static bool read_lease_ids(struct pb_reader *reader, size_t max,
     return true;
 }
 
-const struct registry_api_error *registry_api_request_renewals(struct bytes message,
-                                                               struct arena *arena,
-                                                               struct registry_api_renewals *out) {
+const struct leased_v1_error *registry_api_request_renewals(struct bytes message,
+                                                            struct arena *arena,
+                                                            struct registry_api_renewals *out) {
     struct pb_reader reader;
     /* A number has at least one byte. */
     size_t max =

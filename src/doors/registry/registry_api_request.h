@@ -16,27 +16,27 @@ enum {
     REGISTRY_API_LIST_MAX = 10 * 1000      /* of services or events in one answer */
 };
 
-const struct registry_api_error *
-registry_api_request_register(struct bytes message, struct arena *arena,
-                              struct registry_register *out_request);
-const struct registry_api_error *
+const struct leased_v1_error *registry_api_request_register(struct bytes message,
+                                                            struct arena *arena,
+                                                            struct registry_register *out_request);
+const struct leased_v1_error *
 registry_api_request_deregister(struct bytes message, struct registry_deregister *out_request);
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_set_state(struct bytes message, struct registry_set_state *out_request);
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_set_metadata(struct bytes message, struct arena *arena,
                                   struct registry_set_metadata *out_request);
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_put_check(struct bytes message, struct arena *arena,
                                struct registry_put_check *out_request);
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_delete_check(struct bytes message, struct registry_delete_check *out_request);
-const struct registry_api_error *registry_api_request_reports(struct bytes message,
-                                                              struct arena *arena,
-                                                              struct registry_report **out_reports,
-                                                              size_t *out_n);
-const struct registry_api_error *
-registry_api_request_settings(struct bytes message, struct registry_settings *out_request);
+const struct leased_v1_error *registry_api_request_reports(struct bytes message,
+                                                           struct arena *arena,
+                                                           struct registry_report **out_reports,
+                                                           size_t *out_n);
+const struct leased_v1_error *registry_api_request_settings(struct bytes message,
+                                                            struct registry_settings *out_request);
 
 struct registry_api_discover {
     struct bytes service;
@@ -44,7 +44,7 @@ struct registry_api_discover {
     bool with_checks;
     bool is_local;
 };
-const struct registry_api_error *
+const struct leased_v1_error *
 registry_api_request_discover(struct bytes message, struct arena *arena,
                               struct registry_api_discover *out_request);
 
@@ -63,9 +63,9 @@ enum registry_api_name_kind {
     REGISTRY_API_NAME_OF_LIST,
     REGISTRY_API_NAME_OF_EVENTS
 };
-const struct registry_api_error *registry_api_request_name(struct bytes message,
-                                                           enum registry_api_name_kind kind,
-                                                           struct registry_api_name *out_request);
+const struct leased_v1_error *registry_api_request_name(struct bytes message,
+                                                        enum registry_api_name_kind kind,
+                                                        struct registry_api_name *out_request);
 
 /* RenewInstancesRequest. */
 struct registry_api_renewals {
@@ -73,8 +73,8 @@ struct registry_api_renewals {
     int64_t *lease_ids;
     uint64_t sequence;
 };
-const struct registry_api_error *registry_api_request_renewals(struct bytes message,
-                                                               struct arena *arena,
-                                                               struct registry_api_renewals *out);
+const struct leased_v1_error *registry_api_request_renewals(struct bytes message,
+                                                            struct arena *arena,
+                                                            struct registry_api_renewals *out);
 
 #endif

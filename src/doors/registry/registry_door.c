@@ -6,6 +6,11 @@
 
 #include <stdlib.h>
 
+static void count(struct leased_v1_api *api, enum status status) {
+    struct registry_api *door = list_entry(api, struct registry_api, api);
+    door->stats.fenced += status == STATUS_FENCED;
+}
+
 static void *open_door(const struct door_environment *environment) {
     struct registry_api *door = calloc(1, sizeof *door);
     if (door == NULL) {
@@ -13,7 +18,8 @@ static void *open_door(const struct door_environment *environment) {
     }
     door->service = environment->service;
     arena_init(&door->arena);
-    buffer_init(&door->scratch);
+    leased_v1_api_init(&door->api, environment->service, registry_api_error_of);
+    door->api.count = count;
     door->checks = registry_checks_open(environment);
     return door;
 }
@@ -33,7 +39,7 @@ static void close_door(void *opaque) {
     struct registry_api *door = opaque;
     check_runner_close(door->checks);
     free(door->spare_renewal);
-    buffer_clear(&door->scratch);
+    leased_v1_api_clear(&door->api);
     arena_clear(&door->arena);
     free(door);
 }
