@@ -164,10 +164,9 @@ static struct lease_connection *create(void) {
     connection->wake_fd = -1;
     connection->timer_fd = -1;
     connection->reader_fd = -1;
-    struct list *lists[] = {
-        &connection->waiting, &connection->open,          &connection->sessions,
-        &connection->waits,   &connection->watches,       &connection->directories,
-        &connection->notices, &connection->registrations, &connection->services};
+    struct list *lists[] = {&connection->waiting, &connection->open,         &connection->sessions,
+                            &connection->waits,   &connection->watches,      &connection->copies,
+                            &connection->notices, &connection->registrations};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         list_init(lists[i]);
     }
@@ -227,9 +226,8 @@ void lease_close(struct lease_connection *connection) {
     assert(list_is_empty(&connection->sessions));
     assert(list_is_empty(&connection->waits));
     assert(list_is_empty(&connection->watches));
-    assert(list_is_empty(&connection->directories));
+    assert(list_is_empty(&connection->copies));
     assert(list_is_empty(&connection->registrations));
-    assert(list_is_empty(&connection->services));
     if (connection->has_thread && pthread_equal(connection->thread, pthread_self())) {
         connection->is_orphan = true;
         connection->farewell_until_ms = clock_boottime_ms() + FAREWELL_MS;

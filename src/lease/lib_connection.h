@@ -76,9 +76,8 @@ struct lease_connection {
     struct list sessions;
     struct list waits;
     struct list watches;
-    struct list directories;
+    struct list copies; /* directories and services */
     struct list registrations;
-    struct list services;
     struct lib_call *renewals; /* the stream of renewals; NULL: none */
     uint64_t next_number;
 

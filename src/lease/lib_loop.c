@@ -1,9 +1,8 @@
 #include "lease/lib_connection.h"
 
 #include "base/clock.h"
-#include "lease/lib_discover.h"
+#include "lease/lib_copy.h"
 #include "lease/lib_register.h"
-#include "lease/lib_service.h"
 #include "lease/lib_session.h"
 #include "lease/lib_wait.h"
 #include "lease/lib_watch.h"
@@ -88,9 +87,8 @@ static uint64_t wake_ms(const struct lease_connection *connection) {
     uint64_t wake = least(lib_calls_wake_ms(connection), lib_ready_wake_ms(connection));
     wake = least(wake, lib_sessions_wake_ms(connection));
     wake = least(wake, lib_waits_wake_ms(connection));
-    wake = least(wake, lib_directories_wake_ms(connection));
+    wake = least(wake, lib_copies_wake_ms(connection));
     wake = least(wake, lib_registrations_wake_ms(connection));
-    wake = least(wake, lib_services_wake_ms(connection));
     return least(wake, lib_watches_wake_ms(connection));
 }
 
@@ -115,9 +113,8 @@ void lib_step(struct lease_connection *connection) {
         lib_sessions_poll(connection, now_ms);
         lib_waits_poll(connection, now_ms);
         lib_watches_poll(connection, now_ms);
-        lib_directories_poll(connection, now_ms);
+        lib_copies_poll(connection, now_ms);
         lib_registrations_poll(connection, now_ms);
-        lib_services_poll(connection, now_ms);
         lib_ready_step(connection, now_ms);
         uint64_t wake = wake_ms(connection);
         if (wake > now_ms && !connection->is_dirty) {

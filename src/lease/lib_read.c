@@ -11,7 +11,7 @@ const char *lib_read_text(struct arena *arena, struct bytes text) {
     return copy;
 }
 
-static const char *read_text(struct arena *arena, struct pb_reader *reader) {
+const char *lib_read_text_field(struct arena *arena, struct pb_reader *reader) {
     return lib_read_text(arena, pb_reader_bytes(reader));
 }
 
@@ -54,7 +54,12 @@ static bool read_text_item(struct arena *arena, struct bytes message, void *out)
     return true;
 }
 
-static uint32_t read_uint32(struct pb_reader *reader) {
+bool lib_read_texts(struct arena *arena, struct bytes message, uint32_t field,
+                    struct lib_array *out) {
+    return lib_read_array(arena, message, field, sizeof(const char *), read_text_item, out);
+}
+
+uint32_t lib_read_uint32(struct pb_reader *reader) {
     uint64_t value = pb_reader_uint64(reader);
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
@@ -81,16 +86,16 @@ static bool read_want(struct arena *arena, struct bytes message, void *out) {
     while (pb_reader_next(&reader)) {
         switch (reader.field) {
         case 1:
-            want->resource = read_text(arena, &reader);
+            want->resource = lib_read_text_field(arena, &reader);
             break;
         case 2:
             want->mode = pb_reader_enum(&reader) == LEASE_SHARED ? LEASE_SHARED : LEASE_EXCLUSIVE;
             break;
         case 3:
-            want->pool = read_text(arena, &reader);
+            want->pool = lib_read_text_field(arena, &reader);
             break;
         case 4:
-            want->slots = read_uint32(&reader);
+            want->slots = lib_read_uint32(&reader);
             break;
         default:
             pb_reader_skip(&reader);
@@ -112,13 +117,12 @@ static bool read_pool_slots(struct arena *arena, struct bytes message, void *out
     pb_reader_init(&reader, message);
     while (pb_reader_next(&reader)) {
         if (reader.field == 1) {
-            slots->pool = read_text(arena, &reader);
+            slots->pool = lib_read_text_field(arena, &reader);
         } else {
             pb_reader_skip(&reader);
         }
     }
-    return !reader.failed &&
-           lib_read_array(arena, message, 2, sizeof(char *), read_text_item, &slots->slots);
+    return !reader.failed && lib_read_texts(arena, message, 2, &slots->slots);
 }
 
 static bool read_slots(struct arena *arena, struct bytes message, struct lease_acquisition *out) {
@@ -164,10 +168,10 @@ static void read_acquisition_field(struct arena *arena, struct pb_reader *reader
         out->token = pb_reader_int64(reader);
         break;
     case 7:
-        out->value = read_text(arena, reader);
+        out->value = lib_read_text_field(arena, reader);
         break;
     case 8:
-        out->owner = read_text(arena, reader);
+        out->owner = lib_read_text_field(arena, reader);
         break;
     case 9:
         out->hold_limit_ms = pb_reader_int64(reader);
@@ -179,7 +183,7 @@ static void read_acquisition_field(struct arena *arena, struct pb_reader *reader
         out->acquired_wall_ms = pb_reader_int64(reader);
         break;
     case 12:
-        out->request_id = read_text(arena, reader);
+        out->request_id = lib_read_text_field(arena, reader);
         break;
     default:
         pb_reader_skip(reader);
@@ -229,7 +233,7 @@ static void read_session_field(struct arena *arena, struct pb_reader *reader,
         out->id = pb_reader_int64(reader);
         break;
     case 2:
-        out->owner = read_text(arena, reader);
+        out->owner = lib_read_text_field(arena, reader);
         break;
     case 3:
         out->ttl_ms = pb_reader_int64(reader);
@@ -250,13 +254,13 @@ static void read_session_field(struct arena *arena, struct pb_reader *reader,
         out->created_wall_ms = pb_reader_int64(reader);
         break;
     case 9:
-        out->note = read_text(arena, reader);
+        out->note = lib_read_text_field(arena, reader);
         break;
     case 10:
         out->parent_id = pb_reader_int64(reader);
         break;
     case 11:
-        out->n_acquisitions = read_uint32(reader);
+        out->n_acquisitions = lib_read_uint32(reader);
         break;
     default:
         pb_reader_skip(reader);
@@ -289,10 +293,10 @@ bool lib_read_resource(struct arena *arena, struct bytes message, struct lease_r
     while (pb_reader_next(&reader)) {
         switch (reader.field) {
         case 1:
-            out->name = read_text(arena, &reader);
+            out->name = lib_read_text_field(arena, &reader);
             break;
         case 3:
-            out->n_waiting = read_uint32(&reader);
+            out->n_waiting = lib_read_uint32(&reader);
             break;
         case 5:
             out->remaining_ms = pb_reader_int64(&reader);
@@ -318,9 +322,9 @@ static bool read_share(struct arena *arena, struct bytes message, void *out) {
     pb_reader_init(&reader, message);
     while (pb_reader_next(&reader)) {
         if (reader.field == 1) {
-            share->owner = read_text(arena, &reader);
+            share->owner = lib_read_text_field(arena, &reader);
         } else if (reader.field == 2) {
-            share->weight = read_uint32(&reader);
+            share->weight = lib_read_uint32(&reader);
         } else {
             pb_reader_skip(&reader);
         }
@@ -337,7 +341,7 @@ static bool read_slot_state(struct arena *arena, struct bytes message, void *out
     while (pb_reader_next(&reader)) {
         switch (reader.field) {
         case 1:
-            state->slot = read_text(arena, &reader);
+            state->slot = lib_read_text_field(arena, &reader);
             break;
         case 2:
             state->acquisition_id = pb_reader_int64(&reader);
@@ -346,7 +350,7 @@ static bool read_slot_state(struct arena *arena, struct bytes message, void *out
             state->token = pb_reader_int64(&reader);
             break;
         case 4:
-            state->owner = read_text(arena, &reader);
+            state->owner = lib_read_text_field(arena, &reader);
             break;
         default:
             pb_reader_skip(&reader);
@@ -362,15 +366,14 @@ static bool read_pool(struct arena *arena, struct bytes message, struct lease_po
     pb_reader_init(&reader, message);
     while (pb_reader_next(&reader)) {
         if (reader.field == 1) {
-            out->name = read_text(arena, &reader);
+            out->name = lib_read_text_field(arena, &reader);
         } else if (reader.field == 3) {
             out->hold_limit_ms = pb_reader_int64(&reader);
         } else {
             pb_reader_skip(&reader);
         }
     }
-    if (reader.failed ||
-        !lib_read_array(arena, message, 2, sizeof(char *), read_text_item, &slots) ||
+    if (reader.failed || !lib_read_texts(arena, message, 2, &slots) ||
         !lib_read_array(arena, message, 4, sizeof(struct lease_share), read_share, &shares)) {
         return false;
     }
@@ -391,7 +394,7 @@ bool lib_read_pool_state(struct arena *arena, struct bytes message, struct lease
         if (reader.field == 1) {
             is_well = read_pool(arena, pb_reader_bytes(&reader), out) && is_well;
         } else if (reader.field == 3) {
-            out->n_waiting = read_uint32(&reader);
+            out->n_waiting = lib_read_uint32(&reader);
         } else {
             pb_reader_skip(&reader);
         }
@@ -429,7 +432,7 @@ bool lib_read_ended(struct arena *arena, struct bytes message, struct lease_ende
             out->reason = (enum lease_end_reason)pb_reader_enum(&reader);
             break;
         case 4:
-            out->by = read_text(arena, &reader);
+            out->by = lib_read_text_field(arena, &reader);
             break;
         case 5:
             out->revision = pb_reader_int64(&reader);

@@ -15,6 +15,8 @@ enum { LIB_ITEMS_MAX = 100000 };
 
 /* A copy with NUL; never NULL. */
 const char *lib_read_text(struct arena *arena, struct bytes text);
+const char *lib_read_text_field(struct arena *arena, struct pb_reader *reader);
+uint32_t lib_read_uint32(struct pb_reader *reader); /* what is larger is UINT32_MAX */
 /* How often a field is there; SIZE_MAX: too often, or malformed. */
 size_t lib_read_count(struct bytes message, uint32_t field);
 
@@ -34,6 +36,9 @@ struct lib_array {
 typedef bool lib_read_item(struct arena *arena, struct bytes message, void *out);
 bool lib_read_array(struct arena *arena, struct bytes message, uint32_t field, size_t item_size,
                     lib_read_item *read, struct lib_array *out);
+/* The same of texts: items are const char *. */
+bool lib_read_texts(struct arena *arena, struct bytes message, uint32_t field,
+                    struct lib_array *out);
 bool lib_read_acquisitions(struct arena *arena, struct bytes message, uint32_t field,
                            const struct lease_acquisition **out_items, size_t *out_n);
 

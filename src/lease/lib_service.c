@@ -4,25 +4,21 @@
  * is cut off says nothing, so a read that a majority confirms tells the revision of the service: if
  * it is ours, nothing was missed.
  */
-#include "lease/lib_service.h"
-
 #include "base/clock.h"
+#include "lease/lib_copy.h"
 #include "lease/lib_message.h"
 #include "lease/lib_read.h"
 #include "lease/lib_result.h"
 #include "lease/lib_service_wire.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    AGAIN_MS = 200, /* before a lost stream is opened again */
     /* It is asked whether it is current when a third of the shortest TTL has passed, within: */
     CHECK_PARTS = 3,
     CHECK_MS_MIN = 1000,
     CHECK_MS_MAX = 10 * 1000,
-    DOUBTS_MAX = 3, /* checks in a row that differ before all is read again */
     INSTANCES_MAX = 100 * 1000,
     TAGS_MAX = 64
 };
@@ -41,8 +37,7 @@ struct entry {
 };
 
 struct lease_service {
-    struct list link;
-    struct lease_connection *connection;
+    struct lib_copy copy;
     char *name;
     char *zone; /* NULL: none */
     char *tags[TAGS_MAX];
@@ -56,99 +51,11 @@ struct lease_service {
     size_t capacity;
     struct buffer info; /* ServiceInfo, as it came last */
     int64_t revision;   /* of the service, as it is here */
-    struct lib_call *watch;
-    struct lib_asking *checking;
-    uint64_t begin_ms; /* UINT64_MAX: it has begun, or is over */
-    uint64_t check_ms; /* when it is checked next; UINT64_MAX: not now */
-    bool is_filled;
-    bool is_decided; /* it is filled, or over */
-    bool is_over;
-    bool is_notice_pending;
-    enum lease_status status;
-    char text[LIB_TEXT_SIZE_MAX];
-    uint64_t current_ms; /* the instances are those of a moment after this one */
-    unsigned n_doubts;
     uint64_t random;
 };
 
-/* ---- what users are told: that something changed, once for many changes ---- */
-
-struct service_notice {
-    struct lib_notice base;
-    struct lease_service *service;
-    enum lease_status status;
-    char text[LIB_TEXT_SIZE_MAX];
-};
-
-static void take_notice(struct lib_notice *base) {
-    struct service_notice *notice = (struct service_notice *)base;
-    notice->service->is_notice_pending = false;
-    notice->status = notice->service->status;
-    memcpy(notice->text, notice->service->text, sizeof notice->text);
-}
-
-static void run_notice(struct lib_notice *base) {
-    struct service_notice *notice = (struct service_notice *)base;
-    struct lease_service *service = notice->service;
-    service->callback(service, notice->status, notice->text, service->context);
-}
-
-static void tell(struct lease_service *service) {
-    lib_changed(service->connection);
-    if (service->callback == NULL || service->is_notice_pending) {
-        return;
-    }
-    struct service_notice *notice = calloc(1, sizeof *notice);
-    if (notice == NULL) {
-        abort();
-    }
-    notice->base.take = take_notice;
-    notice->base.run = run_notice;
-    notice->service = service;
-    service->is_notice_pending = true;
-    lib_notice_add(service->connection, &notice->base, service);
-}
-
-/* ---- its life ---- */
-
-static void stop(struct lease_service *service) {
-    lib_call_cancel(service->watch);
-    lib_asking_cancel(service->checking);
-    service->watch = NULL;
-    service->checking = NULL;
-    service->begin_ms = UINT64_MAX;
-    service->check_ms = UINT64_MAX;
-    service->n_doubts = 0;
-}
-
-static void fail(struct lease_service *service, enum lease_status status, const char *text) {
-    stop(service);
-    service->is_over = true;
-    service->is_decided = true;
-    service->status = status;
-    snprintf(service->text, sizeof service->text, "%s", text);
-    tell(service);
-}
-
-/* All is read again. What is there stays meanwhile, and grows older. */
-static void again(struct lease_service *service) {
-    stop(service);
-    service->begin_ms = clock_boottime_ms() + AGAIN_MS;
-    service->connection->is_dirty = true;
-}
-
-static void ended(struct lease_service *service, enum lib_code code, const char *text) {
-    bool may_pass = code == LIB_CODE_OK || code == LIB_CODE_UNAVAILABLE ||
-                    code == LIB_CODE_DEADLINE_EXCEEDED || code == LIB_CODE_CANCELLED ||
-                    code == LIB_CODE_OUT_OF_RANGE || code == LIB_CODE_RESOURCE_EXHAUSTED;
-    if (may_pass ||
-        (code == LIB_CODE_UNAUTHENTICATED && lib_ready_authenticate_again(service->connection))) {
-        again(service);
-    } else if (code == LIB_CODE_UNIMPLEMENTED) {
-        fail(service, LEASE_UNSUPPORTED, "the server does not serve the registry API");
-    } else {
-        fail(service, lib_code_status(code), text);
-    }
+static struct lease_service *service_of(struct lib_copy *copy) {
+    return list_entry(copy, struct lease_service, copy);
 }
 
 /* ---- entries ---- */
@@ -269,7 +176,7 @@ static void set_check(struct lease_service *service) {
         shortest = ttl_ms > 0 && ttl_ms < shortest ? ttl_ms : shortest;
     }
     int64_t pause = shortest / CHECK_PARTS;
-    service->check_ms =
+    service->copy.check_ms =
         clock_boottime_ms() + (uint64_t)(pause < CHECK_MS_MIN ? CHECK_MS_MIN : pause);
 }
 
@@ -315,7 +222,7 @@ static bool take_message(struct lease_service *service, struct bytes message) {
             pb_reader_skip(&reader);
         }
     }
-    if (reader.failed || (!is_whole && !service->is_filled)) {
+    if (reader.failed || (!is_whole && !service->copy.is_filled)) {
         return false;
     }
     if (is_whole) {
@@ -338,30 +245,28 @@ static bool take_message(struct lease_service *service, struct bytes message) {
 
 static void on_message(struct lib_call *call, struct bytes message) {
     struct lease_service *service = call->context;
-    bool was_filled = service->is_filled;
     if (!take_message(service, message)) {
-        fail(service, LEASE_PROTOCOL, "the server's answer is malformed");
+        lib_copy_fail(&service->copy, LEASE_PROTOCOL, "the server's answer is malformed");
         return;
     }
-    if (service->check_ms == UINT64_MAX && service->checking == NULL) {
+    if (service->copy.check_ms == UINT64_MAX && service->copy.checking == NULL) {
         /* The first of a stream: a whole state, read after the call was opened. */
-        service->current_ms =
-            call->opened_ms > service->current_ms ? call->opened_ms : service->current_ms;
+        lib_copy_is_current(&service->copy, call->opened_ms);
         set_check(service);
     }
-    service->is_filled = true;
-    service->is_decided = true;
-    service->n_doubts = was_filled ? service->n_doubts : 0;
-    tell(service);
+    service->copy.is_filled = true;
+    service->copy.is_decided = true;
+    lib_copy_tell(&service->copy);
 }
 
 static void on_end(struct lib_call *call, enum lib_code code, const char *text) {
     struct lease_service *service = call->context;
-    service->watch = NULL;
-    ended(service, code, text);
+    service->copy.watch = NULL;
+    lib_copy_ended(&service->copy, code, text);
 }
 
-static void begin(struct lease_service *service) {
+static void begin(struct lib_copy *copy) {
+    struct lease_service *service = service_of(copy);
     static const struct lib_method method = {
         .path = "/leased.v1.Registry/WatchService",
         .on_message = on_message,
@@ -370,9 +275,8 @@ static void begin(struct lease_service *service) {
     struct buffer message;
     buffer_init(&message);
     lib_put_text(&message, 1, service->name);
-    service->begin_ms = UINT64_MAX;
-    service->watch = lib_call_start(service->connection, &method,
-                                    bytes_of(message.data, message.size), service, 0);
+    copy->watch =
+        lib_call_start(copy->connection, &method, bytes_of(message.data, message.size), service, 0);
     buffer_clear(&message);
 }
 
@@ -395,62 +299,53 @@ static bool read_checked(struct bytes message, int64_t *out_revision) {
 static void on_checked(void *context, const struct lib_answer *answer) {
     struct lease_service *service = context;
     int64_t revision = 0;
-    service->checking = NULL;
+    service->copy.checking = NULL;
     if (answer->code != LIB_CODE_OK) {
-        ended(service, answer->code, answer->text);
+        lib_copy_ended(&service->copy, answer->code, answer->text);
         return;
     }
     if (!read_checked(answer->message, &revision)) {
-        fail(service, LEASE_PROTOCOL, "the server's answer is malformed");
+        lib_copy_fail(&service->copy, LEASE_PROTOCOL, "the server's answer is malformed");
         return;
     }
     set_check(service);
     if (service->revision >= revision) {
-        service->current_ms =
-            answer->sent_ms > service->current_ms ? answer->sent_ms : service->current_ms;
-        service->n_doubts = 0;
-    } else if (++service->n_doubts >= DOUBTS_MAX) {
-        again(service);
+        lib_copy_is_current(&service->copy, answer->sent_ms);
+    } else if (++service->copy.n_doubts >= LIB_COPY_DOUBTS_MAX) {
+        lib_copy_again(&service->copy);
     } else {
-        service->check_ms = clock_boottime_ms() + AGAIN_MS;
+        service->copy.check_ms = clock_boottime_ms() + LIB_COPY_AGAIN_MS;
     }
 }
 
-static void check(struct lease_service *service) {
+static void check(struct lib_copy *copy) {
+    struct lease_service *service = service_of(copy);
     struct lib_request request = {.path = "/leased.v1.Registry/GetService", .is_repeatable = true};
     lib_put_text(&request.message, 1, service->name);
-    service->check_ms = UINT64_MAX;
-    service->checking = lib_ask_start(service->connection, &request, on_checked, service);
+    copy->checking = lib_ask_start(copy->connection, &request, on_checked, service);
 }
 
-/* ---- time ---- */
-
-void lib_services_poll(struct lease_connection *connection, uint64_t now_ms) {
-    struct list *all = &connection->services;
-    for (struct list *node = all->next; node != all; node = node->next) {
-        struct lease_service *service = list_entry(node, struct lease_service, link);
-        if (service->begin_ms <= now_ms) {
-            begin(service);
-        } else if (service->check_ms <= now_ms) {
-            check(service);
-        }
-    }
+static void notify(struct lib_copy *copy, enum lease_status status, const char *text) {
+    struct lease_service *service = service_of(copy);
+    service->callback(service, status, text, service->context);
 }
 
-uint64_t lib_services_wake_ms(const struct lease_connection *connection) {
-    uint64_t wake_ms = UINT64_MAX;
-    const struct list *all = &connection->services;
-    for (const struct list *node = all->next; node != all; node = node->next) {
-        const struct lease_service *service = list_entry(node, struct lease_service, link);
-        wake_ms = service->begin_ms < wake_ms ? service->begin_ms : wake_ms;
-        wake_ms = service->check_ms < wake_ms ? service->check_ms : wake_ms;
-    }
-    return wake_ms;
+/* Changes that were compacted away, or more watchers than the server has room for. */
+static bool may_pass(enum lib_code code) {
+    return code == LIB_CODE_OUT_OF_RANGE || code == LIB_CODE_RESOURCE_EXHAUSTED;
 }
+
+static const struct lib_copy_kind kind = {
+    .unsupported = "the server does not serve the registry API",
+    .begin = begin,
+    .check = check,
+    .may_pass = may_pass,
+    .notify = notify,
+};
 
 /* ---- what users call ---- */
 
-static char *copy(const char *text) {
+static char *copy_text(const char *text) {
     char *own = text == NULL ? NULL : strdup(text);
     if (own == NULL && text != NULL) {
         abort();
@@ -474,56 +369,24 @@ enum lease_status lease_service_open(struct lease_connection *connection,
     if (service == NULL) {
         abort();
     }
-    service->connection = connection;
-    service->name = copy(known.service);
-    service->zone = copy(known.zone);
+    service->name = copy_text(known.service);
+    service->zone = copy_text(known.zone);
     for (size_t i = 0; i < known.n_tags; i++) {
-        service->tags[service->n_tags++] = copy(known.tags[i]);
+        service->tags[service->n_tags++] = copy_text(known.tags[i]);
     }
     service->with_unhealthy = known.with_unhealthy;
     service->picks_expired = known.picks_expired;
     service->callback = known.callback;
     service->context = known.context;
-    service->check_ms = UINT64_MAX;
     service->random = clock_boottime_ms() ^ (uint64_t)(uintptr_t)service;
     buffer_init(&service->info);
     *out_service = service;
-    lib_lock(connection);
-    list_append(&connection->services, &service->link);
-    lib_step(connection);
-    lib_unlock(connection);
+    lib_copy_open(&service->copy, connection, &kind, service->callback != NULL);
     return LEASE_OK;
 }
 
-/* With the mutex held. */
-static enum lease_status status_of(const struct lease_service *service) {
-    if (service->is_over) {
-        return lib_error(service->status, "%s", service->text);
-    }
-    return service->is_filled ? LEASE_OK
-                              : lib_error(LEASE_UNAVAILABLE, "no server has answered yet");
-}
-
 enum lease_status lease_service_wait(struct lease_service *service, int64_t limit_ms) {
-    struct lease_connection *connection = service->connection;
-    lib_lock(connection);
-    enum lease_status status = service->is_decided ? LEASE_OK : lib_may_wait(connection);
-    if (status == LEASE_OK && limit_ms != LEASE_NO_WAIT) {
-        lib_wait_until(connection, &service->is_decided,
-                       limit_ms > 0 ? clock_boottime_ms() + (uint64_t)limit_ms : 0);
-    }
-    if (status == LEASE_OK && !service->is_decided) {
-        status = lib_error(LEASE_TIMEOUT, "no server has answered in time");
-    } else if (status == LEASE_OK) {
-        status = status_of(service);
-    }
-    lib_unlock(connection);
-    return status;
-}
-
-/* With the mutex held. */
-static int64_t age_of(const struct lease_service *service) {
-    return service->is_filled ? (int64_t)(clock_boottime_ms() - service->current_ms) : -1;
+    return lib_copy_wait(&service->copy, limit_ms);
 }
 
 static bool is_expired(const struct entry *entry, int64_t age_ms) {
@@ -550,8 +413,8 @@ static void list_entries(const struct lease_service *service, struct arena *aren
 
 enum lease_status lease_service_instances(struct lease_service *service,
                                           const struct lease_instance_list **out_list) {
-    lib_lock(service->connection);
-    enum lease_status status = service->is_filled ? LEASE_OK : status_of(service);
+    lib_lock(service->copy.connection);
+    enum lease_status status = lib_copy_status(&service->copy);
     if (status == LEASE_OK) {
         struct lib_result *result = lib_result_create(sizeof(struct lease_instance_list));
         struct arena *arena = lib_result_arena(result);
@@ -560,13 +423,13 @@ enum lease_status lease_service_instances(struct lease_service *service,
             arena_calloc(arena, service->n_entries, sizeof(struct lease_instance));
         (void)lib_service_read_info(arena, bytes_of(service->info.data, service->info.size),
                                     &list->service);
-        list->age_ms = age_of(service);
+        list->age_ms = lib_copy_age(&service->copy);
         list->items = items;
         list_entries(service, arena, true, list, items);
         list_entries(service, arena, false, list, items);
         *out_list = list;
     }
-    lib_unlock(service->connection);
+    lib_unlock(service->copy.connection);
     return status;
 }
 
@@ -622,9 +485,9 @@ static bool has_serving(const struct lease_service *service) {
 
 enum lease_status lease_service_pick(struct lease_service *service,
                                      const struct lease_instance **out_instance) {
-    lib_lock(service->connection);
-    enum lease_status status = service->is_filled ? LEASE_OK : status_of(service);
-    int64_t age_ms = age_of(service);
+    lib_lock(service->copy.connection);
+    enum lease_status status = lib_copy_status(&service->copy);
+    int64_t age_ms = lib_copy_age(&service->copy);
     const struct entry *entry = status == LEASE_OK ? choose(service, age_ms, true) : NULL;
     if (status == LEASE_OK && (entry == NULL || !entry->is_near)) {
         entry = choose(service, age_ms, false);
@@ -640,29 +503,19 @@ enum lease_status lease_service_pick(struct lease_service *service,
                                  "all that is known of %s is older than its leases", service->name)
                      : lib_error(LEASE_NOT_FOUND, "no instance of %s serves", service->name);
     }
-    lib_unlock(service->connection);
+    lib_unlock(service->copy.connection);
     return status;
 }
 
 int64_t lease_service_age_ms(struct lease_service *service) {
-    lib_lock(service->connection);
-    int64_t age_ms = age_of(service);
-    lib_unlock(service->connection);
-    return age_ms;
+    return lib_copy_age_ms(&service->copy);
 }
 
 void lease_service_close(struct lease_service *service) {
     if (service == NULL) {
         return;
     }
-    struct lease_connection *connection = service->connection;
-    lib_lock(connection);
-    stop(service);
-    service->is_over = true;
-    list_remove(&service->link);
-    lib_notice_forget(connection, service);
-    lib_step(connection);
-    lib_unlock(connection);
+    lib_copy_close(&service->copy);
     clear_entries(service);
     free(service->entries);
     buffer_clear(&service->info);

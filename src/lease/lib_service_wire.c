@@ -134,11 +134,6 @@ bool lib_service_decode_renewed(struct bytes message, bool *out_has_ended) {
 
 /* ---- what it says ---- */
 
-static bool read_text_item(struct arena *arena, struct bytes message, void *out) {
-    *(const char **)out = lib_read_text(arena, message);
-    return true;
-}
-
 static bool read_pair_item(struct arena *arena, struct bytes message, void *out) {
     struct lease_pair *pair = out;
     struct pb_reader reader;
@@ -146,9 +141,9 @@ static bool read_pair_item(struct arena *arena, struct bytes message, void *out)
     pb_reader_init(&reader, message);
     while (pb_reader_next(&reader)) {
         if (reader.field == 1) {
-            pair->key = lib_read_text(arena, pb_reader_bytes(&reader));
+            pair->key = lib_read_text_field(arena, &reader);
         } else if (reader.field == 2) {
-            pair->value = lib_read_text(arena, pb_reader_bytes(&reader));
+            pair->value = lib_read_text_field(arena, &reader);
         } else {
             pb_reader_skip(&reader);
         }
@@ -156,21 +151,12 @@ static bool read_pair_item(struct arena *arena, struct bytes message, void *out)
     return !reader.failed;
 }
 
-static uint32_t read_uint32(struct pb_reader *reader) {
-    uint64_t value = pb_reader_uint64(reader);
-    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
-}
-
-static const char *read_text(struct arena *arena, struct pb_reader *reader) {
-    return lib_read_text(arena, pb_reader_bytes(reader));
-}
-
 static void read_fact(struct arena *arena, struct pb_reader *reader, struct lease_instance *out,
                       enum lease_instance_state *override) {
     int64_t weight = 0;
     switch (reader->field) {
     case 4:
-        out->port = read_uint32(reader);
+        out->port = lib_read_uint32(reader);
         break;
     case 9:
         weight = pb_reader_int64(reader);
@@ -183,7 +169,7 @@ static void read_fact(struct arena *arena, struct pb_reader *reader, struct leas
         out->ttl_ms = pb_reader_int64(reader);
         break;
     case 13:
-        out->owner = read_text(arena, reader);
+        out->owner = lib_read_text_field(arena, reader);
         break;
     case 15:
         *override = (enum lease_instance_state)pb_reader_enum(reader);
@@ -218,22 +204,22 @@ static void read_field(struct arena *arena, struct pb_reader *reader, struct lea
                        enum lease_instance_state *override) {
     switch (reader->field) {
     case 1:
-        out->service = read_text(arena, reader);
+        out->service = lib_read_text_field(arena, reader);
         break;
     case 2:
-        out->id = read_text(arena, reader);
+        out->id = lib_read_text_field(arena, reader);
         break;
     case 3:
-        out->address = read_text(arena, reader);
+        out->address = lib_read_text_field(arena, reader);
         break;
     case 7:
-        out->zone = read_text(arena, reader);
+        out->zone = lib_read_text_field(arena, reader);
         break;
     case 8:
-        out->version = read_text(arena, reader);
+        out->version = lib_read_text_field(arena, reader);
         break;
     case 12:
-        out->node = read_text(arena, reader);
+        out->node = lib_read_text_field(arena, reader);
         break;
     default:
         read_fact(arena, reader, out, override);
@@ -259,7 +245,7 @@ bool lib_service_read_instance(struct arena *arena, struct bytes message,
         read_field(arena, &reader, out, &override);
     }
     if (reader.failed || (unsigned)out->health > LEASE_CRITICAL ||
-        !lib_read_array(arena, message, 5, sizeof(const char *), read_text_item, &tags) ||
+        !lib_read_texts(arena, message, 5, &tags) ||
         !lib_read_array(arena, message, 6, sizeof(struct lease_pair), read_pair_item, &pairs)) {
         return false;
     }
@@ -281,10 +267,10 @@ static bool read_settings(struct bytes message, struct lease_service_settings *o
             out->grace_ms = pb_reader_int64(&reader);
             break;
         case 2:
-            out->guard_percent = read_uint32(&reader);
+            out->guard_percent = lib_read_uint32(&reader);
             break;
         case 3:
-            out->guard_minimum = read_uint32(&reader);
+            out->guard_minimum = lib_read_uint32(&reader);
             break;
         case 4:
             out->guard_window_ms = pb_reader_int64(&reader);
@@ -308,13 +294,13 @@ bool lib_service_read_info(struct arena *arena, struct bytes message,
     while (pb_reader_next(&reader)) {
         switch (reader.field) {
         case 1:
-            out->name = read_text(arena, &reader);
+            out->name = lib_read_text_field(arena, &reader);
             break;
         case 2:
-            out->n_live = read_uint32(&reader);
+            out->n_live = lib_read_uint32(&reader);
             break;
         case 3:
-            out->n_lost = read_uint32(&reader);
+            out->n_lost = lib_read_uint32(&reader);
             break;
         case 4:
             out->is_guarded = pb_reader_bool(&reader);
