@@ -195,6 +195,7 @@ void consul_work_delete(struct consul_work *work, struct consul_work_key *key) {
         return;
     }
     key->exists = false;
+    key->was_deleted = true;
     key->value_changed = true;
     key->lock_changed = true;
     key->lock.lock_index = 0;
@@ -209,8 +210,10 @@ void consul_work_delete(struct consul_work *work, struct consul_work_key *key) {
 static void store_value(struct consul_work *work, const struct consul_work_key *key,
                         int64_t lease_id) {
     struct bytes name = consul_key_value(rule_arena(work->run), key->name);
-    if (!key->exists) {
+    if (key->was_deleted && key->was_there) {
         (void)rule_delete(work->run, KEY_SPACE_CONSUL, name);
+    }
+    if (!key->exists) {
         return;
     }
     struct buffer value;

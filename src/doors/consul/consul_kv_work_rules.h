@@ -19,6 +19,7 @@ struct consul_work_key {
     /* Since it was read. */
     bool value_changed;
     bool lock_changed;
+    bool was_deleted; /* it may exist again: another one, with another create_index */
     bool was_there;
     bool had_lock;
     struct bytes held_before; /* the session that held it */
