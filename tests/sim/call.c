@@ -85,6 +85,10 @@ static void applied(struct service_request *request, const struct outcome *outco
     }
     call->succeeded =
         call->type != CALL_LOCK || (outcome->status == STATUS_OK && outcome->txn.succeeded);
+    call->done_us = node_now_us(call->node);
+    if (call->look != NULL && outcome->status == STATUS_OK) {
+        call->look(call);
+    }
     /* An outcome of the state machine is certain; what failed to commit may yet. */
     call->is_certain = outcome->status == STATUS_OK || outcome->revision != 0;
     answer(call, node_now_us(call->node), outcome->status);
@@ -181,6 +185,11 @@ static void look_up(struct call *call) {
         look_who_is_first(call);
         return;
     }
+    if (call->type == CALL_LOOK) {
+        call->look(call);
+        answer(call, node_now_us(call->node), STATUS_OK);
+        return;
+    }
     const struct key_store *keys = state_view_keys(service_view(call->node->service));
     const struct record *record = key_store_find(keys, KEY_SPACE_ETCD, bytes_from_text(call->key));
     call->found = 0;
@@ -257,6 +266,7 @@ static void call_read(struct node *node, void *data) {
     struct service *service = node->service;
     enum status status;
     int64_t ttl_ms = 0;
+    const struct caller *caller = call->caller != NULL ? call->caller : users_worker();
     switch (call->type) {
     case CALL_RENEW:
     case CALL_TIME_LEFT:
@@ -265,16 +275,17 @@ static void call_read(struct node *node, void *data) {
             key_space_is_valid(call->lease_owner) ? call->lease_owner : KEY_SPACE_ETCD;
         call->renewal.done = renewed;
         status = call->type == CALL_RENEW
-                     ? service_renew(service, users_worker(), &call->renewal, &ttl_ms)
-                     : service_time_left(service, users_worker(), &call->renewal, &ttl_ms);
+                     ? service_renew(service, caller, &call->renewal, &ttl_ms)
+                     : service_time_left(service, caller, &call->renewal, &ttl_ms);
         if (status != STATUS_PENDING) {
             renewed(&call->renewal, status, ttl_ms);
         }
         return;
     case CALL_GET:
     case CALL_IS_FIRST:
+    case CALL_LOOK:
         call->read.ready = read_ready;
-        status = service_read(service, users_worker(), &call->read, NULL, 0);
+        status = service_read(service, caller, &call->read, NULL, 0);
         if (status != STATUS_PENDING) {
             read_ready(&call->read, status);
         }

@@ -22,6 +22,7 @@ enum call_type {
     CALL_PUT,
     CALL_GET,      /* linearizable */
     CALL_IS_FIRST, /* linearizable: of all keys with its first letter, by create revision */
+    CALL_LOOK,     /* linearizable: what `look` sees */
     CALL_MOVE_LEADER,
     CALL_CHANGE_MEMBERS,
     CALL_SNAPSHOT, /* the whole state */
@@ -36,7 +37,7 @@ enum { CALL_RULE_ANSWER_SIZE_MAX = 512 }; /* more is cut off */
 struct call {
     /* What is asked. */
     enum call_type type;
-    char key[24];
+    char key[40];
     uint64_t value;
     int64_t lease_id;
     struct key_space_id lease_owner; /* CALL_RENEW; none: etcd's clients */
@@ -45,15 +46,19 @@ struct call {
     enum member_action action;
     struct member_facts facts;   /* texts outlive the call */
     size_t padding;              /* CALL_PUT: so many bytes behind the value */
-    const struct caller *caller; /* CALL_PUT; NULL: users_worker() */
+    const struct caller *caller; /* NULL: users_worker() */
     const struct auth_change *auth_change;
     uint32_t rule_number;
     struct buffer rule_request;
     uint64_t patience_us;
+    /* CALL_LOOK, CALL_RULE: NULL, or looks at the node's state when it has read or applied, and may
+     * set lease_id, revision, found and succeeded. Others may have changed something by then. */
+    void (*look)(struct call *call);
     void (*answered)(struct call *call);
     void *data;
     /* What came back. */
     uint64_t sent_us; /* true time */
+    uint64_t done_us; /* CALL_RULE: when the node had applied it */
     enum status status;
     bool is_certain; /* that a failed call had and will have no effect */
     bool succeeded;

@@ -49,12 +49,15 @@ void checks_leases_stretch(void) {
     are_stretched = true;
 }
 
+bool checks_leases_are_stretched(void) {
+    return are_stretched;
+}
+
 unsigned checks_drift_allowance_permille(void) {
     return 2 * nodes_drift_permille() + 1;
 }
 
-/* What is left of a TTL, in microseconds, by the fastest clock, and a little less. */
-static uint64_t shortest_us(int64_t ttl_ms) {
+uint64_t checks_shortest_us(int64_t ttl_ms) {
     return (uint64_t)ttl_ms * (990 - nodes_drift_permille());
 }
 
@@ -96,8 +99,8 @@ void checks_lease_not_found(int64_t id) {
 void checks_renewal_refused(int64_t id, uint64_t arrived_us) {
     const struct lease *lease = lease_of(id);
     if (!are_stretched && !lease->is_given_up && lease->ended_us != 0 && lease->given_us != 0 &&
-        arrived_us < lease->given_us + shortest_us(lease->ttl_ms) &&
-        lease->ended_us < arrived_us + shortest_us(lease->ttl_ms)) {
+        arrived_us < lease->given_us + checks_shortest_us(lease->ttl_ms) &&
+        lease->ended_us < arrived_us + checks_shortest_us(lease->ttl_ms)) {
         check_failed(
             "unread",
             "a renewal of lease %llx of %lld ms reached the leader at %.3f s, in time, and "
@@ -105,6 +108,10 @@ void checks_renewal_refused(int64_t id, uint64_t arrived_us) {
             (unsigned long long)id, (long long)lease->ttl_ms, (double)arrived_us / WORLD_SECOND,
             (double)lease->given_us / WORLD_SECOND, (double)lease->ended_us / WORLD_SECOND);
     }
+}
+
+uint64_t checks_lease_ended_us(int64_t id) {
+    return lease_of(id)->ended_us;
 }
 
 void checks_lease_given_up(int64_t id) {
@@ -170,7 +177,7 @@ static void look_whether_led(const struct lease *lease) {
     }
     uint64_t passed_us = lease->ended_us - lease->given_us;
     uint64_t unable_us = unled_us(lease->given_us, lease->ended_us, patience_us);
-    if (passed_us < unable_us + shortest_us(lease->ttl_ms)) {
+    if (passed_us < unable_us + checks_shortest_us(lease->ttl_ms)) {
         check_failed(unable_us == 0 ? "short" : "no quorum",
                      "lease %llx of %lld ms, counted since %.3f s, expired at %.3f s, though there "
                      "was no leader for %.3f s",
@@ -293,6 +300,20 @@ enum status __wrap_lease_table_renew(struct lease_table *table, int64_t id, uint
     enum status status = __real_lease_table_renew(table, id, now_ms, out_ttl_ms, out_checkpointed);
     if (status == STATUS_OK) {
         lease_touched(id, *out_ttl_ms, node_now_us(node_current()), !*out_checkpointed);
+    }
+    return status;
+}
+
+/* Only the time from which it may be late is moved: replicas apply this at different times. */
+enum status __real_lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t ttl_ms,
+                                       uint64_t now_ms);
+enum status __wrap_lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t ttl_ms,
+                                       uint64_t now_ms);
+enum status __wrap_lease_table_set_ttl(struct lease_table *table, int64_t id, int64_t ttl_ms,
+                                       uint64_t now_ms) {
+    enum status status = __real_lease_table_set_ttl(table, id, ttl_ms, now_ms);
+    if (status == STATUS_OK) {
+        lease_touched(id, ttl_ms, node_now_us(node_current()), false);
     }
     return status;
 }

@@ -20,6 +20,7 @@ unsigned checks_drift_allowance_permille(void);
 
 /* Clocks of leaders stand still: how long leases last is not looked at. */
 void checks_leases_stretch(void);
+bool checks_leases_are_stretched(void);
 
 /* The holder was told that the lease stands; by its own clock, counted from when it asked, it may
  * rely on it until then (true time). */
@@ -28,12 +29,17 @@ void checks_lease_stands(int64_t id, int64_t ttl_ms, uint64_t until_us);
 void checks_lease_not_found(int64_t id);
 /* A renewal that reached the leader's machine at that time was told that there is no such lease. */
 void checks_renewal_refused(int64_t id, uint64_t arrived_us);
+/* When it expired; 0: not that we know. */
+uint64_t checks_lease_ended_us(int64_t id);
+/* What is left of a TTL, in microseconds, by the fastest clock, and a little less. */
+uint64_t checks_shortest_us(int64_t ttl_ms);
 /* The holder ends it itself: whatever happens to it from now on is right. */
 void checks_lease_given_up(int64_t id);
 
 /* --- Locks. --- */
 
-enum { LOCKS_MAX = 4 };
+/* The first of each kind of clients. */
+enum { LOCKS_LEASES = 0, LOCKS_REDIS = 4, LOCKS_ZOOKEEPER = 6, LOCKS_CONSUL = 8, LOCKS_MAX = 10 };
 /* Who holds it by its own reckoning, until when (true time). `token`: the newest. */
 void checks_lock_held(size_t lock, size_t holder, uint64_t token, uint64_t until_us);
 void checks_lock_released(size_t lock, size_t holder);

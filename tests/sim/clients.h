@@ -6,7 +6,7 @@
  * queuers run the trial rules (tests/rules): a lock that is handed on when a lease ends; mutexes
  * share one lock by the rules of etcd's Lock service and by its recipe for clients; natives want
  * several things at once by the rules of the native API; registrars register instances of a
- * service.
+ * service; the last three take locks as clients of Redis, ZooKeeper and Consul do.
  */
 #ifndef LEASED_SIM_CLIENTS_H
 #define LEASED_SIM_CLIENTS_H
@@ -76,6 +76,16 @@ void registrars_start(size_t n);
 void registrars_stop(void);
 /* When no lease is left. */
 void registrars_check(void);
+
+/* Clients of locks by other protocols: see actor.h, too. */
+enum { REDIS_LOCKERS_MAX = 5, ZK_LOCKERS_MAX = 5, CONSUL_LOCKERS_MAX = 5 };
+void redis_locks_start(size_t n);
+void zk_locks_start(size_t n);
+void consul_locks_start(size_t n);
+/* When no lease is left. */
+void redis_locks_check(void);
+void zk_locks_check(void);
+void consul_locks_check(void);
 
 /* The rules that every node knows. */
 const struct rule_set *clients_rules(void);

@@ -11,8 +11,8 @@
 
 static const char usage[] =
     "usage: lease-sim [--seed N | --seeds FROM-TO | --soak] [--jobs N] [--nodes N]\n"
-    "                 [--plan NAME] [--natives] [--registrars] [--verbose] [--hash] "
-    "[--keep-going]\n"
+    "                 [--plan NAME] [--natives] [--registrars] [--doors] [--verbose] [--hash]\n"
+    "                 [--keep-going]\n"
     "                 [--skip-sync PREFIX-OF-FILES | --skip-sync directory]\n";
 
 struct arguments {
@@ -72,6 +72,10 @@ static struct arguments parse(int argc, char **argv) {
         }
         if (strcmp(name, "--registrars") == 0) {
             arguments.run.has_registrars = true;
+            continue;
+        }
+        if (strcmp(name, "--doors") == 0) {
+            arguments.run.has_doors = true;
             continue;
         }
         if (strcmp(name, "--hash") == 0) {

@@ -5,8 +5,11 @@
 #include "call.h"
 #include "checks.h"
 #include "clients.h"
+#include "doors/consul/consul_rules.h"
 #include "doors/etcd/etcd_queue_rules.h"
 #include "doors/native/native_rules.h"
+#include "doors/redis/redis_exec_rules.h"
+#include "doors/zookeeper/zk_rules.h"
 #include "faults.h"
 #include "node.h"
 #include "registry/registry_rules.h"
@@ -36,7 +39,8 @@ struct told {
 };
 
 const struct rule_set *clients_rules(void) {
-    static const struct rule *rules[TRIAL_RULES_MAX + 4 + NATIVE_N_RULES + REGISTRY_N_RULES];
+    static const struct rule *rules[TRIAL_RULES_MAX + 5 + NATIVE_N_RULES + REGISTRY_N_RULES +
+                                    ZK_N_RULES + CONSUL_N_RULES];
     static struct rule_set set = {.rules = rules};
     if (set.n == 0) {
         for (size_t i = 0; i < trial_rules.n; i++) {
@@ -51,6 +55,13 @@ const struct rule_set *clients_rules(void) {
         }
         for (size_t i = 0; i < REGISTRY_N_RULES; i++) {
             rules[set.n++] = registry_rules[i];
+        }
+        rules[set.n++] = &redis_rule_exec;
+        for (size_t i = 0; i < ZK_N_RULES; i++) {
+            rules[set.n++] = zk_rules[i];
+        }
+        for (size_t i = 0; i < CONSUL_N_RULES; i++) {
+            rules[set.n++] = consul_rules[i];
         }
     }
     return &set;

@@ -1,5 +1,6 @@
 #include "run.h"
 
+#include "actor.h"
 #include "bounds_sim.h"
 #include "call.h"
 #include "checks.h"
@@ -133,7 +134,14 @@ static void set_up(const struct run_options *options, enum plan plan) {
           network.is_hostile ? ", a hostile network" : "");
 }
 
-static void start_clients(enum plan plan, bool has_natives, bool has_registrars) {
+/* Which clients there are besides the usual ones. */
+struct guests {
+    bool has_natives;
+    bool has_registrars;
+    bool has_doors;
+};
+
+static void start_clients(enum plan plan, const struct guests *guests) {
     struct lockers_options lockers = {.n = random_between(2, 6),
                                       .n_locks = random_between(1, 3),
                                       .ttl_ms_min = random_chance(500) ? 1000 : 2000,
@@ -153,17 +161,22 @@ static void start_clients(enum plan plan, bool has_natives, bool has_registrars)
     tickets_start(random_below(4));
     queuers_start(random_below(4));
     mutexes_start(random_below(6));
-    if (has_natives) {
+    if (guests->has_natives) {
         natives_start(random_between(2, NATIVES_MAX));
     }
-    if (has_registrars) {
+    if (guests->has_registrars) {
         registrars_start(random_between(3, REGISTRARS_MAX));
     }
-    users_start();
+    if (guests->has_doors) {
+        redis_locks_start(random_between(2, REDIS_LOCKERS_MAX));
+        zk_locks_start(random_between(2, ZK_LOCKERS_MAX));
+        consul_locks_start(random_between(2, CONSUL_LOCKERS_MAX));
+    }
+    users_start(guests->has_doors);
 }
 
 /* Everything ends by itself, in time. */
-static void wind_down(bool has_registrars) {
+static void wind_down(const struct guests *guests) {
     lockers_stop();
     registers_stop();
     upkeep_stop();
@@ -172,11 +185,14 @@ static void wind_down(bool has_registrars) {
     mutexes_stop();
     natives_stop();
     registrars_stop();
+    actors_stop();
     users_stop();
     checks_healed();
     uint64_t end_us = world_now_us() + TTL_MS_MAX * WORLD_MS + LATE_SLACK_US + 2 * WORLD_SECOND;
     /* What is lost now is counted and kept for some seconds more. */
-    end_us += has_registrars ? 14 * WORLD_SECOND : 0;
+    end_us += guests->has_registrars ? 14 * WORLD_SECOND : 0;
+    /* A session's end begins a lock-delay. */
+    end_us += guests->has_doors ? 5 * WORLD_SECOND : 0;
     while (world_now_us() < end_us) {
         world_run_until(world_now_us() + 500 * WORLD_MS);
         checks_no_lease_is_late(103, LATE_SLACK_US);
@@ -198,6 +214,9 @@ static void wind_down(bool has_registrars) {
     mutexes_check();
     natives_check();
     registrars_check();
+    redis_locks_check();
+    zk_locks_check();
+    consul_locks_check();
 }
 
 void run(const struct run_options *options) {
@@ -216,7 +235,10 @@ void run(const struct run_options *options) {
     }
     /* In few seeds without being asked: one client more draws other numbers, and seeds that are
      * known to tell something would not. */
-    start_clients(plan, options->has_natives || options->seed % 10 == 9, options->has_registrars);
+    const struct guests guests = {.has_natives = options->has_natives || options->seed % 10 == 9,
+                                  .has_registrars = options->has_registrars,
+                                  .has_doors = options->has_doors || options->seed % 10 == 8};
+    start_clients(plan, &guests);
     faults_start(plan);
     while (world_now_us() < FAULTS_US) {
         world_run_until(world_now_us() + 500 * WORLD_MS);
@@ -229,7 +251,7 @@ void run(const struct run_options *options) {
     faults_heal();
     must_be_settled();
     must_serve_again();
-    wind_down(options->has_registrars);
+    wind_down(&guests);
     trace("%llu grants, %llu renewals, %llu puts, %llu gets, %llu tickets",
           (unsigned long long)calls_succeeded(CALL_GRANT),
           (unsigned long long)calls_succeeded(CALL_RENEW),

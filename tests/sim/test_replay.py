@@ -40,6 +40,14 @@ def test_the_rule_of_the_sample_door_is_carried_out():
     assert sum(tickets) > 100
 
 
+def test_the_rules_of_the_doors_are_carried_out():
+    lines = run("--seeds", "3001-3004", "--doors", "--verbose").stdout.splitlines()
+    for protocol in ("Redis", "ZooKeeper", "Consul"):
+        found = [line.split() for line in lines if f" locks of {protocol}" in line]
+        assert len(found) == 4, protocol
+        assert sum(int(words[1]) for words in found) > 20, protocol
+
+
 def test_nothing_real_is_called():
     """What is not simulated would come from the real libraries, and write into our stand-ins."""
     listing = subprocess.run(["nm", "--format=posix", str(SIM)],

@@ -51,6 +51,19 @@ static const struct auth_change steps[] = {
 };
 enum { N_STEPS = sizeof steps / sizeof steps[0] };
 
+/* Before the last of these, where clients of other protocols work as well. */
+static const struct auth_change door_steps[] = {
+    {.action = AUTH_ROLE_GRANT_PERMISSION,
+     .role = NAME("worker"),
+     .permission = {RIGHT_READ_WRITE, {{.value = 16}, ALL, ALL}}},
+    {.action = AUTH_ROLE_GRANT_PERMISSION,
+     .role = NAME("worker"),
+     .permission = {RIGHT_READ_WRITE, {{.value = 17}, ALL, ALL}}},
+    {.action = AUTH_ROLE_GRANT_PERMISSION,
+     .role = NAME("worker"),
+     .permission = {RIGHT_READ_WRITE, {{.value = 20}, ALL, ALL}}},
+};
+
 static const struct auth_change allow = {
     .action = AUTH_ROLE_GRANT_PERMISSION,
     .role = NAME("guest"),
@@ -61,6 +74,7 @@ static const struct auth_change forbid = {
     .permission = {RIGHT_READ, {{.value = 1}, NAME("guest"), {.size = 0}}}};
 
 static size_t step;
+static size_t n_door_steps;
 static bool is_stopped;
 /* What the guest is told when it asks between an answer to the administrator and the next change.
  */
@@ -111,11 +125,22 @@ static void again(uint64_t min_ms, uint64_t max_ms) {
     world_at(world_now_us() + random_between(min_ms, max_ms) * WORLD_MS, next_change, NULL);
 }
 
+static size_t n_steps(void) {
+    return N_STEPS + n_door_steps;
+}
+
+static const struct auth_change *step_at(size_t at) {
+    if (at < N_STEPS - 1) {
+        return &steps[at];
+    }
+    return at < N_STEPS - 1 + n_door_steps ? &door_steps[at - (N_STEPS - 1)] : &steps[N_STEPS - 1];
+}
+
 static void changed(struct call *call) {
     bool is_done = call->status == STATUS_OK || call->status == STATUS_USER_EXISTS ||
                    call->status == STATUS_ROLE_EXISTS ||
                    call->status == STATUS_PERMISSION_NOT_GRANTED;
-    if (step < N_STEPS) {
+    if (step < n_steps()) {
         step += is_done;
         again(1, 300);
         return;
@@ -131,8 +156,8 @@ static void next_change(void *data) {
     if (is_stopped) {
         return;
     }
-    const struct auth_change *wanted = &steps[step];
-    if (step == N_STEPS) {
+    const struct auth_change *wanted = step_at(step);
+    if (step == n_steps()) {
         wanted = change++ % 2 == 0 ? &allow : &forbid;
     }
     is_forbidden = false;
@@ -178,10 +203,11 @@ static void next_attempt(void *data) {
 
 /* --- Beginning and end. --- */
 
-void users_start(void) {
+void users_start(bool has_doors) {
     if (!are_there()) {
         return;
     }
+    n_door_steps = has_doors ? sizeof door_steps / sizeof door_steps[0] : 0;
     again(0, 2000);
     for (size_t i = 0; i < GUESTS; i++) {
         world_at(random_below(WORLD_SECOND), next_attempt, &attempts[i]);

@@ -17,7 +17,8 @@ struct state_machine;
 const struct caller *users_worker(void);
 const struct caller *users_root(void);
 
-void users_start(void);
+/* `has_doors`: clients of Redis, ZooKeeper and Consul work as users, too. */
+void users_start(bool has_doors);
 void users_stop(void);
 
 bool users_guest_may_write(const struct state_machine *machine);

@@ -1,0 +1,602 @@
+/* Clients of locks by ZooKeeper's recipe: a session, an ephemeral sequential node under the lock,
+ * whoever has the lowest one holds it. Sessions are kept alive by pings, move from one connection
+ * to another, are closed, or just end. Nobody holds a lock while another relies on it, by its own
+ * session; a session that is heard does not end (checks.h); czxid and numbers of nodes grow; a
+ * connection that has lost its session changes nothing; and on no node is there an ephemeral
+ * without its session, or one of two twins, which were created and must go in one revision. */
+#include "actor.h"
+#include "checks.h"
+#include "clients.h"
+#include "doors/zookeeper/zk_jute_model.h"
+#include "doors/zookeeper/zk_keys.h"
+#include "doors/zookeeper/zk_request_model.h"
+#include "doors/zookeeper/zk_rules.h"
+#include "faults.h"
+#include "node.h"
+#include "world.h"
+
+#include "core/state_view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LOCKS = 2, TIMEOUT_MS_MIN = 1000, TIMEOUT_MS_MAX = 4000, PATH_SIZE = 32, RESULTS_MAX = 4 };
+
+static const char *const parents[] = {"/x", "/y", "/twins", "/twins2"};
+enum { PARENTS = sizeof parents / sizeof parents[0], TWINS = 2 };
+
+struct zk_locker {
+    struct actor actor;
+    size_t lock;
+    int64_t timeout_ms;
+    int64_t session_id; /* 0: none */
+    uint64_t connection;
+    uint64_t next_connection; /* that it asks for */
+    uint8_t password;
+    uint64_t until_us; /* it relies on its session until then */
+    char path[PATH_SIZE];
+    char twins[TWINS][PATH_SIZE];
+    uint64_t token; /* czxid of its node; 0: it has none */
+    bool is_held;
+    bool pings;
+    bool is_changing; /* a change is on its way: no time to move */
+    bool is_haunted;  /* a move of which nobody knows what came of it may come at any time */
+    unsigned n_looks;
+};
+
+static struct zk_locker lockers[ZK_LOCKERS_MAX];
+static size_t n_lockers;
+static int64_t newest_number[LOCKS]; /* of a node that anybody was told */
+static uint64_t n_held;
+
+static struct zk_locker *locker_of(struct actor *actor) {
+    return list_entry(actor, struct zk_locker, actor);
+}
+
+static void begin(struct actor *actor);
+static void move(struct actor *actor);
+
+/* --- What must be true of every state. --- */
+
+struct reading {
+    const struct node *node;
+    const struct key_store *keys;
+    struct arena arena;
+    size_t n_ephemerals;
+};
+
+static bool check_node(void *context, const struct record *record) {
+    struct reading *reading = context;
+    uint8_t memory[ZK_SESSION_KEY_SIZE];
+    struct zk_node node;
+    struct bytes path;
+    if (!zk_key_path(record_key(record), ZK_KEY_NODE, &path) || !zk_node_decode(record, &node)) {
+        check_failed("zookeeper", "%s has a node that cannot be read", reading->node->name);
+    }
+    reading->n_ephemerals += node.owner != 0;
+    if (node.owner != 0 && key_store_find(reading->keys, KEY_SPACE_ZOOKEEPER,
+                                          zk_key_session(memory, node.owner)) == NULL) {
+        check_failed("zookeeper", "on %s %.*s is left of a session that has ended",
+                     reading->node->name, (int)path.size, (const char *)path.data);
+    }
+    return true;
+}
+
+static size_t check_children(struct reading *reading, const char *parent) {
+    struct bytes begin_key;
+    struct bytes end_key;
+    reading->n_ephemerals = 0;
+    zk_key_children_range(&reading->arena, bytes_from_text(parent), &begin_key, &end_key);
+    key_store_visit(reading->keys, KEY_SPACE_ZOOKEEPER, begin_key, end_key, check_node, reading);
+    return reading->n_ephemerals;
+}
+
+static size_t check_state(const struct node *node) {
+    struct reading reading = {.node = node};
+    size_t counts[PARENTS];
+    size_t n = 0;
+    if (!node->is_up || node->service == NULL) {
+        return 0;
+    }
+    reading.keys = state_view_keys(service_view(node->service));
+    arena_init(&reading.arena);
+    for (size_t i = 0; i < PARENTS; i++) {
+        counts[i] = check_children(&reading, parents[i]);
+        n += counts[i];
+    }
+    arena_clear(&reading.arena);
+    if (counts[LOCKS] != counts[LOCKS + 1]) {
+        check_failed("zookeeper", "on %s there are %zu nodes of sessions and %zu of their twins",
+                     node->name, counts[LOCKS], counts[LOCKS + 1]);
+    }
+    return n;
+}
+
+/* --- Calls. --- */
+
+static struct call *make(uint32_t rule) {
+    struct call *call = call_make(CALL_RULE);
+    call->rule_number = rule;
+    return call;
+}
+
+static struct call *make_change(const struct zk_locker *locker, uint64_t connection,
+                                const struct zk_operation *operations, size_t n) {
+    struct call *call = make(ZK_RULE_CHANGE);
+    const struct zk_asker asker = {.session_id = locker->session_id, .connection = connection};
+    zk_asker_encode(&call->rule_request, &asker);
+    for (size_t i = 0; i < n; i++) {
+        zk_operation_encode(&call->rule_request, &operations[i]);
+    }
+    return call;
+}
+
+struct results {
+    size_t n;
+    enum zk_error error; /* the first */
+    struct bytes last;
+};
+
+static struct results read_results(const struct call *call) {
+    struct results results = {0};
+    struct reader reader;
+    reader_init(&reader, bytes_of(call->rule_answer, call->rule_answer_size));
+    while (reader_left(&reader) > 0 && !reader.failed) {
+        enum zk_error error = (enum zk_error)reader_get_zigzag(&reader);
+        results.error = results.error == ZK_OK ? error : results.error;
+        results.last = reader_get_bytes(&reader);
+        results.n++;
+    }
+    if (reader.failed || results.n == 0) {
+        check_failed("zookeeper", "an answer cannot be read");
+    }
+    return results;
+}
+
+static void start_over(struct zk_locker *locker) {
+    checks_lock_released(LOCKS_ZOOKEEPER + locker->lock, locker->actor.number);
+    locker->actor.round++;
+    locker->pings = false;
+    actor_later(&locker->actor, random_delay(50 * WORLD_MS, 2 * WORLD_SECOND), begin);
+}
+
+/* It was told that its session is gone. */
+static void lost(struct zk_locker *locker) {
+    checks_lease_not_found(locker->session_id);
+    start_over(locker);
+}
+
+static void rely_from(struct zk_locker *locker, const struct call *call) {
+    uint64_t until_us = actor_relies_until_us(&locker->actor, call, locker->timeout_ms);
+    locker->until_us = until_us > locker->until_us ? until_us : locker->until_us;
+    checks_lease_stands(locker->session_id, locker->timeout_ms, locker->until_us);
+    if (locker->is_held) {
+        checks_lock_held(LOCKS_ZOOKEEPER + locker->lock, locker->actor.number, locker->token,
+                         locker->until_us);
+    }
+}
+
+/* --- Pings. --- */
+
+static void pinged(struct actor *actor, struct call *call) {
+    struct zk_locker *locker = locker_of(actor);
+    if (!locker->pings) {
+        return;
+    }
+    if (call->status == STATUS_OK) {
+        rely_from(locker, call);
+    } else if (call->status == STATUS_LEASE_NOT_FOUND) {
+        lost(locker);
+    } else {
+        actor->node = clients_choose_node();
+        move(actor);
+    }
+}
+
+static void ping(struct actor *actor) {
+    struct zk_locker *locker = locker_of(actor);
+    if (locker->pings) {
+        struct call *call = call_make(CALL_RENEW);
+        call->lease_id = locker->session_id;
+        call->lease_owner = KEY_SPACE_ZOOKEEPER;
+        call->ttl_ms = locker->timeout_ms;
+        call->caller = &caller_server;
+        call->patience_us = (uint64_t)locker->timeout_ms * 1000;
+        actor_ask(actor, call, pinged);
+        actor_later(actor, (uint64_t)locker->timeout_ms * 333, ping);
+    }
+}
+
+/* --- Connections. --- */
+
+static struct call *make_connect(struct zk_locker *locker) {
+    struct zk_connect_request request = {
+        .session_id = locker->session_id,
+        .session = {.timeout_ms = locker->timeout_ms, .connection = locker->next_connection}};
+    memset(request.session.password_hash, locker->password, ZK_PASSWORD_HASH_SIZE);
+    struct call *call = make(ZK_RULE_CONNECT);
+    call->caller = &caller_server;
+    zk_connect_encode(&call->rule_request, &request);
+    return call;
+}
+
+static int64_t read_session(const struct call *call) {
+    struct reader reader;
+    reader_init(&reader, bytes_of(call->rule_answer, call->rule_answer_size));
+    return reader_get_zigzag(&reader);
+}
+
+/* A connection that another has taken the session from. */
+static void stale_answered(struct actor *actor, struct call *call) {
+    if (call->status == STATUS_OK && read_results(call).error == ZK_OK) {
+        check_failed("zookeeper",
+                     "client %zu changed something by a connection that has lost its "
+                     "session",
+                     actor->number);
+    }
+}
+
+static void act_by_stale(struct zk_locker *locker, uint64_t connection) {
+    const struct zk_operation operation = {.kind = ZK_OPERATION_CREATE,
+                                           .create_flags = ZK_CREATE_SEQUENCE | ZK_CREATE_EPHEMERAL,
+                                           .path = bytes_from_text("/x/n-")};
+    actor_ask(&locker->actor, make_change(locker, connection, &operation, 1), stale_answered);
+}
+
+static void moved(struct actor *actor, struct call *call) {
+    struct zk_locker *locker = locker_of(actor);
+    locker->is_changing = false;
+    if (!locker->pings) {
+        return;
+    }
+    if (call->status != STATUS_OK) { /* which of the two has it is not known */
+        locker->is_haunted = true;
+        actor->node = clients_choose_node();
+        move(actor);
+        return;
+    }
+    if (read_session(call) == 0) {
+        lost(locker);
+        return;
+    }
+    uint64_t before = locker->connection;
+    locker->connection = locker->next_connection;
+    rely_from(locker, call);
+    if (random_chance(300)) {
+        act_by_stale(locker, before);
+    }
+}
+
+static void move(struct actor *actor) {
+    struct zk_locker *locker = locker_of(actor);
+    if (!locker->pings || locker->is_changing) {
+        return;
+    }
+    locker->is_changing = true;
+    locker->next_connection = random_next();
+    struct call *call = make_connect(locker);
+    call->patience_us = (uint64_t)locker->timeout_ms * 1000;
+    actor_ask(actor, call, moved);
+}
+
+static void move_now_and_then(struct actor *actor) {
+    move(actor);
+    actor_later(actor, random_between(1, 8) * WORLD_SECOND, move_now_and_then);
+}
+
+/* --- The end. --- */
+
+static void ended(struct actor *actor, struct call *call) {
+    (void)check_state(call->node);
+    start_over(locker_of(actor));
+}
+
+static void stop_relying(struct zk_locker *locker) {
+    checks_lock_released(LOCKS_ZOOKEEPER + locker->lock, locker->actor.number);
+    locker->is_held = false;
+}
+
+static void close_session(struct zk_locker *locker) {
+    struct call *call = make(ZK_RULE_CLOSE);
+    const struct zk_asker asker = {.session_id = locker->session_id,
+                                   .connection = locker->connection};
+    stop_relying(locker);
+    checks_lease_given_up(locker->session_id);
+    locker->pings = false;
+    zk_asker_encode(&call->rule_request, &asker);
+    actor_ask(&locker->actor, call, ended);
+}
+
+/* The session lives on until it is not heard any more. */
+static void delete_node(struct zk_locker *locker) {
+    const struct zk_operation operation = {
+        .kind = ZK_OPERATION_DELETE, .version = -1, .path = bytes_from_text(locker->path)};
+    stop_relying(locker);
+    locker->pings = false;
+    actor_ask(&locker->actor, make_change(locker, locker->connection, &operation, 1), ended);
+}
+
+static void release(struct actor *actor) {
+    struct zk_locker *locker = locker_of(actor);
+    uint64_t now_us = world_now_us();
+    if (faults_want_quiet()) {
+        actor_later(actor, 200 * WORLD_MS, release);
+        return;
+    }
+    switch (random_below(3)) {
+    case 0:
+        close_session(locker);
+        break;
+    case 1:
+        delete_node(locker);
+        break;
+    default: /* it just stops, and relies on what it has to the last moment */
+        locker->pings = false;
+        actor_later(
+            actor, (locker->until_us > now_us ? locker->until_us - now_us : 0) + random_below(1000),
+            begin);
+        break;
+    }
+}
+
+/* --- Holding. --- */
+
+static void written(struct actor *actor, struct call *call) {
+    struct zk_locker *locker = locker_of(actor);
+    locker->is_changing = false;
+    (void)check_state(call->node);
+    if (!locker->pings || call->status != STATUS_OK) {
+        return;
+    }
+    enum zk_error error = read_results(call).error;
+    if (error == ZK_SESSION_EXPIRED) {
+        lost(locker);
+    } else if (error == ZK_SESSION_MOVED && locker->is_haunted) {
+        move(actor);
+    } else if (error != ZK_OK) {
+        check_failed("zookeeper", "client %zu cannot write to its node: %d", actor->number, error);
+    }
+}
+
+/* What an ephemeral node says is written by its session, again and again: it stays ephemeral. */
+static void write_node(struct actor *actor) {
+    struct zk_locker *locker = locker_of(actor);
+    const char *path = locker->twins[random_below(TWINS)];
+    const struct zk_operation operation = {.kind = ZK_OPERATION_SET_DATA,
+                                           .version = -1,
+                                           .path = bytes_from_text(path),
+                                           .data = bytes_from_text("written")};
+    if (locker->pings && !locker->is_changing && !faults_want_quiet()) {
+        locker->is_changing = true;
+        actor_ask(actor, make_change(locker, locker->connection, &operation, 1), written);
+    }
+    actor_later(actor, random_delay(300 * WORLD_MS, 3 * WORLD_SECOND), write_node);
+}
+
+static void hold(struct zk_locker *locker) {
+    size_t lock = LOCKS_ZOOKEEPER + locker->lock;
+    if (locker->until_us <= world_now_us()) {
+        start_over(locker); /* too late to rely on it */
+        return;
+    }
+    checks_token(lock, locker->token, checks_newest_token(lock));
+    n_held++;
+    locker->is_held = true;
+    checks_lock_held(lock, locker->actor.number, locker->token, locker->until_us);
+    actor_later(&locker->actor, random_delay(500 * WORLD_MS, 8 * WORLD_SECOND), release);
+}
+
+/* --- Waiting. --- */
+
+static void look(struct actor *actor);
+
+struct first {
+    struct bytes key;
+    bool is_there;
+    bool is_first;
+};
+
+static bool see_node(void *context, const struct record *record) {
+    struct first *first = context;
+    int order = bytes_compare(record_key(record), first->key);
+    first->is_there = order == 0;
+    first->is_first &= order >= 0;
+    return order < 0;
+}
+
+/* At the node. */
+static void see_who_is_first(struct call *call) {
+    struct bytes begin_key;
+    struct bytes end_key;
+    struct arena arena;
+    arena_init(&arena);
+    struct bytes path = bytes_from_text(call->key);
+    struct first first = {.key = zk_key_node(&arena, path), .is_first = true};
+    zk_key_children_range(&arena, zk_path_parent(path), &begin_key, &end_key);
+    key_store_visit(state_view_keys(service_view(call->node->service)), KEY_SPACE_ZOOKEEPER,
+                    begin_key, end_key, see_node, &first);
+    call->found = first.is_there;
+    call->succeeded = first.is_there && first.is_first;
+    arena_clear(&arena);
+}
+
+static void looked(struct actor *actor, struct call *call) {
+    struct zk_locker *locker = locker_of(actor);
+    (void)check_state(call->node);
+    if (call->status != STATUS_OK) {
+        actor->node = clients_choose_node();
+    } else if (call->found == 0) {
+        lost(locker);
+        return;
+    } else if (call->succeeded) {
+        hold(locker);
+        return;
+    } else if (++locker->n_looks > 60) {
+        close_session(locker);
+        return;
+    }
+    actor_later(actor, random_between(10, 250) * WORLD_MS, look);
+}
+
+static void look(struct actor *actor) {
+    struct zk_locker *locker = locker_of(actor);
+    struct call *call = call_make(CALL_LOOK);
+    call->look = see_who_is_first;
+    snprintf(call->key, sizeof call->key, "%s", locker->path);
+    actor_ask(actor, call, looked);
+}
+
+/* --- Joining. --- */
+
+static void entered(struct actor *actor, struct call *call) {
+    struct zk_locker *locker = locker_of(actor);
+    locker->is_changing = false;
+    (void)check_state(call->node);
+    if (call->status != STATUS_OK) {
+        actor->node = clients_choose_node();
+        start_over(locker);
+        return;
+    }
+    struct results results = read_results(call);
+    if (results.error == ZK_SESSION_EXPIRED) {
+        lost(locker);
+        return;
+    }
+    if (results.error == ZK_SESSION_MOVED && locker->is_haunted) {
+        start_over(locker);
+        return;
+    }
+    if (results.error != ZK_OK || results.n != TWINS + 1) {
+        check_failed("zookeeper", "client %zu cannot create its nodes: %d", actor->number,
+                     results.error);
+    }
+    struct reader reader;
+    reader_init(&reader, results.last);
+    struct bytes path = zk_jute_get_bytes(&reader, NULL);
+    int64_t czxid = zk_jute_get_long(&reader);
+    snprintf(locker->path, sizeof locker->path, "%.*s", (int)path.size, (const char *)path.data);
+    int64_t number = 0;
+    if (reader.failed || sscanf(locker->path + 5, "%" SCNd64, &number) != 1) {
+        check_failed("zookeeper", "client %zu cannot read the name of its node", actor->number);
+    }
+    if (number < (int64_t)call->value || czxid != call->revision) {
+        check_failed("zookeeper",
+                     "%s, of revision %" PRId64 ", has czxid %" PRId64 " and follows "
+                     "%" PRIu64,
+                     locker->path, call->revision, czxid, call->value - 1);
+    }
+    newest_number[locker->lock] =
+        number > newest_number[locker->lock] ? number : newest_number[locker->lock];
+    locker->token = (uint64_t)czxid;
+    actor_later(actor, random_between(1, 8) * WORLD_SECOND, move_now_and_then);
+    actor_later(actor, random_below(WORLD_SECOND), write_node);
+    look(actor);
+}
+
+static struct zk_operation ephemeral(const char *path, unsigned flags) {
+    return (struct zk_operation){.kind = ZK_OPERATION_CREATE,
+                                 .create_flags = (uint8_t)(ZK_CREATE_EPHEMERAL | flags),
+                                 .path = bytes_from_text(path)};
+}
+
+static void enter(struct actor *actor) {
+    struct zk_locker *locker = locker_of(actor);
+    char prefix[PATH_SIZE];
+    if (faults_want_quiet() || locker->is_changing) {
+        actor_later(actor, 200 * WORLD_MS, enter);
+        return;
+    }
+    snprintf(prefix, sizeof prefix, "%s/n-", parents[locker->lock]);
+    for (size_t i = 0; i < TWINS; i++) {
+        snprintf(locker->twins[i], PATH_SIZE, "%s/%" PRIx64, parents[LOCKS + i],
+                 (uint64_t)locker->session_id);
+    }
+    const struct zk_operation operations[TWINS + 1] = {
+        ephemeral(locker->twins[0], 0), ephemeral(locker->twins[1], 0),
+        ephemeral(prefix, ZK_CREATE_SEQUENCE | ZK_CREATE_STAT)};
+    struct call *call = make_change(locker, locker->connection, operations, TWINS + 1);
+    /* One more than the newest number that anybody was told of. */
+    call->value = (uint64_t)(newest_number[locker->lock] + 1);
+    locker->is_changing = true;
+    actor_ask(actor, call, entered);
+}
+
+/* All of them at once: if one is there, the others are. */
+static void prepared(struct actor *actor, struct call *call) {
+    struct zk_locker *locker = locker_of(actor);
+    locker->is_changing = false;
+    if (call->status != STATUS_OK) {
+        actor->node = clients_choose_node();
+        start_over(locker);
+        return;
+    }
+    enum zk_error error = read_results(call).error;
+    if (error == ZK_SESSION_EXPIRED) {
+        lost(locker);
+    } else if (error != ZK_OK && error != ZK_NODE_EXISTS) {
+        check_failed("zookeeper", "client %zu cannot create the locks: %d", actor->number, error);
+    } else {
+        enter(actor);
+    }
+}
+
+static void connected(struct actor *actor, struct call *call) {
+    struct zk_locker *locker = locker_of(actor);
+    struct zk_operation operations[PARENTS];
+    if (call->status != STATUS_OK) {
+        actor->node = clients_choose_node();
+        start_over(locker);
+        return;
+    }
+    locker->session_id = read_session(call);
+    locker->connection = locker->next_connection;
+    rely_from(locker, call);
+    locker->pings = true;
+    actor_later(actor, (uint64_t)locker->timeout_ms * 333, ping);
+    for (size_t i = 0; i < PARENTS; i++) {
+        operations[i] =
+            (struct zk_operation){.kind = ZK_OPERATION_CREATE, .path = bytes_from_text(parents[i])};
+    }
+    locker->is_changing = true;
+    actor_ask(actor, make_change(locker, locker->connection, operations, PARENTS), prepared);
+}
+
+static void begin(struct actor *actor) {
+    struct zk_locker *locker = locker_of(actor);
+    if (faults_want_quiet()) {
+        actor_later(actor, 200 * WORLD_MS, begin);
+        return;
+    }
+    checks_lock_released(LOCKS_ZOOKEEPER + locker->lock, actor->number);
+    *locker =
+        (struct zk_locker){.actor = *actor,
+                           .lock = random_below(LOCKS),
+                           .timeout_ms = (int64_t)random_between(TIMEOUT_MS_MIN, TIMEOUT_MS_MAX),
+                           .password = (uint8_t)random_below(256),
+                           .next_connection = random_next()};
+    actor->round++;
+    actor_ask(actor, make_connect(locker), connected);
+}
+
+void zk_locks_start(size_t n) {
+    n_lockers = n;
+    for (size_t i = 0; i < LOCKS; i++) {
+        newest_number[i] = -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        actor_init(&lockers[i].actor, i);
+        actor_later(&lockers[i].actor, random_below(WORLD_SECOND), begin);
+    }
+}
+
+void zk_locks_check(void) {
+    for (size_t i = 0; n_lockers > 0 && i < nodes_count(); i++) {
+        if (check_state(node_at(i)) > 0) {
+            check_failed("zookeeper", "on %s ephemeral nodes are left", node_at(i)->name);
+        }
+    }
+    if (n_lockers > 0) {
+        trace("%" PRIu64 " locks of ZooKeeper", n_held);
+    }
+}
