@@ -12,12 +12,13 @@
 
 enum { NEW_FILE_MODE = 0644, MODE_BITS = 07777, SHELL_SIGNAL = 128, NOT_FOUND = 127 };
 
-/* The path of `> file`; false: standard output is something else, or is appended to. */
+/* The path of `> file`; false: standard output is something else, is appended to, or has what
+ * another program of the same redirection has written. */
 static bool find_stdout(char path[RENDER_PATH_SIZE_MAX]) {
     struct stat stat;
     int flags = fcntl(STDOUT_FILENO, F_GETFL);
     if (fstat(STDOUT_FILENO, &stat) != 0 || !S_ISREG(stat.st_mode) || stat.st_nlink == 0 ||
-        flags < 0 || (flags & O_APPEND) != 0) {
+        stat.st_size != 0 || flags < 0 || (flags & O_APPEND) != 0) {
         return false;
     }
     ssize_t size = readlink("/proc/self/fd/1", path, RENDER_PATH_SIZE_MAX - 1);

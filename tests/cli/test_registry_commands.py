@@ -235,6 +235,13 @@ def test_the_shells_file_is_replaced_as_a_whole(server, name, tmp_path):
     assert out.read_text(encoding="utf-8") == "text\n"
 
 
+def test_a_file_of_the_shell_that_others_have_written_to_is_kept(server, name, tmp_path):
+    (tmp_path / "t").write_text('{{key "no"}}text\n', encoding="utf-8")
+    script = f"{{ echo before; {lease_tool()} render t --once; echo behind; }} > out"
+    subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment(server), timeout=COMMAND_SECONDS, check=True)
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "before\ntext\nbehind\n"
+
+
 @pytest.mark.parametrize(
     "template, error",
     [
