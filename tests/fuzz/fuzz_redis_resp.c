@@ -25,6 +25,28 @@ static void check_again(const uint8_t *data, size_t size, const struct redis_par
     arena_clear(&arena);
 }
 
+/* In pieces, an array is as long as the parser says; one that is too large is passed over. */
+static void check_scan(const uint8_t *data, size_t size, enum redis_parse_result expected,
+                       const struct redis_parsed *parsed) {
+    struct redis_scan scan = {0};
+    const char *error = NULL;
+    enum redis_parse_result result = REDIS_PARSE_MORE;
+    size_t passed = 0;
+    for (size_t end = 1; end <= size && result == REDIS_PARSE_MORE; end += 1 + size / 16) {
+        result = redis_scan(&scan, bytes_of(data + passed, end - passed), &limits, &error);
+        assert(scan.at <= end - passed);
+        passed += scan.is_too_large ? scan.at : 0;
+    }
+    if (result == REDIS_PARSE_MORE) {
+        result = redis_scan(&scan, bytes_of(data + passed, size - passed), &limits, &error);
+    }
+    assert((result == REDIS_PARSE_ERROR) == (error != NULL));
+    if (!scan.is_too_large) {
+        assert(result == expected);
+        assert(result != REDIS_PARSE_OK || scan.at == parsed->size);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct arena arena;
     struct redis_parsed parsed;
@@ -33,6 +55,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (at < size) {
         enum redis_parse_result result =
             redis_parse(bytes_of(data + at, size - at), &limits, &arena, &parsed);
+        if (data[at] == '*') {
+            check_scan(data + at, size - at, result, &parsed);
+        }
         if (result != REDIS_PARSE_OK) {
             assert(result == REDIS_PARSE_MORE || parsed.error != NULL);
             break;

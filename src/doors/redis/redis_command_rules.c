@@ -26,20 +26,46 @@ const struct redis_command redis_commands[REDIS_N_COMMANDS] = {
 
 /* --- Finding. --- */
 
-enum { NAME_SIZE_MAX = 24 };
+enum { NAME_SIZE_MAX = 24, SLOTS = 1024 };
 
 static uint8_t lower(uint8_t byte) {
     return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + 32) : byte;
+}
+
+static unsigned hash(const uint8_t *name, size_t size) {
+    unsigned sum = (unsigned)size;
+    for (size_t i = 0; i < size; i++) {
+        sum = sum * 31 + lower(name[i]);
+    }
+    return sum % SLOTS;
+}
+
+/* Places in the table of commands, plus one; filled once, by whoever asks first. */
+static uint16_t slots[SLOTS];
+
+static void fill_slots(void) {
+    for (unsigned i = 0; i < REDIS_N_COMMANDS; i++) {
+        const char *name = redis_commands[i].name;
+        unsigned at = hash((const uint8_t *)name, strlen(name));
+        while (slots[at] != 0) {
+            at = (at + 1) % SLOTS;
+        }
+        slots[at] = (uint16_t)(i + 1);
+    }
 }
 
 const struct redis_command *redis_command_find(struct bytes name) {
     if (name.size == 0 || name.size > NAME_SIZE_MAX) {
         return NULL;
     }
-    uint8_t first = lower(name.data[0]);
-    for (size_t i = 0; i < REDIS_N_COMMANDS; i++) {
-        const struct redis_command *command = &redis_commands[i];
-        if ((uint8_t)command->name[0] == first && redis_word_is(name, command->name)) {
+    static bool is_filled = false;
+    if (!is_filled) {
+        fill_slots();
+        is_filled = true;
+    }
+    for (unsigned at = hash(name.data, name.size); slots[at] != 0; at = (at + 1) % SLOTS) {
+        const struct redis_command *command = &redis_commands[slots[at] - 1];
+        if (redis_word_is(name, command->name)) {
             return command;
         }
     }

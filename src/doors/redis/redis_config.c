@@ -50,9 +50,13 @@ static struct bytes value_of(struct redis_door *door, const struct setting *sett
     return bytes_from_text(memory);
 }
 
+/* Of comparing one setting with all patterns. */
+enum { STEPS_MAX = 16 * 1024 };
+
 static bool is_asked_for(const struct setting *setting, const struct bytes *argv, size_t argc) {
-    for (size_t i = 2; i < argc; i++) {
-        if (redis_glob_match(argv[i], bytes_from_text(setting->name)) ||
+    size_t steps_left = STEPS_MAX;
+    for (size_t i = 2; i < argc && steps_left > 0; i++) {
+        if (redis_glob_match(argv[i], bytes_from_text(setting->name), &steps_left) ||
             redis_word_is(argv[i], setting->name)) {
             return true;
         }

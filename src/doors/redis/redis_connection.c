@@ -4,13 +4,15 @@
 #include "doors/redis/redis_keys.h"
 #include "doors/redis/redis_reply.h"
 #include "doors/redis/redis_view.h"
+#include "doors/redis/redis_work_rules.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PARTIAL_MAX = 2 * 1024 * 1024, /* RULE_REQUEST_SIZE_MAX and what is around arguments */
+    PARTIAL_MAX = 4 * 1024 * 1024, /* RULE_REQUEST_SIZE_MAX and what is around arguments */
     REPLY_CAPACITY_KEPT = 64 * 1024
 };
 
@@ -44,7 +46,8 @@ static void send_bytes(struct redis_connection *connection, struct bytes bytes) 
     raw_connection_send(connection->raw, bytes);
 }
 
-/* Whether CLIENT REPLY lets a reply out. */
+/* Whether CLIENT REPLY lets the reply of the next request out: to be asked in the order of the
+ * requests. */
 static bool is_wanted(struct redis_connection *connection) {
     if (connection->skips > 0) {
         connection->skips--;
@@ -90,6 +93,24 @@ static void count_error(struct redis_connection *connection, struct bytes reply)
     connection->door->stats.errors += reply.size > 0 && reply.data[0] == '-';
 }
 
+static struct redis_pending *create_pending(struct redis_connection *connection,
+                                            const struct redis_command *command) {
+    struct redis_pending *pending = calloc(1, sizeof *pending);
+    if (pending == NULL) {
+        raw_connection_close(connection->raw);
+        return NULL;
+    }
+    pending->connection = connection;
+    pending->door = connection->door;
+    pending->command = command;
+    buffer_init(&pending->encoded);
+    buffer_init(&pending->reply);
+    list_append(&connection->pending, &pending->link);
+    connection->n_pending++;
+    raw_connection_begin_request(connection->raw);
+    return pending;
+}
+
 void redis_connection_reply(struct redis_connection *connection, struct buffer *reply) {
     struct bytes bytes = bytes_of(reply->data, reply->size);
     count_error(connection, bytes);
@@ -97,7 +118,7 @@ void redis_connection_reply(struct redis_connection *connection, struct buffer *
         if (list_is_empty(&connection->pending)) {
             send_bytes(connection, convert(connection, bytes));
         } else {
-            struct redis_pending *pending = redis_pending_create(connection, NULL);
+            struct redis_pending *pending = create_pending(connection, NULL);
             if (pending != NULL) {
                 struct bytes converted = convert(connection, bytes);
                 buffer_append(&pending->reply, converted.data, converted.size);
@@ -112,18 +133,11 @@ void redis_connection_reply(struct redis_connection *connection, struct buffer *
 
 struct redis_pending *redis_pending_create(struct redis_connection *connection,
                                            const struct redis_command *command) {
-    struct redis_pending *pending = calloc(1, sizeof *pending);
-    if (pending == NULL) {
-        raw_connection_close(connection->raw);
-        return NULL;
+    bool is_silent = !is_wanted(connection);
+    struct redis_pending *pending = create_pending(connection, command);
+    if (pending != NULL) {
+        pending->is_silent = is_silent;
     }
-    pending->connection = connection;
-    pending->command = command;
-    buffer_init(&pending->encoded);
-    buffer_init(&pending->reply);
-    list_append(&connection->pending, &pending->link);
-    connection->n_pending++;
-    raw_connection_begin_request(connection->raw);
     return pending;
 }
 
@@ -140,7 +154,7 @@ void redis_pending_done(struct redis_pending *pending, struct bytes reply) {
         return;
     }
     count_error(connection, reply);
-    if (is_wanted(connection)) {
+    if (!pending->is_silent) {
         struct bytes converted = convert(connection, reply);
         buffer_append(&pending->reply, converted.data, converted.size);
     }
@@ -204,6 +218,7 @@ void redis_reply_status(struct buffer *out, enum status status) {
 static void rule_done(struct service_request *request, const struct outcome *outcome) {
     struct redis_pending *pending = list_entry(request, struct redis_pending, request);
     pending->is_with_service = false;
+    redis_delays_end(pending->door, pending);
     if (pending->connection == NULL) {
         destroy_pending(pending);
     } else if (outcome->status != STATUS_OK) {
@@ -215,6 +230,12 @@ static void rule_done(struct service_request *request, const struct outcome *out
     }
 }
 
+/* Requests and replies that are on their way: input waits when they are too much. */
+static void add_cost(struct redis_pending *pending, size_t cost) {
+    pending->cost += cost;
+    pending->connection->pending_bytes += cost;
+}
+
 void redis_pending_submit(struct redis_pending *pending) {
     struct redis_connection *connection = pending->connection;
     struct redis_door *door = connection->door;
@@ -224,8 +245,8 @@ void redis_pending_submit(struct redis_pending *pending) {
                  .request = bytes_of(door->encoded.data, door->encoded.size)}};
     pending->request.done = rule_done;
     pending->is_with_service = true;
-    connection->pending_bytes += door->encoded.size - pending->cost;
-    pending->cost = door->encoded.size;
+    add_cost(pending, pending->cost == 0 ? door->encoded.size : 0);
+    redis_delays_begin(pending);
     door->stats.rules++;
     service_submit(door->service, redis_connection_caller(connection), &pending->request, &command);
 }
@@ -272,7 +293,8 @@ static void finish_flush(struct redis_pending *pending, const struct outcome *ou
     redis_pending_submit(pending);
 }
 
-static void submit(struct redis_connection *connection, const struct redis_exec_command *command) {
+static void submit(struct redis_connection *connection, const struct redis_exec_command *command,
+                   size_t reply_bytes) {
     struct redis_door *door = connection->door;
     struct redis_pending *pending = redis_pending_create(connection, command->command);
     if (pending == NULL) {
@@ -293,6 +315,9 @@ static void submit(struct redis_connection *connection, const struct redis_exec_
     }
     if (pending->finish != NULL) {
         buffer_append(&pending->encoded, door->encoded.data, door->encoded.size);
+    }
+    if (reply_bytes > 0) {
+        add_cost(pending, door->encoded.size + reply_bytes);
     }
     redis_pending_submit(pending);
 }
@@ -329,6 +354,12 @@ static void read_ready(struct service_read *read, enum status status) {
     buffer_clear(&reply);
 }
 
+/* What a reply that waits for its turn may hold. */
+static size_t reply_size(const struct redis_door *door, const struct redis_exec_command *command) {
+    return redis_work_reply_size(state_view_keys(service_view(door->service)), command->db,
+                                 command->command, command->argv, command->argc);
+}
+
 /* Has to wait, which a follower's reads do. */
 static void wait_for_read(struct redis_connection *connection,
                           const struct redis_exec_command *command, const struct key_range *ranges,
@@ -340,6 +371,7 @@ static void wait_for_read(struct redis_connection *connection,
     }
     encode(connection, command);
     buffer_append(&pending->encoded, door->encoded.data, door->encoded.size);
+    add_cost(pending, door->encoded.size + reply_size(door, command));
     pending->read.ready = read_ready;
     pending->is_with_service = true;
     pending->is_read = true;
@@ -358,7 +390,7 @@ static void read_or_submit(struct redis_connection *connection,
     struct redis_door *door = connection->door;
     size_t n_ranges;
     if (connection->n_pending > connection->n_reads) {
-        submit(connection, command);
+        submit(connection, command, reply_size(door, command));
         return;
     }
     struct key_range *ranges = redis_view_ranges(&door->arena, command, &n_ranges);
@@ -393,7 +425,7 @@ void redis_connection_run(struct redis_connection *connection,
     } else if ((flags & REDIS_F_READ) != 0) {
         read_or_submit(connection, command, out);
     } else {
-        submit(connection, command);
+        submit(connection, command, 0);
     }
     redis_connection_reply(connection, out);
 }
@@ -521,7 +553,6 @@ static bool dispatch(struct redis_connection *connection, const struct bytes *ar
         return false;
     }
     out->size = 0;
-    door->stats.commands++;
     const char *refused = NULL;
     if (command.command == NULL) {
         reply_unknown(out, argv, argc);
@@ -530,6 +561,10 @@ static bool dispatch(struct redis_connection *connection, const struct bytes *ar
     } else if ((refused = refusal(connection, &command)) != NULL) {
         redis_reply_error_text(out, refused);
     } else if (!is_refused_for_subscriber(connection, command.command, out)) {
+        if (!is_queued && redis_delays_has_to_wait(connection, &command)) {
+            return false;
+        }
+        door->stats.commands++;
         connection->last = command.command;
         if (is_queued) {
             redis_transaction_queue(connection, &command);
@@ -538,6 +573,7 @@ static bool dispatch(struct redis_connection *connection, const struct bytes *ar
         }
         return true;
     }
+    door->stats.commands++;
     redis_transaction_refuse(connection);
     redis_connection_reply(connection, out);
     return true;
@@ -554,7 +590,7 @@ static bool takes_input(struct redis_connection *connection) {
         connection->is_slow = true;
     }
     return !connection->is_stopped && !connection->is_full && !connection->is_slow &&
-           !connection->is_closing;
+           !connection->is_delayed && !connection->is_closing;
 }
 
 void redis_connection_stop(struct redis_connection *connection) {
@@ -569,7 +605,7 @@ void redis_connection_go_on(struct redis_connection *connection) {
         raw_connection_pause(connection->raw); /* so that what was kept is given again */
     }
     if (!connection->is_stopped && !connection->is_full && !connection->is_slow &&
-        !connection->is_closing) {
+        !connection->is_delayed && !connection->is_closing) {
         raw_connection_resume(connection->raw);
     }
 }
@@ -591,12 +627,66 @@ static void break_off(struct redis_connection *connection, const char *error) {
     }
 }
 
+/* A request that Redis would take and that is more than may be in the log. */
+static void refuse_too_large(struct redis_connection *connection) {
+    struct buffer *out = &connection->door->scratch;
+    char text[96];
+    snprintf(text, sizeof text, "ERR the request is larger than %zu bytes; nothing was done",
+             connection->door->limits.bulk_max);
+    out->size = 0;
+    redis_reply_error_text(out, text);
+    redis_transaction_refuse(connection);
+    redis_connection_reply(connection, out);
+}
+
+/* The next request of the input, and how many bytes of it are done with. False: the rest has to
+ * wait, for more bytes or for what is on its way. */
+static bool take_request(struct redis_connection *connection, struct bytes bytes,
+                         size_t *out_used) {
+    struct redis_door *door = connection->door;
+    struct redis_parsed parsed = {0};
+    enum redis_parse_result result = REDIS_PARSE_OK;
+    bool is_array = connection->scan.is_begun || bytes.data[0] == '*';
+    *out_used = 0;
+    if (is_array) {
+        result = redis_scan(&connection->scan, bytes, &door->limits, &parsed.error);
+        *out_used = connection->scan.is_too_large ? connection->scan.at : 0;
+    }
+    if (result == REDIS_PARSE_OK && connection->scan.is_too_large) {
+        connection->scan = (struct redis_scan){0};
+        refuse_too_large(connection);
+        return true;
+    }
+    if (result == REDIS_PARSE_OK) {
+        result = redis_parse(bytes, &door->limits, &door->arena, &parsed);
+    }
+    if (result == REDIS_PARSE_ERROR) {
+        break_off(connection, parsed.error);
+        *out_used = bytes.size;
+        return false;
+    }
+    if (result == REDIS_PARSE_MORE) {
+        return false;
+    }
+    connection->scan = (struct redis_scan){0};
+    if (parsed.argc > 0 && !dispatch(connection, parsed.argv, parsed.argc)) {
+        if (!connection->is_delayed) {
+            redis_connection_stop(connection);
+        }
+        return false;
+    }
+    *out_used = parsed.size;
+    return true;
+}
+
 static size_t on_bytes(struct raw_connection *raw, struct bytes bytes) {
     struct redis_connection *connection = raw_connection_data(raw);
     struct redis_door *door = connection->door;
     size_t used = 0;
+    bool goes_on = true;
+    uint64_t begun_ns = uv_hrtime();
     connection->used_ms = service_now_ms(door->service);
-    while (used < bytes.size) {
+    while (goes_on && used < bytes.size) {
         if (!takes_input(connection)) {
             /* Of a client that waits for a key input is kept, so that its end is noticed. */
             if (connection->waiter == NULL) {
@@ -604,22 +694,13 @@ static size_t on_bytes(struct raw_connection *raw, struct bytes bytes) {
             }
             break;
         }
-        struct redis_parsed parsed;
-        enum redis_parse_result result = redis_parse(bytes_of(bytes.data + used, bytes.size - used),
-                                                     &door->limits, &door->arena, &parsed);
-        if (result == REDIS_PARSE_ERROR) {
-            break_off(connection, parsed.error);
-            used = bytes.size;
-        } else if (result == REDIS_PARSE_OK) {
-            if (parsed.argc > 0 && !dispatch(connection, parsed.argv, parsed.argc)) {
-                redis_connection_stop(connection);
-                parsed.size = 0;
-            }
-            used += parsed.size;
-        }
+        size_t taken;
+        goes_on = take_request(connection, bytes_of(bytes.data + used, bytes.size - used), &taken);
+        used += taken;
         arena_reset(&door->arena);
-        if (result != REDIS_PARSE_OK) {
-            break;
+        if (goes_on && used < bytes.size && redis_delays_turn_is_over(begun_ns)) {
+            redis_delays_yield(connection);
+            goes_on = false;
         }
     }
     return used;
@@ -672,6 +753,7 @@ static void on_close(struct raw_connection *raw) {
     struct redis_connection *connection = raw_connection_data(raw);
     struct list *node;
     redis_waits_leave(connection);
+    redis_delays_leave(connection);
     redis_auth_forget(connection);
     redis_pubsub_leave(connection);
     redis_transaction_clear(connection);

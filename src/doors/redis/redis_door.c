@@ -44,6 +44,7 @@ static void *open_door(const struct door_environment *environment) {
     hash_key_fill(&door->hash_key);
     door->random = door->hash_key.words[0];
     door->stats.started_ms = service_now_ms(door->service);
+    redis_delays_open(door);
     door->cursors = redis_cursors_create();
     door->pubsub = redis_pubsub_create(door);
     door->waits = redis_waits_create(door);
@@ -59,6 +60,7 @@ static void close_door(void *opaque) {
     redis_waits_destroy(door->waits);
     redis_pubsub_destroy(door->pubsub);
     redis_cursors_destroy(door->cursors);
+    redis_delays_close(door);
     buffer_clear(&door->encoded);
     buffer_clear(&door->converted);
     buffer_clear(&door->scratch);

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uv.h>
 
 enum {
     REDIS_PENDING_MAX = 1024,              /* commands of one connection on their way */
@@ -48,6 +49,12 @@ struct redis_door {
     struct list connections;
     size_t n_connections;
     struct redis_parser_limits limits;
+    /* struct redis_connection, whose next command is much work: until the next iteration of the
+     * loop, or until there is less on its way. */
+    struct list delayed;
+    struct list delayed_rules;
+    uv_timer_t *delay_timer;
+    size_t work; /* that is on its way, of commands that are much */
     struct redis_cursors *cursors;
     struct redis_pubsub *pubsub;
     struct redis_waits *waits;
@@ -94,8 +101,12 @@ struct redis_connection {
     struct redis_multi *multi;   /* NULL: it has not used one yet */
     struct redis_waiter *waiter; /* NULL: it does not wait for a key */
     struct redis_login *login;   /* NULL: no password is being checked */
-    struct list subscriptions;   /* of redis_pubsub.c */
-    size_t n_subscriptions[3];   /* channels, patterns, sharded channels */
+    struct list subscriptions;   /* of redis_topics.h */
+    size_t n_subscriptions[3];   /* by enum redis_topic_kind */
+    size_t subscription_bytes;
+    struct redis_scan scan; /* of the request whose bytes come */
+    struct list in_delayed; /* of the door's */
+    size_t work;            /* of the command that is run next */
     const struct redis_command *last;
     char *name;    /* of CLIENT SETNAME; NULL: none */
     char *library; /* of CLIENT SETINFO */
@@ -105,6 +116,7 @@ struct redis_connection {
     bool is_stopped;  /* input waits until what is pending is done */
     bool is_full;     /* input waits until less is pending */
     bool is_slow;     /* input waits until output was taken */
+    bool is_delayed;  /* input waits until there is time for much work */
     bool shows_tokens;
     bool is_closing;
     bool replies_off; /* CLIENT REPLY OFF */
@@ -116,6 +128,7 @@ struct redis_connection {
 struct redis_pending {
     struct list link;
     struct redis_connection *connection; /* NULL: gone */
+    struct redis_door *door;
     struct service_request request;
     struct service_read read;
     const struct redis_command *command;
@@ -124,8 +137,10 @@ struct redis_pending {
     bool is_with_service;
     bool is_done;
     bool is_read;      /* waits for a read of the service */
+    bool is_silent;    /* CLIENT REPLY: the client does not want the reply */
     size_t n_commands; /* of a transaction */
     size_t cost;
+    size_t work;           /* of door->work */
     struct buffer encoded; /* the request, if it is needed again */
     struct buffer reply;   /* as it goes to the client */
 };
@@ -159,11 +174,34 @@ void redis_connection_run(struct redis_connection *connection,
 const struct caller *redis_connection_caller(struct redis_connection *connection);
 bool redis_connection_is_subscribed(const struct redis_connection *connection);
 
+/* --- redis_delays.c: much work, a little at a time --- */
+
+void redis_delays_open(struct redis_door *door);
+void redis_delays_close(struct redis_door *door);
+/* Whether the command has to wait, because others that are much work are on their way or have had
+ * this iteration's share. Then the connection takes no input until it is given again. Otherwise
+ * connection->work says what the command may be. */
+bool redis_delays_has_to_wait(struct redis_connection *connection,
+                              const struct redis_exec_command *command);
+/* Whether a connection's input has been handled for long enough; uv_hrtime() when that began. */
+bool redis_delays_turn_is_over(uint64_t begun_ns);
+/* The rest of the input is given in the next iteration of the loop. */
+void redis_delays_yield(struct redis_connection *connection);
+/* The command was submitted. */
+void redis_delays_begin(struct redis_pending *pending);
+/* It was answered. */
+void redis_delays_end(struct redis_door *door, struct redis_pending *pending);
+/* The connection is over. */
+void redis_delays_leave(struct redis_connection *connection);
+
 /* --- redis_local.c: commands that the connection does itself. Appends to `out`, or has made an
  * entry or sent something itself when it gives false. --- */
 
 bool redis_local_run(struct redis_connection *connection, const struct redis_exec_command *command,
                      struct buffer *out);
+/* What it may be in work, in units of core/key_work.h. */
+size_t redis_local_work(const struct redis_connection *connection,
+                        const struct redis_exec_command *command);
 
 /* --- redis_auth.c --- */
 
@@ -194,6 +232,8 @@ bool redis_transaction_run(struct redis_connection *connection,
 void redis_transaction_queue(struct redis_connection *connection,
                              const struct redis_exec_command *command);
 bool redis_transaction_is_open(const struct redis_connection *connection);
+/* What the commands of the open transaction may be in work. */
+size_t redis_transaction_work(struct redis_connection *connection);
 /* A command was wrong: EXEC will refuse. */
 void redis_transaction_refuse(struct redis_connection *connection);
 void redis_transaction_clear(struct redis_connection *connection);
@@ -206,6 +246,8 @@ void redis_pubsub_destroy(struct redis_pubsub *pubsub);
 void redis_pubsub_run(struct redis_connection *connection, const struct redis_exec_command *command,
                       struct buffer *out);
 void redis_pubsub_leave(struct redis_connection *connection);
+/* What PUBSUB may be in work. */
+size_t redis_pubsub_work(const struct redis_pubsub *pubsub);
 /* How many of this member's clients a message would reach. */
 size_t redis_pubsub_receivers(struct redis_pubsub *pubsub, bool is_sharded, struct bytes channel);
 

@@ -2,6 +2,7 @@
 
 #include "core/cluster_version.h"
 #include "doors/redis/redis_run_rules.h"
+#include "doors/redis/redis_work_rules.h"
 
 #include <string.h>
 
@@ -314,10 +315,10 @@ static enum status run_exec(struct rule_run *rule, struct bytes bytes, struct bu
     return STATUS_OK;
 }
 
-/* Only scripts may be much work. Looks at names and sources, as far as the request is well-formed.
- */
+/* Looks at the commands as far as the request is well-formed. */
 static size_t estimate_exec(const struct key_store *keys, const struct lease_table *leases,
                             struct bytes bytes) {
+    enum { ARGUMENTS_SEEN = 64 }; /* those behind them are counted, not looked at */
     (void)leases;
     struct reader reader;
     size_t work = 0;
@@ -332,12 +333,20 @@ static size_t estimate_exec(const struct key_store *keys, const struct lease_tab
         (void)reader_get_zigzag(&reader);
     }
     for (uint64_t i = 0; i < n_commands && !reader.failed; i++) {
-        (void)reader_get_u8(&reader);
+        struct bytes argv[ARGUMENTS_SEEN];
+        unsigned db = reader_get_u8(&reader);
         uint64_t argc = reader_get_varint(&reader);
-        struct bytes name = reader_get_bytes(&reader);
-        for (uint64_t j = 1; j < argc && !reader.failed; j++) {
+        for (uint64_t j = 0; j < argc && !reader.failed; j++) {
             struct bytes argument = reader_get_bytes(&reader);
-            work += j == 1 ? redis_scripting_estimate(keys, name, argument) : 0;
+            if (j < ARGUMENTS_SEEN) {
+                argv[j] = argument;
+            }
+        }
+        const struct redis_command *command =
+            reader.failed || argc == 0 ? NULL : redis_command_find(argv[0]);
+        size_t seen = argc < ARGUMENTS_SEEN ? (size_t)argc : ARGUMENTS_SEEN;
+        if (command != NULL && redis_command_takes(command, seen)) {
+            work += redis_work_of(keys, db, command, argv, seen) + 16 * (size_t)(argc - seen);
         }
     }
     return work;

@@ -3,6 +3,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* False, and nothing is left, when there is less. */
+static bool spend(size_t *left, size_t steps) {
+    bool is_enough = *left > steps;
+    *left = is_enough ? *left - steps : 0;
+    return is_enough;
+}
+
 /* A class at pattern[*at], which is behind its '['; *at is then behind its ']', or at the end. */
 static bool class_has(struct bytes pattern, size_t *at, uint8_t byte) {
     size_t i = *at;
@@ -42,7 +49,7 @@ static bool one_matches(struct bytes pattern, size_t *at, uint8_t byte) {
 }
 
 /* Only the last star need ever take one byte more. */
-bool redis_glob_match(struct bytes pattern, struct bytes text) {
+bool redis_glob_match(struct bytes pattern, struct bytes text, size_t *steps_left) {
     size_t p = 0;
     size_t t = 0;
     size_t star_p = SIZE_MAX;
@@ -57,7 +64,12 @@ bool redis_glob_match(struct bytes pattern, struct bytes text) {
             return true;
         }
         size_t next = p;
-        if (t < text.size && p < pattern.size && one_matches(pattern, &next, text.data[t])) {
+        bool is_one =
+            t < text.size && p < pattern.size && one_matches(pattern, &next, text.data[t]);
+        if (!spend(steps_left, 1 + next - p)) {
+            return false;
+        }
+        if (is_one) {
             p = next;
             t++;
             continue;

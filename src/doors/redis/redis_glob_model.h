@@ -6,9 +6,11 @@
 #include "base/bytes.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
-/* Takes time in proportion to the product of both sizes at most. */
-bool redis_glob_match(struct bytes pattern, struct bytes text);
+/* May take as many steps as the product of both sizes. `steps_left` says how many it may take; when
+ * it is 0 afterwards there were too few, and the answer is false. */
+bool redis_glob_match(struct bytes pattern, struct bytes text, size_t *steps_left);
 
 /* The bytes with which every text that matches begins: a view into the pattern. */
 struct bytes redis_glob_prefix(struct bytes pattern);

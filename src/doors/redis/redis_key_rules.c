@@ -1,7 +1,6 @@
 /* Commands for keys of any type. */
 #include "doors/redis/redis_command_rules.h"
 #include "doors/redis/redis_events_rules.h"
-#include "doors/redis/redis_glob_model.h"
 #include "doors/redis/redis_run_rules.h"
 
 #include <string.h>
@@ -119,7 +118,7 @@ struct key_search {
 static bool show_key(void *context, const struct record *record) {
     struct key_search *search = context;
     struct bytes key = redis_key_of(record);
-    if (search->takes_all || redis_glob_match(search->pattern, key)) {
+    if (search->takes_all || redis_run_matches(search->run, search->pattern, key)) {
         redis_reply_bulk(search->out, key);
         search->n++;
     }
@@ -128,8 +127,9 @@ static bool show_key(void *context, const struct record *record) {
 
 static bool count_key(void *context, const struct record *record) {
     struct key_search *search = context;
-    search->n += search->takes_all || redis_glob_match(search->pattern, redis_key_of(record));
-    return true;
+    search->n +=
+        search->takes_all || redis_run_matches(search->run, search->pattern, redis_key_of(record));
+    return !search->run->is_exceeded;
 }
 
 void redis_key_keys(struct redis_run *run, const struct bytes *argv, size_t argc) {

@@ -479,10 +479,11 @@ void redis_list_linsert(struct redis_run *run, const struct bytes *argv, size_t 
     int64_t count = list.header.count;
     struct redis_records records = records_of(run, &list, 0, count - 1);
     int64_t at = 0;
-    while (at < count && !bytes_equal(record_value(records.at[at]), argv[3])) {
+    /* There are fewer when a bound was met: then the run is refused, whatever is replied. */
+    while (at < (int64_t)records.n && !bytes_equal(record_value(records.at[at]), argv[3])) {
         at++;
     }
-    if (at == count) {
+    if (at == (int64_t)records.n || (int64_t)records.n < count) {
         redis_reply_integer(run->reply, -1);
         return;
     }

@@ -202,6 +202,31 @@ static void role(struct buffer *out) {
     redis_reply_array(out, 0);
 }
 
+/* --- What they cost. --- */
+
+/* As measured. */
+enum { WORK_A_CONNECTION = 32, WORK_AN_ARGUMENT = 16, WORK_OF_A_LIST = 8 * 1024 };
+
+size_t redis_local_work(const struct redis_connection *connection,
+                        const struct redis_exec_command *command) {
+    size_t work = WORK_AN_ARGUMENT * command->argc;
+    switch (command->command->id) {
+    case REDIS_CMD_CLIENT:
+        return work +
+               (redis_word_is(command->argv[1], "list") || redis_word_is(command->argv[1], "kill")
+                    ? WORK_A_CONNECTION * connection->door->n_connections
+                    : 0);
+    case REDIS_CMD_PUBSUB:
+        return work + redis_pubsub_work(connection->door->pubsub);
+    case REDIS_CMD_COMMAND:
+    case REDIS_CMD_CONFIG:
+    case REDIS_CMD_INFO:
+        return work + WORK_OF_A_LIST;
+    default:
+        return work;
+    }
+}
+
 /* --- All of them. --- */
 
 static bool run_other(struct redis_connection *connection, const struct redis_exec_command *command,

@@ -96,6 +96,81 @@ static enum redis_parse_result parse_array(struct bytes bytes,
     return result;
 }
 
+/* --- Requests in pieces. --- */
+
+/* The size of an argument, or the number of them. */
+static enum redis_parse_result scan_count(struct redis_scan *scan, struct bytes bytes, int64_t most,
+                                          const char *wrong, int64_t *out_count,
+                                          const char **out_error) {
+    enum redis_parse_result result = get_count(bytes, &scan->at, out_count);
+    if (result == REDIS_PARSE_ERROR || (result == REDIS_PARSE_OK && *out_count > most)) {
+        *out_error = wrong;
+        return REDIS_PARSE_ERROR;
+    }
+    return result;
+}
+
+static enum redis_parse_result scan_bulk(struct redis_scan *scan, struct bytes bytes,
+                                         const struct redis_parser_limits *limits,
+                                         const char **out_error) {
+    static const char wrong[] = "Protocol error: invalid bulk length";
+    int64_t size;
+    if (scan->at == bytes.size) {
+        return REDIS_PARSE_MORE;
+    }
+    if (bytes.data[scan->at] != '$') {
+        *out_error = "Protocol error: expected '$'";
+        return REDIS_PARSE_ERROR;
+    }
+    enum redis_parse_result result =
+        scan_count(scan, bytes, REDIS_BULK_SIZE_MAX, wrong, &size, out_error);
+    if (result != REDIS_PARSE_OK) {
+        return result;
+    }
+    scan->size += (uint64_t)size;
+    if (size < 0 || scan->size > REDIS_BULK_SIZE_MAX) {
+        *out_error = wrong;
+        return REDIS_PARSE_ERROR;
+    }
+    scan->is_too_large = scan->is_too_large || scan->size > limits->bulk_max;
+    scan->bytes_left = (uint64_t)size + 2;
+    scan->n_left--;
+    return REDIS_PARSE_OK;
+}
+
+enum redis_parse_result redis_scan(struct redis_scan *scan, struct bytes bytes,
+                                   const struct redis_parser_limits *limits,
+                                   const char **out_error) {
+    if (scan->is_too_large) {
+        scan->at = 0; /* what came before was passed over */
+    }
+    if (!scan->is_begun) {
+        enum redis_parse_result result =
+            scan_count(scan, bytes, (int64_t)limits->arguments_max,
+                       "Protocol error: invalid multibulk length", &scan->n_left, out_error);
+        if (result != REDIS_PARSE_OK) {
+            return result;
+        }
+        scan->is_begun = true;
+    }
+    for (;;) {
+        size_t left = bytes.size - scan->at;
+        size_t taken = scan->bytes_left < left ? (size_t)scan->bytes_left : left;
+        scan->at += taken;
+        scan->bytes_left -= taken;
+        if (scan->bytes_left > 0) {
+            return REDIS_PARSE_MORE;
+        }
+        if (scan->n_left <= 0) {
+            return REDIS_PARSE_OK;
+        }
+        enum redis_parse_result result = scan_bulk(scan, bytes, limits, out_error);
+        if (result != REDIS_PARSE_OK) {
+            return result;
+        }
+    }
+}
+
 /* --- Inline commands: words, which may be quoted. --- */
 
 static unsigned hex_digit(uint8_t byte) {

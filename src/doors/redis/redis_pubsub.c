@@ -1,6 +1,11 @@
 /* Subscriptions of this member's clients. PUBLISH on any member is a key that is put and deleted
  * (redis_events_rules.h); a member with subscribers watches those keys. Expiry is seen as a
- * tombstone behind a version that had a lease. */
+ * tombstone behind a version that had a lease.
+ *
+ * A message may be much work: thousands of patterns to compare with, thousands of clients to copy
+ * it for. So delivery goes in parts: when a part has had its time, the batch is given back, and
+ * comes again in the next iteration of the loop; topics and subscriptions remember which message
+ * they were last given. */
 #include "core/key_store.h"
 #include "doors/redis/redis_door_internal.h"
 #include "doors/redis/redis_events_rules.h"
@@ -8,128 +13,220 @@
 #include "doors/redis/redis_keys.h"
 #include "doors/redis/redis_reply.h"
 #include "doors/redis/redis_run_rules.h"
+#include "doors/redis/redis_topics.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { CHANNEL, PATTERN, SHARD };
+#define CHANNEL REDIS_TOPIC_CHANNEL
+#define PATTERN REDIS_TOPIC_PATTERN
+#define SHARD REDIS_TOPIC_SHARD
 
-enum { BUCKETS = 1024, SUBSCRIPTIONS_MAX = 64 * 1024 /* of one connection */ };
-
-/* A channel or a pattern that somebody has subscribed to. */
-struct topic {
-    struct list link; /* of its bucket, or of all patterns */
-    enum kind kind;
-    struct list subscriptions;
-    size_t n;
-    size_t name_size;
-    uint8_t name[];
+enum {
+    /* Of one part of a delivery, in steps of redis_glob_match(): a few milliseconds. */
+    PART_STEPS = 2 * 1024 * 1024,
+    TOPIC_STEPS = 16,            /* of looking at a topic */
+    PUSH_STEPS = 64,             /* of a message for one client … */
+    BYTES_A_STEP = 8,            /* … and of its bytes */
+    CHANNEL_BYTES_A_WORK = 16,   /* that are compared in a unit of core/key_work.h */
+    MATCH_STEPS_MAX = 64 * 1024, /* of comparing one channel with one pattern */
 };
 
-struct subscription {
-    struct list in_topic;
-    struct list in_connection;
-    struct topic *topic;
-    struct redis_connection *connection;
+/* Where the messages come from. */
+enum source { MESSAGES, EXPIRY };
+
+/* How far a source has been delivered: so many events of a revision, and of the next event so many
+ * messages, are done. */
+struct position {
+    struct service_watch watch;
+    int64_t revision;
+    size_t n_events;
+    unsigned n_messages;
+    uint64_t message; /* a number for each, never 0 */
 };
 
 struct redis_pubsub {
     struct redis_door *door;
-    struct list buckets[BUCKETS]; /* of channels and sharded channels */
-    struct list patterns;
-    size_t n_topics[3];
-    size_t n_key_topics; /* that may be told of expiry */
-    struct service_watch messages;
-    struct service_watch expiry;
+    struct redis_topics *topics;
+    struct position sources[2];
+    size_t steps_left; /* of this part */
+    uv_timer_t *timer; /* for the next part */
     struct buffer push;
 };
 
-static struct bytes name_of(const struct topic *topic) {
-    return bytes_of(topic->name, topic->name_size);
-}
-
-static struct list *bucket_of(struct redis_pubsub *pubsub, enum kind kind, struct bytes name) {
-    if (kind == PATTERN) {
-        return &pubsub->patterns;
-    }
-    return &pubsub->buckets[(keyed_hash_bytes(&pubsub->door->hash_key, name) + kind) % BUCKETS];
-}
-
-static struct topic *find(struct redis_pubsub *pubsub, enum kind kind, struct bytes name) {
-    struct list *bucket = bucket_of(pubsub, kind, name);
-    for (struct list *node = bucket->next; node != bucket; node = node->next) {
-        struct topic *topic = list_entry(node, struct topic, link);
-        if (topic->kind == kind && bytes_equal(name_of(topic), name)) {
-            return topic;
-        }
-    }
-    return NULL;
-}
-
 /* --- Messages. --- */
 
-static void push_to(struct redis_pubsub *pubsub, const struct topic *topic) {
-    for (struct list *node = topic->subscriptions.next; node != &topic->subscriptions;
-         node = node->next) {
-        struct subscription *subscription = list_entry(node, struct subscription, in_topic);
-        redis_connection_push(subscription->connection,
-                              bytes_of(pubsub->push.data, pubsub->push.size));
-        pubsub->door->stats.messages++;
-    }
+static void spend(struct redis_pubsub *pubsub, size_t steps) {
+    pubsub->steps_left -= steps < pubsub->steps_left ? steps : pubsub->steps_left;
 }
 
-static void publish(struct redis_pubsub *pubsub, enum kind kind, struct bytes channel,
-                    struct bytes message) {
-    struct topic *topic = find(pubsub, kind, channel);
-    if (topic != NULL) {
-        pubsub->push.size = 0;
-        redis_reply_push(&pubsub->push, 3);
-        redis_reply_bulk(&pubsub->push, bytes_from_text(kind == SHARD ? "smessage" : "message"));
-        redis_reply_bulk(&pubsub->push, channel);
-        redis_reply_bulk(&pubsub->push, message);
-        push_to(pubsub, topic);
-    }
-    if (kind == SHARD) {
-        return;
-    }
-    for (struct list *node = pubsub->patterns.next; node != &pubsub->patterns; node = node->next) {
-        topic = list_entry(node, struct topic, link);
-        if (redis_glob_match(name_of(topic), channel)) {
-            pubsub->push.size = 0;
-            redis_reply_push(&pubsub->push, 4);
-            redis_reply_bulk(&pubsub->push, bytes_from_text("pmessage"));
-            redis_reply_bulk(&pubsub->push, name_of(topic));
-            redis_reply_bulk(&pubsub->push, channel);
-            redis_reply_bulk(&pubsub->push, message);
-            push_to(pubsub, topic);
+/* Gives what is in pubsub->push to those who have not got it yet. False: the rest comes later. */
+static bool push_to(struct redis_pubsub *pubsub, enum source source, struct redis_topic *topic) {
+    uint64_t message = pubsub->sources[source].message;
+    for (struct list *node = topic->subscriptions.next; node != &topic->subscriptions;
+         node = node->next) {
+        struct redis_subscription *subscription =
+            list_entry(node, struct redis_subscription, in_topic);
+        if (subscription->pushed[source] == message) {
+            spend(pubsub, 1);
+            continue;
         }
+        if (pubsub->steps_left == 0) {
+            return false;
+        }
+        redis_connection_push(subscription->connection,
+                              bytes_of(pubsub->push.data, pubsub->push.size));
+        subscription->pushed[source] = message;
+        pubsub->door->stats.messages++;
+        spend(pubsub, PUSH_STEPS + pubsub->push.size / BYTES_A_STEP);
     }
+    return true;
+}
+
+static bool publish_to_channel(struct redis_pubsub *pubsub, enum source source,
+                               enum redis_topic_kind kind, struct bytes channel,
+                               struct bytes message) {
+    struct redis_topic *topic = redis_topics_find(pubsub->topics, kind, channel);
+    if (topic == NULL) {
+        return true;
+    }
+    pubsub->push.size = 0;
+    redis_reply_push(&pubsub->push, 3);
+    redis_reply_bulk(&pubsub->push, bytes_from_text(kind == SHARD ? "smessage" : "message"));
+    redis_reply_bulk(&pubsub->push, channel);
+    redis_reply_bulk(&pubsub->push, message);
+    return push_to(pubsub, source, topic);
+}
+
+/* Whether a pattern takes a channel; a comparison that is too much work is none. */
+static bool matches(const struct redis_topic *topic, struct bytes channel, size_t *out_steps) {
+    size_t left = MATCH_STEPS_MAX;
+    bool is_match = redis_glob_match(redis_topic_name(topic), channel, &left);
+    *out_steps = TOPIC_STEPS + MATCH_STEPS_MAX - left;
+    return is_match;
+}
+
+static bool publish_to_pattern(struct redis_pubsub *pubsub, enum source source,
+                               struct redis_topic *topic, struct bytes channel,
+                               struct bytes message) {
+    size_t steps;
+    bool is_match = matches(topic, channel, &steps);
+    spend(pubsub, steps);
+    if (!is_match) {
+        return true;
+    }
+    pubsub->push.size = 0;
+    redis_reply_push(&pubsub->push, 4);
+    redis_reply_bulk(&pubsub->push, bytes_from_text("pmessage"));
+    redis_reply_bulk(&pubsub->push, redis_topic_name(topic));
+    redis_reply_bulk(&pubsub->push, channel);
+    redis_reply_bulk(&pubsub->push, message);
+    return push_to(pubsub, source, topic);
+}
+
+/* False: not all of it was done, and it is to be published again. */
+static bool publish(struct redis_pubsub *pubsub, enum source source, enum redis_topic_kind kind,
+                    struct bytes channel, struct bytes message) {
+    uint64_t number = pubsub->sources[source].message;
+    if (!publish_to_channel(pubsub, source, kind, channel, message)) {
+        return false;
+    }
+    struct list *patterns = redis_topics_of(pubsub->topics, PATTERN);
+    for (struct list *node = patterns->next; kind != SHARD && node != patterns; node = node->next) {
+        struct redis_topic *topic = list_entry(node, struct redis_topic, in_kind);
+        if (topic->matched[source] == number) {
+            continue;
+        }
+        if (pubsub->steps_left == 0 ||
+            !publish_to_pattern(pubsub, source, topic, channel, message)) {
+            return false;
+        }
+        topic->matched[source] = number;
+    }
+    pubsub->sources[source].message++;
+    return true;
 }
 
 size_t redis_pubsub_receivers(struct redis_pubsub *pubsub, bool is_sharded, struct bytes channel) {
-    const struct topic *topic = find(pubsub, is_sharded ? SHARD : CHANNEL, channel);
+    const struct redis_topic *topic =
+        redis_topics_find(pubsub->topics, is_sharded ? SHARD : CHANNEL, channel);
     size_t n = topic == NULL ? 0 : topic->n;
-    if (is_sharded) {
-        return n;
-    }
-    for (struct list *node = pubsub->patterns.next; node != &pubsub->patterns; node = node->next) {
-        topic = list_entry(node, struct topic, link);
-        n += redis_glob_match(name_of(topic), channel) ? topic->n : 0;
+    size_t work =
+        redis_topics_count(pubsub->topics, PATTERN) * (1 + channel.size / CHANNEL_BYTES_A_WORK);
+    /* Information: those that there is no time to compare with are not counted. */
+    size_t left = service_allow_work(pubsub->door->service, work) ? PART_STEPS : 0;
+    struct list *patterns = redis_topics_of(pubsub->topics, PATTERN);
+    for (struct list *node = patterns->next; !is_sharded && node != patterns && left > 0;
+         node = node->next) {
+        size_t steps;
+        topic = list_entry(node, struct redis_topic, in_kind);
+        n += matches(topic, channel, &steps) ? topic->n : 0;
+        left -= steps < left ? steps : left;
     }
     return n;
 }
 
-static bool deliver_messages(struct service_watch *watch, const struct watch_batch *batch) {
-    struct redis_pubsub *pubsub = list_entry(watch, struct redis_pubsub, messages);
+size_t redis_pubsub_work(const struct redis_pubsub *pubsub) {
+    enum { WORK_A_TOPIC = 8 };
+    return WORK_A_TOPIC * (redis_topics_count(pubsub->topics, CHANNEL) +
+                           redis_topics_count(pubsub->topics, SHARD));
+}
+
+/* --- Parts. --- */
+
+static void next_part(uv_timer_t *timer) {
+    struct redis_pubsub *pubsub = timer->data;
+    for (size_t i = 0; i < 2; i++) {
+        service_watch_resume(pubsub->door->service, &pubsub->sources[i].watch);
+    }
+}
+
+/* Whether an event was delivered already, before its batch was given back. */
+static bool is_done(struct position *position, const struct record *record, size_t *n_before) {
+    if (record->mod_revision < position->revision) {
+        return true;
+    }
+    if (record->mod_revision > position->revision) {
+        position->revision = record->mod_revision;
+        position->n_events = 0;
+        position->n_messages = 0;
+        *n_before = 0;
+    }
+    return (*n_before)++ < position->n_events;
+}
+
+static bool deliver(struct redis_pubsub *pubsub, enum source source,
+                    const struct watch_batch *batch,
+                    bool (*deliver_one)(struct redis_pubsub *pubsub, const struct record *record)) {
+    struct position *position = &pubsub->sources[source];
+    size_t n_before = 0;
+    pubsub->steps_left = PART_STEPS;
     for (size_t i = 0; i < batch->n_events; i++) {
-        const struct record *record = batch->events[i];
-        struct bytes key = record_key(record);
-        if (!record_is_tombstone(record) && key.size > 0) {
-            publish(pubsub, key.data[0] == 'q' ? SHARD : CHANNEL,
-                    bytes_of(key.data + 1, key.size - 1), record_value(record));
+        if (is_done(position, batch->events[i], &n_before)) {
+            continue;
         }
+        if (pubsub->steps_left == 0 || !deliver_one(pubsub, batch->events[i])) {
+            uv_timer_start(pubsub->timer, next_part, 0, 0);
+            return false;
+        }
+        position->n_events++;
+        position->n_messages = 0;
+        spend(pubsub, TOPIC_STEPS);
     }
     return true;
+}
+
+static bool deliver_message(struct redis_pubsub *pubsub, const struct record *record) {
+    struct bytes key = record_key(record);
+    return record_is_tombstone(record) || key.size == 0 ||
+           publish(pubsub, MESSAGES, key.data[0] == 'q' ? SHARD : CHANNEL,
+                   bytes_of(key.data + 1, key.size - 1), record_value(record));
+}
+
+static bool deliver_messages(struct service_watch *watch, const struct watch_batch *batch) {
+    struct position *position = list_entry(watch, struct position, watch);
+    struct redis_pubsub *pubsub = list_entry(position - MESSAGES, struct redis_pubsub, sources[0]);
+    return deliver(pubsub, MESSAGES, batch, deliver_message);
 }
 
 /* --- Expiry. --- */
@@ -145,43 +242,50 @@ static uint32_t events_wanted(const struct redis_door *door) {
     return (events & REDIS_EVENT_EXPIRED) != 0 ? events : 0;
 }
 
-static void tell_expired(struct redis_pubsub *pubsub, uint32_t events,
+/* Two messages, which are counted, so that a part may end between them. */
+static bool tell_expired(struct redis_pubsub *pubsub, uint32_t events,
                          const struct record *record) {
     struct bytes key = redis_key_of(record);
     unsigned db = record_key(record).data[0];
     uint8_t channel[REDIS_EVENT_PREFIX_SIZE + REDIS_KEY_SIZE_MAX];
     struct bytes expired = bytes_from_text("expired");
-    if ((events & REDIS_EVENT_KEYSPACE) != 0 && key.size <= REDIS_KEY_SIZE_MAX) {
+    unsigned *n_messages = &pubsub->sources[EXPIRY].n_messages;
+    if (*n_messages == 0 && (events & REDIS_EVENT_KEYSPACE) != 0 &&
+        key.size <= REDIS_KEY_SIZE_MAX) {
         size_t size = redis_event_prefix(true, db, channel);
         memcpy(channel + size, key.data, key.size);
-        publish(pubsub, CHANNEL, bytes_of(channel, size + key.size), expired);
+        if (!publish(pubsub, EXPIRY, CHANNEL, bytes_of(channel, size + key.size), expired)) {
+            return false;
+        }
     }
+    *n_messages = 1;
     if ((events & REDIS_EVENT_KEYEVENT) != 0) {
         size_t size = redis_event_prefix(false, db, channel);
         memcpy(channel + size, expired.data, expired.size);
-        publish(pubsub, CHANNEL, bytes_of(channel, size + expired.size), key);
+        return publish(pubsub, EXPIRY, CHANNEL, bytes_of(channel, size + expired.size), key);
     }
+    return true;
+}
+
+static bool deliver_expired(struct redis_pubsub *pubsub, const struct record *record) {
+    const struct key_store *keys = state_view_keys(service_view(pubsub->door->service));
+    uint32_t events = events_wanted(pubsub->door);
+    const struct record *previous = events == 0 ? NULL : key_store_previous(keys, record);
+    return !record_is_tombstone(record) || previous == NULL || previous->lease_id == 0 ||
+           tell_expired(pubsub, events, record);
 }
 
 static bool deliver_expiry(struct service_watch *watch, const struct watch_batch *batch) {
-    struct redis_pubsub *pubsub = list_entry(watch, struct redis_pubsub, expiry);
-    const struct key_store *keys = state_view_keys(service_view(pubsub->door->service));
-    uint32_t events = events_wanted(pubsub->door);
-    for (size_t i = 0; i < batch->n_events && events != 0; i++) {
-        const struct record *record = batch->events[i];
-        const struct record *previous = key_store_previous(keys, record);
-        if (record_is_tombstone(record) && previous != NULL && previous->lease_id != 0) {
-            tell_expired(pubsub, events, record);
-        }
-    }
-    return true;
+    struct position *position = list_entry(watch, struct position, watch);
+    struct redis_pubsub *pubsub = list_entry(position - EXPIRY, struct redis_pubsub, sources[0]);
+    return deliver(pubsub, EXPIRY, batch, deliver_expired);
 }
 
 /* --- Watches. --- */
 
 static void begin(struct redis_pubsub *pubsub, struct service_watch *watch) {
     struct service_watch_options options = {.start_revision = 0};
-    if (watch == &pubsub->messages) {
+    if (watch == &pubsub->sources[MESSAGES].watch) {
         options.range = redis_range_records('p');
         options.range.range_end = redis_range_records('q').range_end;
         options.without_deletes = true;
@@ -197,13 +301,15 @@ static void begin(struct redis_pubsub *pubsub, struct service_watch *watch) {
 }
 
 static void compacted_messages(struct service_watch *watch, int64_t compacted_revision) {
+    struct position *position = list_entry(watch, struct position, watch);
     (void)compacted_revision;
-    begin(list_entry(watch, struct redis_pubsub, messages), watch);
+    begin(list_entry(position - MESSAGES, struct redis_pubsub, sources[0]), watch);
 }
 
 static void compacted_expiry(struct service_watch *watch, int64_t compacted_revision) {
+    struct position *position = list_entry(watch, struct position, watch);
     (void)compacted_revision;
-    begin(list_entry(watch, struct redis_pubsub, expiry), watch);
+    begin(list_entry(position - EXPIRY, struct redis_pubsub, sources[0]), watch);
 }
 
 /* The server itself watches: nobody takes its rights away. */
@@ -223,90 +329,27 @@ static void set_watch(struct redis_pubsub *pubsub, struct service_watch *watch, 
 }
 
 static void set_watches(struct redis_pubsub *pubsub) {
-    size_t n = pubsub->n_topics[CHANNEL] + pubsub->n_topics[PATTERN] + pubsub->n_topics[SHARD];
-    set_watch(pubsub, &pubsub->messages, n > 0);
-    set_watch(pubsub, &pubsub->expiry, pubsub->n_key_topics > 0);
-}
-
-/* --- Subscriptions. --- */
-
-static bool is_of_keys(const struct topic *topic) {
-    return topic->kind == PATTERN || (topic->name_size > 5 && memcmp(topic->name, "__key", 5) == 0);
-}
-
-static struct topic *create_topic(struct redis_pubsub *pubsub, enum kind kind, struct bytes name) {
-    struct topic *topic = calloc(1, sizeof *topic + name.size);
-    if (topic == NULL) {
-        abort();
-    }
-    topic->kind = kind;
-    topic->name_size = name.size;
-    memcpy(topic->name, name.data, name.size);
-    list_init(&topic->subscriptions);
-    list_append(bucket_of(pubsub, kind, name), &topic->link);
-    pubsub->n_topics[kind]++;
-    pubsub->n_key_topics += is_of_keys(topic);
-    return topic;
-}
-
-static struct subscription *find_subscription(struct redis_connection *connection, enum kind kind,
-                                              struct bytes name) {
-    for (struct list *node = connection->subscriptions.next; node != &connection->subscriptions;
-         node = node->next) {
-        struct subscription *subscription = list_entry(node, struct subscription, in_connection);
-        if (subscription->topic->kind == kind && bytes_equal(name_of(subscription->topic), name)) {
-            return subscription;
-        }
-    }
-    return NULL;
-}
-
-/* True when it is not subscribed yet, or the topic is known to be new. */
-static void subscribe(struct redis_connection *connection, enum kind kind, struct bytes name) {
-    struct redis_pubsub *pubsub = connection->door->pubsub;
-    struct topic *topic = find(pubsub, kind, name);
-    if (topic != NULL && find_subscription(connection, kind, name) != NULL) {
-        return;
-    }
-    struct subscription *subscription = calloc(1, sizeof *subscription);
-    if (subscription == NULL) {
-        abort();
-    }
-    topic = topic != NULL ? topic : create_topic(pubsub, kind, name);
-    subscription->topic = topic;
-    subscription->connection = connection;
-    list_append(&topic->subscriptions, &subscription->in_topic);
-    list_append(&connection->subscriptions, &subscription->in_connection);
-    topic->n++;
-    connection->n_subscriptions[kind]++;
-}
-
-static void unsubscribe(struct redis_pubsub *pubsub, struct subscription *subscription) {
-    struct topic *topic = subscription->topic;
-    subscription->connection->n_subscriptions[topic->kind]--;
-    list_remove(&subscription->in_topic);
-    list_remove(&subscription->in_connection);
-    free(subscription);
-    if (--topic->n == 0) {
-        list_remove(&topic->link);
-        pubsub->n_topics[topic->kind]--;
-        pubsub->n_key_topics -= is_of_keys(topic);
-        free(topic);
-    }
+    const struct redis_topics *topics = pubsub->topics;
+    size_t n = redis_topics_count(topics, CHANNEL) + redis_topics_count(topics, PATTERN) +
+               redis_topics_count(topics, SHARD);
+    set_watch(pubsub, &pubsub->sources[MESSAGES].watch, n > 0);
+    set_watch(pubsub, &pubsub->sources[EXPIRY].watch, redis_topics_count_of_keys(topics) > 0);
 }
 
 void redis_pubsub_leave(struct redis_connection *connection) {
+    struct redis_pubsub *pubsub = connection->door->pubsub;
     while (!list_is_empty(&connection->subscriptions)) {
-        unsubscribe(connection->door->pubsub,
-                    list_entry(connection->subscriptions.next, struct subscription, in_connection));
+        redis_topics_unsubscribe(
+            pubsub->topics,
+            list_entry(connection->subscriptions.next, struct redis_subscription, in_connection));
     }
-    set_watches(connection->door->pubsub);
+    set_watches(pubsub);
 }
 
 /* --- Commands. --- */
 
-static void reply_change(struct redis_connection *connection, enum kind kind, bool is_subscribed,
-                         const struct bytes *name, struct buffer *out) {
+static void reply_change(struct redis_connection *connection, enum redis_topic_kind kind,
+                         bool is_subscribed, const struct bytes *name, struct buffer *out) {
     static const char *const words[2][3] = {{"unsubscribe", "punsubscribe", "sunsubscribe"},
                                             {"subscribe", "psubscribe", "ssubscribe"}};
     size_t n = kind == SHARD
@@ -322,78 +365,81 @@ static void reply_change(struct redis_connection *connection, enum kind kind, bo
     redis_reply_integer(out, (int64_t)n);
 }
 
-static void run_subscribe(struct redis_connection *connection, enum kind kind,
+static void run_subscribe(struct redis_connection *connection, enum redis_topic_kind kind,
                           const struct bytes *names, size_t n, struct buffer *out) {
-    size_t total = connection->n_subscriptions[0] + connection->n_subscriptions[1] +
-                   connection->n_subscriptions[2];
-    if (total + n > SUBSCRIPTIONS_MAX) {
-        redis_reply_error_text(out, "ERR too many subscriptions");
-        return;
-    }
+    struct redis_topics *topics = connection->door->pubsub->topics;
     for (size_t i = 0; i < n; i++) {
-        subscribe(connection, kind, names[i]);
+        if (kind == PATTERN && names[i].size > REDIS_PATTERN_SIZE_MAX) {
+            redis_reply_error_text(out, "ERR a pattern has 1024 bytes at most");
+            return;
+        }
+        if (!redis_topics_subscribe(topics, connection, kind, names[i])) {
+            redis_reply_error_text(out, "ERR too many subscriptions");
+            return;
+        }
         reply_change(connection, kind, true, &names[i], out);
     }
 }
 
-static void run_unsubscribe(struct redis_connection *connection, enum kind kind,
+static void run_unsubscribe(struct redis_connection *connection, enum redis_topic_kind kind,
                             const struct bytes *names, size_t n, struct buffer *out) {
-    struct redis_pubsub *pubsub = connection->door->pubsub;
+    struct redis_topics *topics = connection->door->pubsub->topics;
     if (n == 0 && connection->n_subscriptions[kind] == 0) {
         reply_change(connection, kind, false, NULL, out);
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        struct subscription *subscription = find_subscription(connection, kind, names[i]);
+        struct redis_subscription *subscription =
+            redis_topics_find_subscription(topics, connection, kind, names[i]);
         if (subscription != NULL) {
-            unsubscribe(pubsub, subscription);
+            redis_topics_unsubscribe(topics, subscription);
         }
         reply_change(connection, kind, false, &names[i], out);
     }
     struct list *node = connection->subscriptions.next;
     while (n == 0 && node != &connection->subscriptions) {
-        struct subscription *subscription = list_entry(node, struct subscription, in_connection);
+        struct redis_subscription *subscription =
+            list_entry(node, struct redis_subscription, in_connection);
         node = node->next;
         if (subscription->topic->kind == kind) {
-            struct bytes name = name_of(subscription->topic);
-            uint8_t *copy = arena_copy(&connection->door->arena, name.data, name.size);
-            name.data = copy;
-            unsubscribe(pubsub, subscription);
+            struct bytes name = redis_topic_name(subscription->topic);
+            name.data = arena_copy(&connection->door->arena, name.data, name.size);
+            redis_topics_unsubscribe(topics, subscription);
             reply_change(connection, kind, false, &name, out);
         }
     }
 }
 
-static void list_channels(struct redis_pubsub *pubsub, enum kind kind, const struct bytes *pattern,
-                          struct buffer *out) {
+/* False: it is too much work. */
+static bool list_channels(struct redis_pubsub *pubsub, enum redis_topic_kind kind,
+                          const struct bytes *pattern, struct buffer *out) {
+    struct list *all = redis_topics_of(pubsub->topics, kind);
+    size_t left = REDIS_GLOB_STEPS_MAX;
     size_t n = 0;
-    size_t before = out->size;
-    for (unsigned pass = 0; pass < 2; pass++) {
-        if (pass == 1) {
-            out->size = before;
-            redis_reply_array(out, n);
-        }
-        for (size_t i = 0; i < BUCKETS; i++) {
-            struct list *bucket = &pubsub->buckets[i];
-            for (struct list *node = bucket->next; node != bucket; node = node->next) {
-                struct topic *topic = list_entry(node, struct topic, link);
-                if (topic->kind == kind &&
-                    (pattern == NULL || redis_glob_match(*pattern, name_of(topic)))) {
-                    n += pass == 0;
-                    if (pass == 1) {
-                        redis_reply_bulk(out, name_of(topic));
-                    }
-                }
-            }
+    struct buffer names;
+    buffer_init(&names);
+    for (struct list *node = all->next;
+         node != all && left > 0 && names.size <= REDIS_REPLY_BYTES_MAX; node = node->next) {
+        struct bytes name = redis_topic_name(list_entry(node, struct redis_topic, in_kind));
+        if (pattern == NULL || redis_glob_match(*pattern, name, &left)) {
+            redis_reply_bulk(&names, name);
+            n++;
         }
     }
+    bool is_done = left > 0 && names.size <= REDIS_REPLY_BYTES_MAX;
+    if (is_done) {
+        redis_reply_array(out, n);
+        buffer_append(out, names.data, names.size);
+    }
+    buffer_clear(&names);
+    return is_done;
 }
 
-static void count_subscribers(struct redis_pubsub *pubsub, enum kind kind,
+static void count_subscribers(struct redis_pubsub *pubsub, enum redis_topic_kind kind,
                               const struct bytes *names, size_t n, struct buffer *out) {
     redis_reply_array(out, 2 * n);
     for (size_t i = 0; i < n; i++) {
-        const struct topic *topic = find(pubsub, kind, names[i]);
+        const struct redis_topic *topic = redis_topics_find(pubsub->topics, kind, names[i]);
         redis_reply_bulk(out, names[i]);
         redis_reply_integer(out, topic == NULL ? 0 : (int64_t)topic->n);
     }
@@ -403,14 +449,16 @@ static void run_pubsub(struct redis_pubsub *pubsub, const struct bytes *argv, si
                        struct buffer *out) {
     bool is_shard =
         redis_word_is(argv[1], "shardchannels") || redis_word_is(argv[1], "shardnumsub");
-    enum kind kind = is_shard ? SHARD : CHANNEL;
+    enum redis_topic_kind kind = is_shard ? SHARD : CHANNEL;
     if (argc <= 3 &&
         (redis_word_is(argv[1], "channels") || redis_word_is(argv[1], "shardchannels"))) {
-        list_channels(pubsub, kind, argc == 3 ? &argv[2] : NULL, out);
+        if (!list_channels(pubsub, kind, argc == 3 ? &argv[2] : NULL, out)) {
+            redis_reply_status(out, STATUS_REQUEST_TOO_LARGE);
+        }
     } else if (redis_word_is(argv[1], "numsub") || redis_word_is(argv[1], "shardnumsub")) {
         count_subscribers(pubsub, kind, argv + 2, argc - 2, out);
     } else if (argc == 2 && redis_word_is(argv[1], "numpat")) {
-        redis_reply_integer(out, (int64_t)pubsub->n_topics[PATTERN]);
+        redis_reply_integer(out, (int64_t)redis_topics_count(pubsub->topics, PATTERN));
     } else {
         redis_reply_error_text(
             out, "ERR unknown subcommand or wrong number of arguments for 'pubsub' command");
@@ -449,27 +497,36 @@ void redis_pubsub_run(struct redis_connection *connection, const struct redis_ex
 
 /* --- Life. --- */
 
+static void free_timer(uv_handle_t *handle) {
+    free(handle);
+}
+
 struct redis_pubsub *redis_pubsub_create(struct redis_door *door) {
     struct redis_pubsub *pubsub = calloc(1, sizeof *pubsub);
-    if (pubsub == NULL) {
+    uv_timer_t *timer = calloc(1, sizeof *timer);
+    if (pubsub == NULL || timer == NULL) {
         abort();
     }
     pubsub->door = door;
-    for (size_t i = 0; i < BUCKETS; i++) {
-        list_init(&pubsub->buckets[i]);
-    }
-    list_init(&pubsub->patterns);
+    pubsub->topics = redis_topics_create(&door->hash_key);
+    pubsub->timer = timer;
+    uv_timer_init(door->environment->loop, timer);
+    timer->data = pubsub;
     buffer_init(&pubsub->push);
-    pubsub->messages = (struct service_watch){
-        .deliver = deliver_messages, .compacted = compacted_messages, .revoked = revoked};
-    pubsub->expiry = (struct service_watch){
-        .deliver = deliver_expiry, .compacted = compacted_expiry, .revoked = revoked};
+    pubsub->sources[MESSAGES] = (struct position){
+        .watch = {.deliver = deliver_messages, .compacted = compacted_messages, .revoked = revoked},
+        .message = 1};
+    pubsub->sources[EXPIRY] = (struct position){
+        .watch = {.deliver = deliver_expiry, .compacted = compacted_expiry, .revoked = revoked},
+        .message = 1};
     return pubsub;
 }
 
 void redis_pubsub_destroy(struct redis_pubsub *pubsub) {
-    service_unwatch(pubsub->door->service, &pubsub->messages);
-    service_unwatch(pubsub->door->service, &pubsub->expiry);
+    service_unwatch(pubsub->door->service, &pubsub->sources[MESSAGES].watch);
+    service_unwatch(pubsub->door->service, &pubsub->sources[EXPIRY].watch);
+    uv_close((uv_handle_t *)pubsub->timer, free_timer);
+    redis_topics_destroy(pubsub->topics);
     buffer_clear(&pubsub->push);
     free(pubsub);
 }

@@ -2,6 +2,7 @@
 
 #include "doors/redis/redis_command_rules.h"
 #include "doors/redis/redis_events_rules.h"
+#include "doors/redis/redis_glob_model.h"
 
 #include <string.h>
 
@@ -10,6 +11,14 @@ enum { OBJECTS_OF_RUN = 4096 }; /* RULE_CHANGES_MAX: no run makes more */
 bool redis_run_is_full(struct redis_run *run) {
     run->is_exceeded = run->is_exceeded || run->reply->size > REDIS_REPLY_BYTES_MAX;
     return run->is_exceeded;
+}
+
+bool redis_run_matches(struct redis_run *run, struct bytes pattern, struct bytes text) {
+    size_t left = REDIS_GLOB_STEPS_MAX - run->glob_steps;
+    bool is_match = redis_glob_match(pattern, text, &left);
+    run->glob_steps = REDIS_GLOB_STEPS_MAX - left;
+    run->is_exceeded = run->is_exceeded || left == 0;
+    return is_match;
 }
 
 /* --- Objects. --- */
@@ -195,6 +204,7 @@ struct collection {
     size_t skip;
     size_t limit;
     size_t bytes;
+    bool is_keys_only;
 };
 
 static bool collect_one(void *context, const struct record *record) {
@@ -204,7 +214,7 @@ static bool collect_one(void *context, const struct record *record) {
         return true;
     }
     struct redis_records *records = &collection->records;
-    collection->bytes += (size_t)record->key_size + record->value_size;
+    collection->bytes += record->key_size + (collection->is_keys_only ? 0 : record->value_size);
     if (collection->bytes > REDIS_REPLY_BYTES_MAX) {
         collection->run->is_exceeded = true;
         return false;
@@ -223,14 +233,25 @@ static bool collect_one(void *context, const struct record *record) {
     return records->n < collection->limit;
 }
 
+static struct redis_records collect(struct collection *collection, const struct key_range *range) {
+    struct redis_run *run = collection->run;
+    if (collection->limit > 0 && !redis_run_is_full(run) &&
+        !run->store->visit(run->context, range, collect_one, collection)) {
+        run->is_exceeded = true;
+    }
+    return collection->records;
+}
+
 struct redis_records redis_collect(struct redis_run *run, const struct key_range *range,
                                    size_t skip, size_t limit) {
     struct collection collection = {.run = run, .skip = skip, .limit = limit};
-    if (limit > 0 && !redis_run_is_full(run) &&
-        !run->store->visit(run->context, range, collect_one, &collection)) {
-        run->is_exceeded = true;
-    }
-    return collection.records;
+    return collect(&collection, range);
+}
+
+struct redis_records redis_collect_keys(struct redis_run *run, const struct key_range *range,
+                                        size_t limit) {
+    struct collection collection = {.run = run, .limit = limit, .is_keys_only = true};
+    return collect(&collection, range);
 }
 
 /* --- Arguments and errors. --- */

@@ -21,7 +21,9 @@
 enum {
     /* Of one reply, and of the records that one command collects. The rule's answer may be smaller
      * still: RULE_ANSWER_SIZE_MAX. */
-    REDIS_REPLY_BYTES_MAX = 16 * 1024 * 1024
+    REDIS_REPLY_BYTES_MAX = 16 * 1024 * 1024,
+    /* Steps of comparing with patterns, in one run: some fifty milliseconds. */
+    REDIS_GLOB_STEPS_MAX = 32 * 1024 * 1024
 };
 
 typedef bool (*redis_visit)(void *context, const struct record *record);
@@ -67,6 +69,7 @@ struct redis_run {
     uint64_t seed;    /* for commands that choose at random; chosen by the proposer */
     uint32_t n_objects;
     size_t call_bytes;                        /* of the arguments of a script's calls */
+    size_t glob_steps;                        /* of comparing with patterns */
     uint64_t script_work;                     /* of the scripts of this run so far */
     const struct redis_cursor_table *cursors; /* NULL: none */
     bool shows_tokens;                        /* SET NX answers with the token as an attribute */
@@ -130,15 +133,20 @@ bool redis_element_delete(struct redis_run *run, struct bytes key);
 
 /* Whether the reply is as large as it may become; then the run is exceeded. */
 bool redis_run_is_full(struct redis_run *run);
+/* Compares with a pattern; the run is exceeded when that was too much work. */
+bool redis_run_matches(struct redis_run *run, struct bytes pattern, struct bytes text);
 
 /* Records of a range, in arena memory. */
 struct redis_records {
     const struct record **at;
     size_t n;
 };
-/* Passes over `skip` of them and gives at most `limit`. */
+/* Passes over `skip` of them and gives at most `limit`. What they hold is bounded. */
 struct redis_records redis_collect(struct redis_run *run, const struct key_range *range,
                                    size_t skip, size_t limit);
+/* For those whose values are not shown: only their keys are bounded. */
+struct redis_records redis_collect_keys(struct redis_run *run, const struct key_range *range,
+                                        size_t limit);
 
 /* --- Arguments and errors. --- */
 

@@ -1,6 +1,5 @@
 /* SCAN, HSCAN, SSCAN, ZSCAN: in key order, from behind the last key that was given. */
 #include "doors/redis/redis_command_rules.h"
-#include "doors/redis/redis_glob_model.h"
 #include "doors/redis/redis_run_rules.h"
 
 #include <string.h>
@@ -70,7 +69,8 @@ static struct redis_records next_records(struct redis_run *run, const struct sca
     }
     struct redis_records records = {0};
     if (bytes_compare(range->key, range->range_end) < 0) {
-        records = redis_collect(run, range, 0, limit);
+        records = run->command->id == REDIS_CMD_HSCAN ? redis_collect(run, range, 0, limit)
+                                                      : redis_collect_keys(run, range, limit);
     }
     uint64_t next = 0;
     if (records.n == limit) {
@@ -81,13 +81,13 @@ static struct redis_records next_records(struct redis_run *run, const struct sca
     return records;
 }
 
-static bool takes(const struct scan *scan, struct bytes name) {
-    return !scan->has_pattern || redis_glob_match(scan->pattern, name);
+static bool takes(struct redis_run *run, const struct scan *scan, struct bytes name) {
+    return !scan->has_pattern || redis_run_matches(run, scan->pattern, name);
 }
 
-static bool takes_key(const struct scan *scan, const struct record *record) {
+static bool takes_key(struct redis_run *run, const struct scan *scan, const struct record *record) {
     struct redis_header header;
-    return takes(scan, redis_key_of(record)) &&
+    return takes(run, scan, redis_key_of(record)) &&
            (scan->type.size == 0 || (redis_header_decode(record_value(record), &header) &&
                                      redis_word_is(scan->type, redis_type_name(header.type))));
 }
@@ -101,11 +101,11 @@ void redis_scan_keys(struct redis_run *run, const struct bytes *argv, size_t arg
     struct redis_records records = next_records(run, &scan, &range, false);
     size_t n = 0;
     for (size_t i = 0; i < records.n; i++) {
-        n += takes_key(&scan, records.at[i]);
+        n += takes_key(run, &scan, records.at[i]);
     }
     redis_reply_array(run->reply, n);
     for (size_t i = 0; i < records.n; i++) {
-        if (takes_key(&scan, records.at[i])) {
+        if (takes_key(run, &scan, records.at[i])) {
             redis_reply_bulk(run->reply, redis_key_of(records.at[i]));
         }
     }
@@ -149,11 +149,11 @@ void redis_scan_elements(struct redis_run *run, const struct bytes *argv, size_t
     }
     size_t n = 0;
     for (size_t i = 0; i < records.n; i++) {
-        n += takes(&scan, element_name(records.at[i], type));
+        n += takes(run, &scan, element_name(records.at[i], type));
     }
     redis_reply_array(run->reply, type == REDIS_SET ? n : 2 * n);
     for (size_t i = 0; i < records.n; i++) {
-        if (takes(&scan, element_name(records.at[i], type))) {
+        if (takes(run, &scan, element_name(records.at[i], type))) {
             reply_element(run, records.at[i], type);
         }
     }

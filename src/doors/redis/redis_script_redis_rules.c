@@ -10,6 +10,7 @@ enum {
     CALL_COST = 128,
     BYTES_PER_WORK = 16,
     NUMBER_SIZE = 32,
+    REPLY_DEPTH_MAX = REDIS_REPLY_DEPTH_MAX - 1, /* the reply of EXEC is one around it */
 };
 
 /* --- From replies to Lua. --- */
@@ -312,7 +313,7 @@ static void put_value(lua_State *lua, struct redis_script_run *run, unsigned dep
         }
         break;
     case LUA_TTABLE:
-        if (depth == REDIS_REPLY_DEPTH_MAX) {
+        if (depth == REPLY_DEPTH_MAX) {
             redis_reply_error_text(run->out, "ERR reached lua stack limit");
         } else if (!put_special(lua, run, depth)) {
             put_array(lua, run, depth);

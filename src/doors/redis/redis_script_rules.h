@@ -25,7 +25,7 @@ enum {
      * have been chosen to collide. */
     REDIS_SCRIPT_WORK_MAX = 1000 * 1000,
     /* What is expected of a script that was not seen before and does not look cheap. */
-    REDIS_SCRIPT_WORK_UNKNOWN = 320 * 1000,
+    REDIS_SCRIPT_WORK_UNKNOWN = REDIS_SCRIPT_WORK_MAX,
     REDIS_SCRIPT_MEMORY_MAX = 8 * 1024 * 1024,
     REDIS_SCRIPT_REPLY_SIZE_MAX = 1024 * 1024,
 };

@@ -20,22 +20,36 @@ void redis_server_dbsize(struct redis_run *run, const struct bytes *argv, size_t
     redis_reply_integer(run->reply, (int64_t)run->store->count(run->context, &range));
 }
 
-/* True when nothing is left. */
-static bool flush(struct redis_run *run, unsigned db) {
+/* How many records one step of FLUSHALL deletes: everybody waits for it. A collection that has more
+ * is a step of its own. */
+enum { FLUSH_RECORDS_MAX = 32 * 1024 };
+
+static size_t records_of(const struct redis_object *object) {
+    size_t n = (size_t)object->header.count;
+    return 1 + (object->header.type == REDIS_ZSET ? 2 * n : n);
+}
+
+/* True when nothing is left. `n_deleted` counts the records that go, in all databases. */
+static bool flush(struct redis_run *run, unsigned db, size_t *n_deleted) {
     enum { CHANGES_A_KEY = 3, KEPT = 16 };
     struct key_range range = redis_range_database(run->arena, db);
     size_t most = run->store->changes_left(run->context);
     most = most > KEPT ? (most - KEPT) / CHANGES_A_KEY : 0;
-    struct redis_records records = redis_collect(run, &range, 0, most + 1);
+    struct redis_records records = redis_collect_keys(run, &range, most + 1);
     unsigned own = run->db;
+    size_t i = 0;
     run->db = db;
-    for (size_t i = 0; i < records.n && i < most; i++) {
+    for (; i < records.n && i < most; i++) {
         struct redis_object object;
         redis_object_load(run, redis_key_of(records.at[i]), &object);
+        if (*n_deleted > 0 && *n_deleted + records_of(&object) > FLUSH_RECORDS_MAX) {
+            break;
+        }
+        *n_deleted += records_of(&object);
         redis_object_delete(run, &object);
     }
     run->db = own;
-    return records.n <= most;
+    return i == records.n;
 }
 
 /* As many as one run may change; the connection asks again until all are gone. */
@@ -57,8 +71,9 @@ static bool flush_takes(struct redis_run *run, const struct bytes *argv, size_t 
 }
 
 void redis_server_flushdb(struct redis_run *run, const struct bytes *argv, size_t argc) {
+    size_t n_deleted = 0;
     if (flush_takes(run, argv, argc)) {
-        reply_flushed(run, flush(run, run->db));
+        reply_flushed(run, flush(run, run->db, &n_deleted));
     }
 }
 
@@ -67,8 +82,9 @@ void redis_server_flushall(struct redis_run *run, const struct bytes *argv, size
         return;
     }
     bool is_done = true;
+    size_t n_deleted = 0;
     for (unsigned db = 0; db < REDIS_DATABASES && is_done; db++) {
-        is_done = flush(run, db);
+        is_done = flush(run, db, &n_deleted);
     }
     reply_flushed(run, is_done);
 }

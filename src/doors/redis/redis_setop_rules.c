@@ -26,10 +26,25 @@ static bool load_all(struct redis_run *run, const struct bytes *names, size_t n,
     return true;
 }
 
+/* Sets that do not exist add nothing and take nothing away: without them, every step is one that is
+ * counted. The first one stays. */
+static size_t keep_existing(struct redis_object *sets, size_t n) {
+    size_t kept = n > 0 ? 1 : 0;
+    for (size_t i = 1; i < n; i++) {
+        if (redis_object_exists(&sets[i])) {
+            sets[kept++] = sets[i];
+        }
+    }
+    return kept;
+}
+
 static bool takes(struct redis_run *run, enum operation operation, const struct redis_object *sets,
                   size_t n, size_t own, struct bytes member) {
     for (size_t i = 0; i < n; i++) {
         if (i != own && redis_set_has(run, &sets[i], member) != (operation == INTER)) {
+            return false;
+        }
+        if (run->is_exceeded) {
             return false;
         }
     }
@@ -40,19 +55,33 @@ static int compare(const void *a, const void *b) {
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
 
+/* Grows with what was collected, which is bounded; what the headers count together is not. */
+static void add_member(struct redis_run *run, struct members *all, size_t *capacity,
+                       struct bytes member) {
+    if (all->n == *capacity) {
+        size_t doubled = *capacity == 0 ? 16 : 2 * *capacity;
+        struct bytes *at = arena_alloc(run->arena, doubled * sizeof at[0]);
+        if (all->n > 0) {
+            memcpy(at, all->at, all->n * sizeof at[0]);
+        }
+        all->at = at;
+        *capacity = doubled;
+    }
+    all->at[all->n++] = member;
+}
+
 /* Members come in their order, whatever the order of the sets. */
 static struct members unite(struct redis_run *run, const struct redis_object *sets, size_t n) {
     struct members all = {0};
-    size_t total = 0;
-    for (size_t i = 0; i < n; i++) {
-        total += (size_t)sets[i].header.count;
-    }
-    all.at = arena_calloc(run->arena, total, sizeof all.at[0]);
-    for (size_t i = 0; i < n; i++) {
+    size_t capacity = 0;
+    for (size_t i = 0; i < n && !run->is_exceeded; i++) {
         struct redis_records members = redis_set_members(run, &sets[i]);
-        for (size_t j = 0; j < members.n && all.n < total; j++) {
-            all.at[all.n++] = redis_element_of(members.at[j]);
+        for (size_t j = 0; j < members.n; j++) {
+            add_member(run, &all, &capacity, redis_element_of(members.at[j]));
         }
+    }
+    if (run->is_exceeded) {
+        all.n = 0;
     }
     if (all.n > 0) {
         qsort(all.at, all.n, sizeof all.at[0], compare);
@@ -68,7 +97,10 @@ static struct members unite(struct redis_run *run, const struct redis_object *se
 }
 
 static struct members combine(struct redis_run *run, enum operation operation,
-                              const struct redis_object *sets, size_t n, size_t limit) {
+                              struct redis_object *sets, size_t n, size_t limit) {
+    if (operation != INTER) {
+        n = keep_existing(sets, n);
+    }
     if (operation == UNION) {
         return unite(run, sets, n);
     }
@@ -78,7 +110,7 @@ static struct members combine(struct redis_run *run, enum operation operation,
     }
     struct redis_records members = redis_set_members(run, &sets[first]);
     struct members kept = {.at = arena_calloc(run->arena, members.n, sizeof kept.at[0])};
-    for (size_t i = 0; i < members.n && kept.n < limit; i++) {
+    for (size_t i = 0; i < members.n && kept.n < limit && !run->is_exceeded; i++) {
         struct bytes member = redis_element_of(members.at[i]);
         if (takes(run, operation, sets, n, first, member)) {
             kept.at[kept.n++] = member;

@@ -4,6 +4,7 @@
 #include "doors/redis/redis_number_model.h"
 #include "doors/redis/redis_reply.h"
 #include "doors/redis/redis_run_rules.h"
+#include "doors/redis/redis_work_rules.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -89,6 +90,25 @@ static struct redis_exec_command next_command(struct reader *reader, struct aren
     return command;
 }
 
+size_t redis_transaction_work(struct redis_connection *connection) {
+    const struct redis_multi *multi = connection->multi;
+    struct redis_door *door = connection->door;
+    struct reader reader;
+    size_t work = 0;
+    if (!redis_transaction_is_open(connection) || multi->is_refused) {
+        return 0;
+    }
+    reader_init(&reader, bytes_of(multi->commands.data, multi->commands.size));
+    for (size_t i = 0; i < multi->n; i++) {
+        struct redis_exec_command command = next_command(&reader, &door->arena);
+        bool is_local = (command.command->flags & REDIS_F_LOCAL) != 0;
+        work += is_local ? redis_local_work(connection, &command)
+                         : redis_work_of(state_view_keys(service_view(door->service)), command.db,
+                                         command.command, command.argv, command.argc);
+    }
+    return work;
+}
+
 /* The next reply of the rule, whole. */
 static void copy_value(struct bytes answer, size_t *at, struct buffer *out) {
     struct redis_reply_reader reader;
@@ -100,6 +120,20 @@ static void copy_value(struct bytes answer, size_t *at, struct buffer *out) {
     *at += reader.position;
 }
 
+/* What the connection does of one transaction, in units of core/key_work.h. */
+enum { LOCAL_WORK_MAX = 1024 * 1024 };
+
+/* What the rule answers is bounded; so is what the connection adds to it. */
+static void run_local(struct redis_connection *connection, const struct redis_exec_command *command,
+                      size_t *work, struct buffer *reply) {
+    *work += redis_local_work(connection, command);
+    if (reply->size > REDIS_REPLY_BYTES_MAX || *work > LOCAL_WORK_MAX) {
+        redis_reply_error_text(reply, "ERR the transaction is too large");
+    } else {
+        (void)redis_local_run(connection, command, reply);
+    }
+}
+
 /* Commands that the rule did not run are done now, in their places. */
 static void finish_exec(struct redis_pending *pending, const struct outcome *outcome) {
     struct redis_connection *connection = pending->connection;
@@ -107,6 +141,7 @@ static void finish_exec(struct redis_pending *pending, const struct outcome *out
     struct bytes answer = outcome->rule.answer;
     struct reader reader;
     size_t at = 0;
+    size_t work = 0;
     if (answer.size > 0 && answer.data[0] == REDIS_EXEC_ABORTED) {
         redis_pending_done(pending, bytes_from_text("*-1\r\n"));
         return;
@@ -118,7 +153,7 @@ static void finish_exec(struct redis_pending *pending, const struct outcome *out
     for (size_t i = 0; i < pending->n_commands; i++) {
         struct redis_exec_command command = next_command(&reader, &door->arena);
         if ((command.command->flags & REDIS_F_LOCAL) != 0) {
-            (void)redis_local_run(connection, &command, &reply);
+            run_local(connection, &command, &work, &reply);
         } else if (command.command->id == REDIS_CMD_PUBLISH ||
                    command.command->id == REDIS_CMD_SPUBLISH) {
             size_t before = reply.size;

@@ -17,12 +17,12 @@ struct view {
     uint64_t now_ms;
     int64_t wall_ms;
     size_t records_left;
-    bool is_exceeded;
+    struct redis_run *run;
 };
 
 static bool spend(struct view *view) {
     if (view->records_left == 0) {
-        view->is_exceeded = true;
+        view->run->is_exceeded = true;
         return false;
     }
     view->records_left--;
@@ -50,7 +50,7 @@ static bool visit(void *context, const struct key_range *range, redis_visit visi
     struct view *view = context;
     struct walk walk = {.view = view, .visit = visit_one, .context = visit_context};
     key_store_visit(view->keys, range->space, range->key, range->range_end, walk_one, &walk);
-    return !view->is_exceeded;
+    return !view->run->is_exceeded;
 }
 
 static size_t count(void *context, const struct key_range *range) {
@@ -102,31 +102,6 @@ struct key_range *redis_view_ranges(struct arena *arena, const struct redis_exec
     return ranges;
 }
 
-/* How many records a command may look at, as far as that can be told at once. */
-static size_t estimate(const struct view *view, const struct redis_exec_command *command,
-                       struct arena *arena) {
-    struct redis_key_places places;
-    struct redis_header header;
-    size_t work = 0;
-    if ((command->command->flags & REDIS_F_FAST) != 0 ||
-        !redis_command_keys(command->command, command->argv, command->argc, &places)) {
-        return 0;
-    }
-    if (places.first == 0 && command->command->id == REDIS_CMD_KEYS) {
-        struct key_range range = redis_range_database(arena, command->db);
-        return 2 * key_store_count(view->keys, range.space, range.key, range.range_end);
-    }
-    for (size_t i = 0; i < places.n; i++) {
-        struct bytes key =
-            redis_key_main(arena, command->db, command->argv[places.first + i * places.step]);
-        const struct record *record = key_store_find(view->keys, KEY_SPACE_REDIS, key);
-        if (record != NULL && redis_header_decode(record_value(record), &header)) {
-            work += (size_t)header.count;
-        }
-    }
-    return work;
-}
-
 enum status redis_view_run(struct redis_door *door, const struct redis_exec_command *command,
                            struct buffer *out) {
     const struct state_view *state = service_view(door->service);
@@ -146,13 +121,10 @@ enum status redis_view_run(struct redis_door *door, const struct redis_exec_comm
                             .seed = redis_door_random(door),
                             .cursors = &cursors,
                             .is_read_only = true};
-    size_t work = estimate(&view, command, &door->arena);
-    if (!service_allow_work(door->service, work)) {
-        return STATUS_TOO_MANY_REQUESTS;
-    }
+    view.run = &run;
     size_t before = out->size;
     redis_command_run(&run, command->argv, command->argc);
-    bool is_exceeded = view.is_exceeded || redis_run_is_full(&run);
+    bool is_exceeded = redis_run_is_full(&run);
     if (is_exceeded || run.is_interrupted) {
         out->size = before;
         return is_exceeded ? STATUS_REQUEST_TOO_LARGE : STATUS_CANCELED;

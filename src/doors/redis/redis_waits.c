@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 1024 };
+enum { BUCKETS = 1024, KEYS_MAX = 1024 /* of one command */ };
 
 /* One key that a waiter waits for. */
 struct wait_key {
@@ -294,6 +294,17 @@ static enum redis_type type_of(const struct redis_command *command) {
                                                                                   : REDIS_LIST;
 }
 
+/* A key that was named before is waited for once. */
+static bool is_known(const struct redis_waiter *waiter, struct bytes name) {
+    for (size_t i = 0; i < waiter->n_keys; i++) {
+        struct bytes key = waiter->keys[i].key;
+        if (bytes_equal(bytes_of(key.data + 1, key.size - 1), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct redis_waiter *create(struct redis_connection *connection,
                                    const struct redis_exec_command *command) {
     struct redis_waits *waits = connection->door->waits;
@@ -306,11 +317,13 @@ static struct redis_waiter *create(struct redis_connection *connection,
     waiter->connection = connection;
     waiter->command = command->command;
     waiter->type = type_of(command->command);
-    waiter->n_keys = n_keys;
     uv_timer_init(connection->door->environment->loop, &waiter->timer);
     waiter->timer.data = waiter;
     for (size_t i = 0; i < n_keys; i++) {
-        struct wait_key *key = &waiter->keys[i];
+        struct wait_key *key = &waiter->keys[waiter->n_keys];
+        if (is_known(waiter, command->argv[1 + i])) {
+            continue;
+        }
         uint8_t *bytes = malloc(1 + command->argv[1 + i].size);
         if (bytes == NULL) {
             abort();
@@ -320,6 +333,7 @@ static struct redis_waiter *create(struct redis_connection *connection,
         key->waiter = waiter;
         key->key = bytes_of(bytes, 1 + command->argv[1 + i].size);
         list_append(bucket_of(waits, key->key), &key->link);
+        waiter->n_keys++;
     }
     waits->n++;
     buffer_init(&waiter->encoded);
@@ -348,6 +362,9 @@ void redis_waits_run(struct redis_connection *connection,
                      const struct redis_exec_command *command) {
     uint64_t timeout_ms;
     const char *error = get_timeout(command->argv[command->argc - 1], &timeout_ms);
+    if (error == NULL && count_keys(command) > KEYS_MAX) {
+        error = "ERR a client can wait for 1024 keys at most";
+    }
     if (error != NULL) {
         redis_reply_error_text(&connection->door->scratch, error);
         return;

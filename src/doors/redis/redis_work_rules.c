@@ -1,0 +1,190 @@
+#include "doors/redis/redis_work_rules.h"
+
+#include "core/key_work.h"
+#include "doors/redis/redis_exec_rules.h"
+#include "doors/redis/redis_keys.h"
+#include "doors/redis/redis_run_rules.h"
+
+#include <string.h>
+
+/* As measured, a unit being some twenty nanoseconds. */
+enum {
+    WORK_SEEN = 2,  /* an element that is looked at */
+    WORK_SHOWN = 8, /* one that is in the reply as well */
+    WORK_AN_ARGUMENT = 16,
+    PATTERN_BYTES = 8,                      /* of a pattern, that cost a unit for each text */
+    WORK_OF_PATTERNS_MAX = 2 * 1024 * 1024, /* REDIS_GLOB_STEPS_MAX bounds it */
+    ELEMENT_SIZE = 32,                      /* in a reply, as a rule */
+    SCANNED_AT_ONCE = 512,                  /* elements of a small object are all given */
+    SCANNED_MAX = 64 * 1024,
+    KEYS_LOOKED_AT = 1024, /* for this guess; commands with more are counted by their arguments */
+};
+
+static bool find_header(const struct key_store *keys, unsigned db, struct bytes name,
+                        struct redis_header *out_header) {
+    uint8_t key[1 + REDIS_KEY_SIZE_MAX];
+    if (name.size > REDIS_KEY_SIZE_MAX) {
+        return false;
+    }
+    key[0] = (uint8_t)db;
+    if (name.size > 0) {
+        memcpy(key + 1, name.data, name.size);
+    }
+    const struct record *record =
+        key_store_find(keys, KEY_SPACE_REDIS, bytes_of(key, 1 + name.size));
+    return record != NULL && redis_header_decode(record_value(record), out_header);
+}
+
+/* What one element of a key costs a command; 0: it does not look at them all. */
+static size_t element_work(const struct redis_command *command) {
+    switch (command->id) {
+    case REDIS_CMD_DEL:
+    case REDIS_CMD_UNLINK:
+    case REDIS_CMD_COPY:
+    case REDIS_CMD_RENAME:
+    case REDIS_CMD_RENAMENX:
+        return KEY_WORK_A_DELETE;
+    case REDIS_CMD_SPOP:
+    case REDIS_CMD_SRANDMEMBER:
+    case REDIS_CMD_HRANDFIELD:
+    case REDIS_CMD_ZRANDMEMBER:
+    case REDIS_CMD_ZPOPMAX:
+    case REDIS_CMD_BZPOPMAX:
+    case REDIS_CMD_ZLEXCOUNT:
+    case REDIS_CMD_LREM:
+    case REDIS_CMD_LINSERT:
+    case REDIS_CMD_LPOS:
+        return WORK_SEEN;
+    case REDIS_CMD_LINDEX:
+    case REDIS_CMD_LSET:
+    case REDIS_CMD_LMOVE:
+    case REDIS_CMD_RPOPLPUSH:
+    case REDIS_CMD_TYPE:
+    case REDIS_CMD_OBJECT:
+        return 0;
+    default:
+        return (command->flags & (REDIS_F_FAST | REDIS_F_LOCAL | REDIS_F_BLOCK)) != 0 ||
+                       strcmp(command->group, "string") == 0
+                   ? 0
+                   : WORK_SHOWN;
+    }
+}
+
+/* Of comparing so many texts with a pattern, beside showing them. */
+static size_t pattern_work(size_t n, size_t pattern_size) {
+    size_t work = n * (pattern_size / PATTERN_BYTES);
+    return n * WORK_SHOWN + (work < WORK_OF_PATTERNS_MAX ? work : WORK_OF_PATTERNS_MAX);
+}
+
+/* Of SCAN and its like: as many as they are asked for, each compared with the pattern. */
+static size_t scan_work(const struct bytes *argv, size_t argc) {
+    int64_t count = SCANNED_AT_ONCE;
+    size_t pattern_size = 0;
+    for (size_t i = 2; i + 1 < argc; i++) {
+        if (redis_word_is(argv[i], "count") && redis_number_integer(argv[i + 1], &count)) {
+            count = count < SCANNED_AT_ONCE ? SCANNED_AT_ONCE : count;
+            count = count > SCANNED_MAX ? SCANNED_MAX : count;
+        } else if (redis_word_is(argv[i], "match")) {
+            pattern_size = argv[i + 1].size;
+        }
+    }
+    return pattern_work((size_t)count, pattern_size);
+}
+
+/* Of members at random, which may be more than there are. */
+static size_t sample_work(struct bytes argument) {
+    int64_t count;
+    if (!redis_number_integer(argument, &count) || count < -1024 * 1024) {
+        return 0; /* it is refused */
+    }
+    return WORK_SHOWN * (size_t)(count < 0 ? -count : count > SCANNED_MAX ? SCANNED_MAX : count);
+}
+
+/* Of a whole database. */
+static size_t database_work(const struct key_store *keys, unsigned db,
+                            const struct redis_command *command, const struct bytes *argv) {
+    const uint8_t first = (uint8_t)db;
+    const uint8_t end = (uint8_t)(db + 1);
+    switch (command->id) {
+    case REDIS_CMD_KEYS:
+        return pattern_work(
+            key_store_count(keys, KEY_SPACE_REDIS, bytes_of(&first, 1), bytes_of(&end, 1)),
+            argv[1].size);
+    case REDIS_CMD_FLUSHALL:
+    case REDIS_CMD_FLUSHDB:
+        return KEY_WORK_A_DELETE * (size_t)(32 * 1024); /* of one step */
+    default:
+        return 0;
+    }
+}
+
+/* How many elements a range by rank looks at, of so many. */
+static size_t ranked(const struct redis_command *command, const struct bytes *argv, size_t argc,
+                     size_t count) {
+    int64_t start;
+    int64_t stop;
+    bool is_list = command->id == REDIS_CMD_LRANGE;
+    bool is_rank = is_list || (command->id == REDIS_CMD_ZRANGE && argc <= 5);
+    if (!is_rank || !redis_number_integer(argv[2], &start) ||
+        !redis_number_integer(argv[3], &stop) || start < 0 || stop < 0) {
+        return count;
+    }
+    /* Those before the range are passed over, which takes as long. */
+    size_t n = stop < start ? 0 : (size_t)(is_list ? stop - start : stop);
+    return n < count ? n : count;
+}
+
+size_t redis_work_of(const struct key_store *keys, unsigned db, const struct redis_command *command,
+                     const struct bytes *argv, size_t argc) {
+    struct redis_key_places places;
+    size_t work = WORK_AN_ARGUMENT * argc;
+    if (argc > 1) {
+        work += redis_scripting_estimate(keys, bytes_from_text(command->name), argv[1]);
+    }
+    size_t each = element_work(command);
+    if (each == 0 || !redis_command_keys(command, argv, argc, &places)) {
+        return work;
+    }
+    switch (command->id) {
+    case REDIS_CMD_SCAN:
+    case REDIS_CMD_HSCAN:
+    case REDIS_CMD_SSCAN:
+    case REDIS_CMD_ZSCAN:
+        return work + scan_work(argv, argc);
+    case REDIS_CMD_SRANDMEMBER:
+    case REDIS_CMD_HRANDFIELD:
+    case REDIS_CMD_ZRANDMEMBER:
+        work += argc > 2 ? sample_work(argv[2]) : 0;
+        break;
+    default:
+        break;
+    }
+    if (places.first == 0) {
+        return work + database_work(keys, db, command, argv);
+    }
+    for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
+        struct redis_header header;
+        if (find_header(keys, db, argv[places.first + i * places.step], &header)) {
+            work += each * ranked(command, argv, argc, (size_t)header.count);
+        }
+    }
+    return work;
+}
+
+size_t redis_work_reply_size(const struct key_store *keys, unsigned db,
+                             const struct redis_command *command, const struct bytes *argv,
+                             size_t argc) {
+    struct redis_key_places places;
+    size_t size = 0;
+    bool shows_all = element_work(command) > 0;
+    if (!redis_command_keys(command, argv, argc, &places) || places.first == 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
+        struct redis_header header;
+        if (find_header(keys, db, argv[places.first + i * places.step], &header)) {
+            size += header.value.size + (shows_all ? ELEMENT_SIZE * (size_t)header.count : 0);
+        }
+    }
+    return size;
+}

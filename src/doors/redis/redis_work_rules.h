@@ -1,0 +1,22 @@
+/*
+ * How much work a command may be, told before it runs, in units of core/key_work.h: for those who
+ * decide how many are let through at a time. A guess, on which no result depends.
+ */
+#ifndef LEASED_DOORS_REDIS_REDIS_WORK_RULES_H
+#define LEASED_DOORS_REDIS_REDIS_WORK_RULES_H
+
+#include "base/bytes.h"
+#include "core/key_store.h"
+#include "doors/redis/redis_command_rules.h"
+
+#include <stddef.h>
+
+/* Of any command, a script as well. */
+size_t redis_work_of(const struct key_store *keys, unsigned db, const struct redis_command *command,
+                     const struct bytes *argv, size_t argc);
+/* The bytes that its reply may have, as far as its keys tell. */
+size_t redis_work_reply_size(const struct key_store *keys, unsigned db,
+                             const struct redis_command *command, const struct bytes *argv,
+                             size_t argc);
+
+#endif
