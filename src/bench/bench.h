@@ -58,6 +58,8 @@ extern const struct bench_workload bench_lateness;
 extern const struct bench_workload bench_memory;
 extern const struct bench_workload bench_failover;
 extern const struct bench_workload bench_connections;
+extern const struct bench_workload bench_redis_lock;
+extern const struct bench_workload bench_zk_create;
 
 /* What was counted and timed of one kind of operation, within the window. */
 struct bench_tally {

@@ -49,7 +49,8 @@ struct bench_driver *bench_driver_create(struct bench *bench, bench_start *start
     for (size_t i = 0; i < driver->n_clients; i++) {
         driver->clients[i] = (struct bench_client){
             .driver = driver,
-            .connection = bench->connections[i % bench->n_connections],
+            .connection =
+                bench->connections == NULL ? NULL : bench->connections[i % bench->n_connections],
             .tally = tally,
             .index = i,
         };
@@ -60,6 +61,10 @@ struct bench_driver *bench_driver_create(struct bench *bench, bench_start *start
 void bench_driver_destroy(struct bench_driver *driver) {
     free(driver->clients);
     free(driver);
+}
+
+struct bench *bench_driver_bench(const struct bench_driver *driver) {
+    return driver->bench;
 }
 
 struct bench_client *bench_driver_client(struct bench_driver *driver, size_t index) {

@@ -16,7 +16,7 @@ struct bench_driver;
 
 struct bench_client {
     struct bench_driver *driver;
-    struct lease_client *connection;
+    struct lease_client *connection; /* NULL where the workload connects itself */
     struct bench_tally *tally; /* where its operations count; the workload may change it, also to
                                   NULL when it records them itself */
     size_t index;
@@ -32,6 +32,7 @@ typedef void bench_start(struct bench_client *client);
 struct bench_driver *bench_driver_create(struct bench *bench, bench_start *start,
                                          struct bench_tally *tally);
 void bench_driver_destroy(struct bench_driver *driver);
+struct bench *bench_driver_bench(const struct bench_driver *driver);
 struct bench_client *bench_driver_client(struct bench_driver *driver, size_t index);
 
 /* Warm-up, then the window, then waits for what is still under way. Draws the progress line. */

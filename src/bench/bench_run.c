@@ -16,9 +16,10 @@
 #define RATE_MAX 1e8
 
 static const struct bench_workload *const workloads[] = {
-    &bench_grant,  &bench_keepalive, &bench_put,         &bench_range,         &bench_txn,
-    &bench_watch,  &bench_lock,      &bench_mixed,       &bench_expire,        &bench_lateness,
-    &bench_memory, &bench_failover,  &bench_connections, &bench_fill_workload,
+    &bench_grant,       &bench_keepalive,     &bench_put,        &bench_range,
+    &bench_txn,         &bench_watch,         &bench_lock,       &bench_mixed,
+    &bench_expire,      &bench_lateness,      &bench_memory,     &bench_failover,
+    &bench_connections, &bench_fill_workload, &bench_redis_lock, &bench_zk_create,
 };
 #define N_WORKLOADS (sizeof workloads / sizeof workloads[0])
 

@@ -173,6 +173,8 @@ void zk_put_create(struct buffer *out, int32_t xid, const struct zk_new_node *no
     } else if (node->kind == ZK_KIND_TTL) {
         opcode = ZK_OP_CREATE_TTL;
         mode = ZK_CREATE_MODE_TTL;
+    } else if (node->kind == ZK_KIND_EPHEMERAL) {
+        mode = ZK_CREATE_MODE_EPHEMERAL;
     }
     size_t start = begin_request(out, xid, opcode);
     put_bytes(out, node->path);

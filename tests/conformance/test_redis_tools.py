@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from harness.kinds import KIND_LEASED
+from harness.lease_bench import bench
 from harness.redis import KIND_REDIS, RedisServer, leased_with_redis, redis_server_of
 from harness.wait import wait_for
 
@@ -98,6 +99,15 @@ def test_redis_benchmark(servers):
         assert done.returncode == 0, done.stdout + done.stderr
         assert "rror" not in done.stdout + done.stderr.replace("WARNING: Could not fetch server CONFIG", "")
         assert done.stdout.count("requests per second") >= 15
+
+
+@pytest.mark.parametrize("words", [(), ("--connections", 2), ("--rate", 200)], ids=str)
+def test_locks_of_lease_bench(servers, words):
+    for server in servers:
+        seen = bench(f"127.0.0.1:{server.redis_port}", "redis-lock", "--clients", 10, *words)
+        assert seen["operations"] > 0 and seen["latency_ms"]["p50"] > 0
+        with redis.Redis(port=server.redis_port) as client:
+            assert not client.keys("/bench/*")
 
 
 def environment(folder):

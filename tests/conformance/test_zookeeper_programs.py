@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from harness import zookeeper
+from harness.lease_bench import bench
 from harness.wait import wait_for
 from harness.zookeeper_client import Client
 
@@ -106,6 +107,15 @@ def test_zkcli(pair):
     for theirs, own in zip(expected[1:], zkcli(ours)[1:]):
         different = list(difflib.unified_diff(theirs, own, "zookeeper", "leased", lineterm="", n=1))
         assert not different, "\n".join(different)
+
+
+def test_creates_of_lease_bench(pair):
+    for server in pair:
+        for _ in range(2):
+            seen = bench(server.address, "zk-create", "--clients", 40, "--connections", 4)
+            assert seen["operations"] > 0 and seen["connections"] == 4
+        with Client(server.address).connect() as client:
+            assert not client.children("/bench")
 
 
 class CClient:

@@ -124,9 +124,18 @@ def _others(size):
     yield Measure("zookeeper", (), (ZOOKEEPER,), size.rounds)
 
 
+def _doors(size):
+    """leased's doors beside the servers whose protocols they speak, driven by one program."""
+    yield Measure("door-redis-50", ("redis-lock", "--clients", "50"), (LEASED, REDIS), size.rounds)
+    yield Measure("door-zookeeper-100", ("zk-create", "--clients", "100", "--connections", "100"),
+                  (LEASED, ZOOKEEPER), size.rounds)  # fmt: skip
+    yield Measure("door-zookeeper-1000", ("zk-create", "--clients", "1000", "--connections", "20"),
+                  (LEASED, ZOOKEEPER), size.rounds)  # fmt: skip
+
+
 def measures(size):
     """In the order of a run: what must be shown first, the long ones last."""
-    every = [*_single(size), *_growth(size), *_clusters(size), *_locks(size), *_others(size), *_ends(size)]
+    every = [*_single(size), *_growth(size), *_clusters(size), *_locks(size), *_others(size), *_doors(size), *_ends(size)]
     if size is QUICK:
         # The older etcd proves nothing; a short look can do without.
         every = [dataclasses.replace(one, servers=tuple(name for name in one.servers if name != ETCD_34))

@@ -200,6 +200,24 @@ def others(figures):
     return table(titles, rows)
 
 
+DOORS = [
+    ("door-redis-50", REDIS, "lock taken with SET NX PX and given back by a script, 50 connections"),
+    ("door-zookeeper-100", ZOOKEEPER, "ephemeral node created, 100 sessions, one under way of each"),
+    ("door-zookeeper-1000", ZOOKEEPER, "ephemeral node created, 20 sessions, 50 under way of each"),
+]
+
+
+def doors(figures):
+    rows = []
+    for measure, other, title in DOORS:
+        ours, theirs = (figures.median(measure, server, PER_SECOND) for server in (LEASED, other))
+        for server in (LEASED, other):
+            ratio = times(ours / theirs) if server == LEASED and ours and theirs else ""
+            rows.append([title, server, *landmark(figures, measure, server), ratio])
+    return table(["operation", "server", "per second", "per server CPU second", "p50 ms", "p99 ms", "leased to it"],
+                 rows)  # fmt: skip
+
+
 def locks(figures):
     rows = [["leased, python3-lease", *lock_cells(figures, LOCKS, LEASED)],
             ["ZooKeeper, kazoo's Lock", *lock_cells(figures, LOCKS, ZOOKEEPER)],
@@ -459,6 +477,10 @@ itself. Redis syncs each write (`appendfsync always`) and is driven by redis-ben
 by four pipelining sessions, which costs less than what it measures.
 
 {others(figures)}
+The doors beside the servers whose protocols they speak, both driven by `lease bench` (`tools/bench --only door`); Redis with
+`appendfsync always`:
+
+{doors(figures)}
 {LOCKS_TITLE}
 
 What a program in Python gets of the usual library for each (`tools/bench --only locks`). *Alone*: one client takes a lock

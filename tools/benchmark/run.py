@@ -5,10 +5,11 @@ import shlex
 import subprocess
 import sys
 import time
+import types
 
 from benchmark import measures as table
 from benchmark import locks, others, peers
-from benchmark.servers import EtcdLike, clean_environment
+from benchmark.servers import EtcdLike, clean_environment, free_ports
 
 MEASURE_SECONDS_MAX = 900
 IDLE_SECONDS = 10.0
@@ -122,10 +123,24 @@ class Runner:
         with EtcdLike(self.binaries[name], self.lease, data) as server:
             return locks.measure(name, server.endpoints[0], int(server.pids), seconds, env)
 
+    def _door(self, measure, name, data):
+        """A port of another protocol than etcd's, driven by `lease bench`."""
+        if name == table.LEASED:
+            address = f"127.0.0.1:{free_ports(1)[0]}"
+            flag = "--listen-redis" if table.REDIS in measure.servers else "--listen-zookeeper"
+            with EtcdLike(self.leased, self.lease, data, flags=[flag, address]) as server:
+                return *self._bench(measure, types.SimpleNamespace(endpoints=[address], pids=server.pids)), []
+        serve = others.redis_server if name == table.REDIS else others.zookeeper_server
+        with serve(self.binaries[name], data) as (node, port, *_):
+            server = types.SimpleNamespace(endpoints=[f"127.0.0.1:{port}"], pids=str(node.pid))
+            return *self._bench(measure, server), []
+
     def _measure(self, measure, name):
         data = self.folder / "data"
         if measure.name in (table.LOCKS, table.LOCKS_UNSYNCED):
             return self._locks(measure, name, data), [], []
+        if measure.name.startswith("door-"):
+            return self._door(measure, name, data)
         if name == table.REDIS:
             return others.redis(self.binaries[name], data, self.size.seconds), [], []
         if name == table.ZOOKEEPER:
