@@ -168,6 +168,10 @@ enum status key_view_hash(const struct key_view *view, struct key_space_id space
                           uint32_t *out_hash);
 /* Live keys. */
 size_t key_view_key_count(const struct key_view *view);
+/* The view for functions that read a store: key_store_find(), _visit(), _count(), _collect(),
+ * _revision() and _compacted_revision() answer as the store did then, and may be called from one
+ * other thread. It has no history. It lives as long as the view. */
+const struct key_store *key_view_store(const struct key_view *view);
 
 /* --- Restoring, into a new store. --- */
 

@@ -41,6 +41,7 @@ struct key_view {
     uint64_t epoch;
     int64_t revision;
     int64_t compacted_revision;
+    struct key_store seen; /* see key_view_store() */
 };
 
 /* What a read needs of a store or of a view. */

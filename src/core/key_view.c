@@ -17,8 +17,15 @@ struct key_view *key_view_open(struct key_store *store) {
     view->epoch = key_tree_share(&store->tree);
     view->revision = store->revision;
     view->compacted_revision = store->compacted_revision;
+    view->seen = (struct key_store){.tree = {.root = store->tree.root},
+                                    .revision = store->revision,
+                                    .compacted_revision = store->compacted_revision};
     list_append(&store->views, &view->link);
     return view;
+}
+
+const struct key_store *key_view_store(const struct key_view *view) {
+    return &view->seen;
 }
 
 static uint64_t view_epoch(const struct list *link) {

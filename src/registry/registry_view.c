@@ -157,7 +157,7 @@ static bool meet(void *context, const struct record *record) {
     return !walk->is_stopped;
 }
 
-static void collect_kept(const struct key_store *keys, struct walk *walk) {
+static void collect_kept(const struct key_store *keys, struct walk *walk, struct bytes after) {
     struct registry_service service;
     walk->n_records++;
     if (!registry_view_service(keys, walk->arena, walk->service, &service) ||
@@ -166,16 +166,33 @@ static void collect_kept(const struct key_store *keys, struct walk *walk) {
     }
     struct key_range range = registry_lost_range(walk->arena, walk->service);
     walk->round = service.round;
+    if (after.size > 0) {
+        range.key = registry_key_lost(walk->arena, walk->service, after);
+    }
     key_store_collect(keys, range.space, range.key, range.range_end, walk->arena, &walk->lost,
                       &walk->n_lost);
+    bool is_after_itself = walk->n_lost > 0 && after.size > 0 &&
+                           bytes_equal(registry_key_read(walk->lost[0]).id, after);
+    walk->at_lost = is_after_itself ? 1 : 0;
 }
 
 size_t registry_view_visit(const struct key_store *keys, struct arena *arena, struct bytes service,
                            bool (*visit)(void *context, const struct registry_entry *entry),
                            void *context) {
+    return registry_view_visit_after(keys, arena, service, bytes_of("", 0), visit, context);
+}
+
+size_t registry_view_visit_after(const struct key_store *keys, struct arena *arena,
+                                 struct bytes service, struct bytes after,
+                                 bool (*visit)(void *context, const struct registry_entry *entry),
+                                 void *context) {
     struct walk walk = {.arena = arena, .service = service, .visit = visit, .context = context};
     struct key_range range = registry_instances_range(arena, service);
-    collect_kept(keys, &walk);
+    if (after.size > 0) {
+        /* Behind its checks. */
+        range.key = registry_checks_range(arena, service, after).range_end;
+    }
+    collect_kept(keys, &walk, after);
     (void)key_store_visit(keys, range.space, range.key, range.range_end, meet, &walk);
     show_entry(&walk);
     show_kept(&walk, NULL);

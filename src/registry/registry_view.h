@@ -26,6 +26,11 @@ struct registry_entry {
 size_t registry_view_visit(const struct key_store *keys, struct arena *arena, struct bytes service,
                            bool (*visit)(void *context, const struct registry_entry *entry),
                            void *context);
+/* Those whose ids come after `after`; empty: all. */
+size_t registry_view_visit_after(const struct key_store *keys, struct arena *arena,
+                                 struct bytes service, struct bytes after,
+                                 bool (*visit)(void *context, const struct registry_entry *entry),
+                                 void *context);
 /* One of them. */
 bool registry_view_find(const struct key_store *keys, struct arena *arena, struct bytes service,
                         struct bytes id, struct registry_entry *out_entry);

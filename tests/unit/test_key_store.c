@@ -322,6 +322,35 @@ static void nothing_is_reclaimed_while_a_view_is_open(void **state) {
     key_store_destroy(store);
 }
 
+static bool count_records(void *context, const struct record *record) {
+    (void)record;
+    (*(size_t *)context)++;
+    return true;
+}
+
+static void a_view_is_read_as_a_store(void **state) {
+    struct key_store *store = key_store_create();
+    put(store, "a", "1");
+    put(store, "b", "1");
+    struct key_view *view = key_view_open(store);
+    const struct key_store *seen = key_view_store(view);
+    put(store, "a", "2");
+    put(store, "c", "1");
+    const struct record *found = key_store_find(seen, KEY_SPACE_ETCD, bytes_from_text("a"));
+    assert_true(bytes_equal(record_value(found), bytes_from_text("1")));
+    assert_null(key_store_find(seen, KEY_SPACE_ETCD, bytes_from_text("c")));
+    assert_int_equal(key_store_revision(seen), 3);
+    struct bytes from = bytes_from_text("a");
+    struct bytes end = bytes_from_text("z");
+    size_t n = 0;
+    assert_int_equal(key_store_count(seen, KEY_SPACE_ETCD, from, end), 2);
+    assert_int_equal(key_store_visit(seen, KEY_SPACE_ETCD, from, end, count_records, &n), 2);
+    assert_int_equal(n, 2);
+    assert_int_equal(key_store_count(store, KEY_SPACE_ETCD, from, end), 3);
+    key_view_close(view);
+    key_store_destroy(store);
+}
+
 static bool refuse(void *context, const struct record *record) {
     (void)record;
     (*(int *)context)++;
@@ -497,6 +526,7 @@ int main(void) {
         cmocka_unit_test(a_visit_stops_when_told),
         cmocka_unit_test(restoring_refuses_what_cannot_be),
         cmocka_unit_test(statistics_follow_the_live_keys),
+        cmocka_unit_test(a_view_is_read_as_a_store),
         cmocka_unit_test(a_view_is_read_by_a_thread_while_writes_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, clear_arena);

@@ -132,6 +132,32 @@ static void lost_instances_are_listed_only_while_the_guard_is_on(void **state) {
                                     bytes_from_text("d"), &entry));
 }
 
+static const char *list_after(const char *after) {
+    static char text[256];
+    text[0] = 0;
+    registry_view_visit_after(world.keys, &world.arena, bytes_from_text("web"),
+                              bytes_from_text(after), write_entry, text);
+    return text;
+}
+
+static void a_visit_goes_on_after_an_id(void **state) {
+    put_instance("web", "a");
+    put_instance("web", "a!");
+    put_instance("web", "c");
+    put_check("web", "a", "c1", REGISTRY_PASSING);
+    put_check("web", "c", "c1", REGISTRY_PASSING);
+    put_lost("web", "b", 2);
+    put_lost("web", "d", 2);
+    put_service("web", 9, 2);
+    assert_string_equal(list_after(""), "a:s1 a!:s0 b:k0 c:s1 d:k0 ");
+    assert_string_equal(list_after("a"), "a!:s0 b:k0 c:s1 d:k0 ");
+    assert_string_equal(list_after("a!"), "b:k0 c:s1 d:k0 ");
+    assert_string_equal(list_after("b"), "c:s1 d:k0 ");
+    assert_string_equal(list_after("c"), "d:k0 ");
+    assert_string_equal(list_after("d"), "");
+    assert_string_equal(list_after("aa"), "b:k0 c:s1 d:k0 ");
+}
+
 static void one_is_found_by_its_id(void **state) {
     struct registry_entry entry;
     char text[256] = "";
@@ -227,6 +253,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(instances_come_by_id_with_their_checks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lost_instances_are_listed_only_while_the_guard_is_on,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_visit_goes_on_after_an_id, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_is_found_by_its_id, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_are_listed_after_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_service_that_is_not_there_has_a_revision, set_up,

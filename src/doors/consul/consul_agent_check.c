@@ -3,6 +3,7 @@
 #include "doors/consul/consul_define.h"
 #include "doors/consul/consul_filter.h"
 #include "doors/consul/consul_find.h"
+#include "doors/consul/consul_list.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_show.h"
 #include "registry/registry_keys.h"
@@ -264,31 +265,34 @@ void consul_agent_maintenance(struct consul_call *call, struct bytes body) {
 
 /* --- Showing. --- */
 
-static bool show_checks_of(void *context, const struct registry_entry *entry) {
+static void show_checks_of(void *context, const struct registry_entry *entry) {
     struct consul_call *call = context;
     if (entry->is_kept ||
         !bytes_equal(consul_instance_node(call, &entry->instance), own_node(call))) {
-        return true;
+        return;
     }
     for (size_t i = 0; i < entry->n_checks; i++) {
         struct consul_mark mark = consul_filter_begin(call, &entry->checks[i].id);
         consul_show_check(call, own_node(call), &entry->instance, &entry->checks[i]);
         consul_filter_end(call, &mark);
     }
-    return true;
 }
 
-static void show_checks(struct consul_call *call, const struct key_store *keys) {
-    if (!consul_may_visit_all(call, keys)) {
-        return;
+static bool show_checks(struct consul_call *call, const struct key_store *keys) {
+    if (!call->position.is_begun) {
+        call->position.is_begun = true;
+        consul_json_begin(&call->json, '{');
     }
-    consul_set_registry_index(call, keys);
-    consul_json_begin(&call->json, '{');
-    consul_visit_all(call, keys, show_checks_of, call);
-    consul_json_end(&call->json, '}');
+    bool is_whole = consul_list_instances(call, keys, bytes_of("", 0), show_checks_of, call);
+    if (is_whole) {
+        consul_json_end(&call->json, '}');
+    }
+    return is_whole;
 }
 
-static const struct consul_query checks = {.show = show_checks};
+static const struct consul_list checks_list = {
+    .index = consul_set_registry_index, .part = show_checks, .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query checks = {.list = &checks_list};
 
 void consul_agent_checks(struct consul_call *call, struct bytes body) {
     (void)body;

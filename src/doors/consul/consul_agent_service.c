@@ -3,6 +3,7 @@
 #include "doors/consul/consul_define.h"
 #include "doors/consul/consul_filter.h"
 #include "doors/consul/consul_find.h"
+#include "doors/consul/consul_list.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_show.h"
 #include "registry/registry_keys.h"
@@ -24,18 +25,13 @@ struct registration {
 struct stale_search {
     const struct registration *registration;
     struct consul_batch *batch;
-    struct consul_call *call;
 };
 
 /* An id is unique on a node: under another name it is another's. */
-static bool end_stale(void *context, const struct registry_entry *entry) {
+static bool end_stale(void *context, const struct registry_instance *other) {
     struct stale_search *search = context;
     const struct registry_instance *mine = &search->registration->request.instance;
-    const struct registry_instance *other = &entry->instance;
-    if (!entry->is_kept && other->origin == REGISTRY_ORIGIN_CONSUL &&
-        !bytes_equal(other->service, mine->service) &&
-        !bytes_equal(other->service, bytes_from_text(CONSUL_NODE_SERVICE)) &&
-        bytes_equal(consul_instance_node(search->call, other), mine->node)) {
+    if (other->origin == REGISTRY_ORIGIN_CONSUL && !bytes_equal(other->service, mine->service)) {
         consul_batch_deregister(search->batch, other->service, other->id);
     }
     return true;
@@ -53,13 +49,18 @@ void consul_resolve_alias(struct consul_call *call, const struct key_store *keys
 static void register_now(struct consul_call *call, const struct key_store *keys) {
     struct registration *registration = call->data;
     struct consul_batch *batch = consul_batch_create(call);
-    struct stale_search search = {.registration = registration, .batch = batch, .call = call};
+    struct stale_search search = {.registration = registration, .batch = batch};
     for (size_t i = 0; i < registration->request.n_checks; i++) {
         consul_resolve_alias(call, keys, &registration->checks[i]);
     }
     consul_batch_register(batch, &registration->request);
-    (void)registry_view_visit_id(keys, &call->arena, registration->request.instance.id, end_stale,
-                                 &search);
+    const struct registry_instance *instance = &registration->request.instance;
+    consul_visit_id(call, keys, instance->node, instance->id, end_stale, &search);
+    if (call->is_busy) {
+        call->status = 0;
+        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
+        return;
+    }
     consul_batch_run(batch, consul_reply_ok);
 }
 
@@ -207,11 +208,11 @@ static bool is_hidden(const struct registry_entry *entry) {
     return bytes_equal(entry->instance.service, bytes_from_text(CONSUL_NODE_SERVICE));
 }
 
-static bool show_one(void *context, const struct registry_entry *entry) {
+static void show_one(void *context, const struct registry_entry *entry) {
     struct listing *listing = context;
     struct consul_call *call = listing->call;
     if (!is_own(call, entry) || is_hidden(entry)) {
-        return true;
+        return;
     }
     struct consul_shown shown;
     consul_shown_init(&shown, call, listing->keys, entry);
@@ -219,21 +220,24 @@ static bool show_one(void *context, const struct registry_entry *entry) {
     consul_show_agent_service(call, &shown);
     consul_filter_end(call, &mark);
     consul_shown_clear(&shown);
-    return true;
 }
 
-static void show_services(struct consul_call *call, const struct key_store *keys) {
+static bool show_services(struct consul_call *call, const struct key_store *keys) {
     struct listing listing = {.call = call, .keys = keys};
-    if (!consul_may_visit_all(call, keys)) {
-        return;
+    if (!call->position.is_begun) {
+        call->position.is_begun = true;
+        consul_json_begin(&call->json, '{');
     }
-    consul_set_registry_index(call, keys);
-    consul_json_begin(&call->json, '{');
-    consul_visit_all(call, keys, show_one, &listing);
-    consul_json_end(&call->json, '}');
+    bool is_whole = consul_list_instances(call, keys, bytes_of("", 0), show_one, &listing);
+    if (is_whole) {
+        consul_json_end(&call->json, '}');
+    }
+    return is_whole;
 }
 
-static const struct consul_query services = {.show = show_services};
+static const struct consul_list services_list = {
+    .index = consul_set_registry_index, .part = show_services, .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query services = {.list = &services_list};
 
 void consul_agent_services(struct consul_call *call, struct bytes body) {
     (void)body;
@@ -282,6 +286,11 @@ struct health_listing {
     size_t n;
 };
 
+static void note_worst(struct health_listing *listing, const struct consul_shown *shown) {
+    listing->worst = shown->health > listing->worst ? shown->health : listing->worst;
+    listing->n++;
+}
+
 static void show_health(struct health_listing *listing, const struct registry_entry *entry) {
     struct consul_call *call = listing->call;
     struct consul_shown shown;
@@ -293,42 +302,84 @@ static void show_health(struct health_listing *listing, const struct registry_en
     consul_json_name(&call->json, "Checks");
     consul_show_checks(call, &shown);
     consul_json_end(&call->json, '}');
-    listing->worst = shown.health > listing->worst ? shown.health : listing->worst;
-    listing->n++;
+    note_worst(listing, &shown);
     consul_shown_clear(&shown);
 }
 
-static void end_health(struct health_listing *listing) {
+static void set_health_status(const struct health_listing *listing) {
     static const unsigned codes[REGISTRY_HEALTHS] = {200, 429, 503};
-    struct consul_call *call = listing->call;
-    call->status = listing->n > 0 ? codes[listing->worst] : 404;
-    if (bytes_equal(consul_call_text(call, "format"), bytes_from_text("text"))) {
-        const char *text = listing->n > 0 ? consul_health_text(listing->worst) : "critical";
-        call->body.size = 0;
-        buffer_append(&call->body, text, strlen(text));
-        call->content_type = "text/plain; charset=utf-8";
-    }
+    listing->call->status = listing->n > 0 ? codes[listing->worst] : 404;
 }
 
-static bool show_health_of(void *context, const struct registry_entry *entry) {
+static bool wants_text(const struct consul_call *call) {
+    return bytes_equal(consul_call_text(call, "format"), bytes_from_text("text"));
+}
+
+static void show_health_text(const struct health_listing *listing) {
+    struct consul_call *call = listing->call;
+    const char *text = listing->n > 0 ? consul_health_text(listing->worst) : "critical";
+    call->body.size = 0;
+    buffer_append(&call->body, text, strlen(text));
+    call->content_type = "text/plain; charset=utf-8";
+}
+
+static void show_health_of(void *context, const struct registry_entry *entry) {
     struct health_listing *listing = context;
     if (is_own(listing->call, entry)) {
         show_health(listing, entry);
     }
+}
+
+static bool note_health(void *context, const struct registry_entry *entry) {
+    struct health_listing *listing = context;
+    struct consul_shown shown;
+    if (is_own(listing->call, entry)) {
+        consul_shown_init(&shown, listing->call, listing->keys, entry);
+        note_worst(listing, &shown);
+        consul_shown_clear(&shown);
+        arena_reset(&listing->call->scratch);
+    }
     return true;
 }
 
-static void show_health_by_name(struct consul_call *call, const struct key_store *keys) {
-    struct health_listing listing = {.call = call, .keys = keys};
-    struct bytes name = consul_call_path(call, "service");
-    consul_set_service_index(call, keys, name);
-    consul_json_begin(&call->json, '[');
-    (void)registry_view_visit(keys, &call->arena, name, show_health_of, &listing);
-    consul_json_end(&call->json, ']');
-    end_health(&listing);
+/* The status of the answer comes before the list: the worst of all is looked for first. */
+static void begin_health_by_name(struct consul_call *call) {
+    call->data = arena_calloc(&call->arena, 1, sizeof(struct health_listing));
 }
 
-static const struct consul_query health_by_name = {.show = show_health_by_name};
+static void index_health_by_name(struct consul_call *call, const struct key_store *keys) {
+    struct health_listing *listing = call->data;
+    struct bytes name = consul_call_path(call, "service");
+    *listing = (struct health_listing){.call = call, .keys = keys};
+    consul_set_service_index(call, keys, name);
+    (void)consul_list_visit(keys, name, note_health, listing);
+    set_health_status(listing);
+}
+
+static bool show_health_by_name(struct consul_call *call, const struct key_store *keys) {
+    struct health_listing *listing = call->data;
+    struct health_listing shown = {.call = call, .keys = keys};
+    if (wants_text(call)) {
+        show_health_text(listing);
+        return true;
+    }
+    if (!call->position.is_begun) {
+        call->position.is_begun = true;
+        consul_json_begin(&call->json, '[');
+    }
+    bool is_whole = consul_list_instances(call, keys, consul_call_path(call, "service"),
+                                          show_health_of, &shown);
+    if (is_whole) {
+        consul_json_end(&call->json, ']');
+    }
+    return is_whole;
+}
+
+static const struct consul_list health_by_name_list = {.begin = begin_health_by_name,
+                                                       .index = index_health_by_name,
+                                                       .part = show_health_by_name,
+                                                       .work = 2 * CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query health_by_name = {.list = &health_by_name_list};
 
 void consul_agent_health_name(struct consul_call *call, struct bytes body) {
     struct bytes name = consul_call_path(call, "service");
@@ -360,7 +411,10 @@ static void show_health_by_id(struct consul_call *call, const struct key_store *
         return;
     }
     show_health(&listing, &entry);
-    end_health(&listing);
+    set_health_status(&listing);
+    if (wants_text(call)) {
+        show_health_text(&listing);
+    }
 }
 
 static const struct consul_query health_by_id = {.show = show_health_by_id};

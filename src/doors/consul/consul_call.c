@@ -18,6 +18,9 @@ static void free_if_done(struct consul_call *call) {
     }
     json_decref(call->given);
     buffer_clear(&call->body);
+    buffer_clear(&call->position.service);
+    buffer_clear(&call->position.id);
+    arena_clear(&call->scratch);
     arena_clear(&call->arena);
     free(call);
 }
@@ -33,7 +36,10 @@ void consul_call_on_body(struct http_exchange *exchange, struct bytes body, bool
     call->status = 200;
     call->content_type = "application/json";
     arena_init(&call->arena);
+    arena_init(&call->scratch);
     buffer_init(&call->body);
+    buffer_init(&call->position.service);
+    buffer_init(&call->position.id);
     consul_json_init(&call->json, &call->body);
     http_set_data(exchange, call);
     call->door->n_requests++;
@@ -48,7 +54,15 @@ void consul_call_on_close(struct http_exchange *exchange) {
     http_set_data(exchange, NULL);
     call->exchange = NULL;
     consul_call_stop_waiting(call);
+    consul_scan_stop(call);
     free_if_done(call);
+}
+
+void consul_call_on_writable(struct http_exchange *exchange) {
+    struct consul_call *call = http_data(exchange);
+    if (call != NULL) {
+        consul_scan_go_on(call);
+    }
 }
 
 static bool shows_token(const struct http_exchange *exchange) {
@@ -65,21 +79,87 @@ void consul_call_on_refused(struct http_exchange *exchange) {
 
 /* --- The request. --- */
 
+struct bytes consul_call_keep(struct consul_call *call, struct bytes bytes) {
+    return bytes_of(arena_copy(&call->arena, bytes.data, bytes.size), bytes.size);
+}
+
+static bool find_field(const struct http_field *fields, size_t n, const char *name,
+                       struct bytes *out_value) {
+    for (size_t i = 0; i < n; i++) {
+        if (bytes_equal(fields[i].name, bytes_from_text(name))) {
+            *out_value = fields[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_query(const struct consul_call *call, const char *name, struct bytes *out_value) {
+    return call->is_detached ? find_field(call->fields + call->n_path_fields,
+                                          call->n_fields - call->n_path_fields, name, out_value)
+                             : http_query(call->exchange, name, out_value);
+}
+
 struct bytes consul_call_path(const struct consul_call *call, const char *name) {
     struct bytes value = {0};
-    (void)http_parameter(call->exchange, name, &value);
+    (void)(call->is_detached ? find_field(call->fields, call->n_path_fields, name, &value)
+                             : http_parameter(call->exchange, name, &value));
     return value;
 }
 
 bool consul_call_has(const struct consul_call *call, const char *name) {
     struct bytes ignored;
-    return http_query(call->exchange, name, &ignored);
+    return find_query(call, name, &ignored);
 }
 
 struct bytes consul_call_text(const struct consul_call *call, const char *name) {
     struct bytes value = bytes_of("", 0);
-    (void)http_query(call->exchange, name, &value);
+    (void)find_query(call, name, &value);
     return value;
+}
+
+bool consul_call_next_query(const struct consul_call *call, size_t *position,
+                            struct http_field *out_field) {
+    if (!call->is_detached) {
+        return http_next_query(call->exchange, position, out_field);
+    }
+    if (call->n_path_fields + *position >= call->n_fields) {
+        return false;
+    }
+    *out_field = call->fields[call->n_path_fields + (*position)++];
+    return true;
+}
+
+static void keep_field(struct consul_call *call, struct bytes name, struct bytes value) {
+    call->fields[call->n_fields++] = (struct http_field){.name = consul_call_keep(call, name),
+                                                         .value = consul_call_keep(call, value)};
+}
+
+void consul_call_detach(struct consul_call *call) {
+    static const char *const names[] = {"check", "id", "key", "node", "service", "state"};
+    size_t n_names = sizeof names / sizeof names[0];
+    size_t position = 0;
+    size_t n = 0;
+    struct http_field field;
+    struct bytes value;
+    if (call->is_detached) {
+        return;
+    }
+    while (http_next_query(call->exchange, &position, &field)) {
+        n++;
+    }
+    call->fields = arena_calloc(&call->arena, n_names + n, sizeof *call->fields);
+    for (size_t i = 0; i < n_names; i++) {
+        if (http_parameter(call->exchange, names[i], &value)) {
+            keep_field(call, bytes_from_text(names[i]), value);
+        }
+    }
+    call->n_path_fields = call->n_fields;
+    position = 0;
+    while (http_next_query(call->exchange, &position, &field)) {
+        keep_field(call, field.name, field.value);
+    }
+    call->is_detached = true;
 }
 
 static bool read_number(struct bytes text, uint64_t *out_value) {
@@ -134,7 +214,7 @@ static void add_field(struct http_field *fields, size_t *n, const char *name, co
 
 /* What every read says of itself. */
 static void add_query_fields(const struct consul_call *call, struct http_field *fields, size_t *n,
-                             char index_text[24]) {
+                             char *index_text) {
     struct service_info info;
     service_info(call->door->service, &info);
     snprintf(index_text, 24, "%" PRId64, consul_call_index(call));
@@ -148,23 +228,39 @@ static void add_query_fields(const struct consul_call *call, struct http_field *
     add_field(fields, n, "x-consul-query-backend", "blocking-query");
 }
 
-static void send_answer(struct consul_call *call, unsigned status, const char *type,
-                        struct bytes body) {
-    struct http_field fields[12];
-    char index_text[24];
+enum { FIELDS_MAX = 12, INDEX_TEXT_SIZE = 24 };
+
+static size_t make_fields(const struct consul_call *call, const char *type,
+                          char index_text[INDEX_TEXT_SIZE],
+                          struct http_field out_fields[FIELDS_MAX]) {
     size_t n = 0;
-    add_field(fields, &n, "content-type", type);
-    add_field(fields, &n, "vary", "Accept-Encoding");
-    add_field(fields, &n, "x-consul-default-acl-policy", "allow");
+    add_field(out_fields, &n, "content-type", type);
+    add_field(out_fields, &n, "vary", "Accept-Encoding");
+    add_field(out_fields, &n, "x-consul-default-acl-policy", "allow");
     if (call->query != NULL && call->own_index + call->bound_index > 0) {
-        add_query_fields(call, fields, &n, index_text);
+        add_query_fields(call, out_fields, &n, index_text);
     }
     if (strcmp(type, "text/plain") == 0) { /* somebody's value, not for browsers to run */
-        add_field(fields, &n, "x-content-type-options", "nosniff");
-        add_field(fields, &n, "content-security-policy", "sandbox");
+        add_field(out_fields, &n, "x-content-type-options", "nosniff");
+        add_field(out_fields, &n, "content-security-policy", "sandbox");
     }
+    return n;
+}
+
+static void send_answer(struct consul_call *call, unsigned status, const char *type,
+                        struct bytes body) {
+    struct http_field fields[FIELDS_MAX];
+    char index_text[INDEX_TEXT_SIZE];
+    size_t n = make_fields(call, type, index_text, fields);
     consul_call_stop_waiting(call);
     http_reply_fields(call->exchange, status, fields, n, body);
+}
+
+void consul_call_start(struct consul_call *call, unsigned status) {
+    struct http_field fields[FIELDS_MAX];
+    char index_text[INDEX_TEXT_SIZE];
+    size_t n = make_fields(call, call->content_type, index_text, fields);
+    http_start(call->exchange, status, fields, n);
 }
 
 /* As people want it who ask with ?pretty. */
@@ -214,6 +310,11 @@ void consul_call_fail(struct consul_call *call, unsigned status, const char *for
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    if (call->is_busy) { /* what was looked for may be there */
+        call->is_busy = false;
+        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
+        return;
+    }
     if (call->exchange != NULL) {
         call->own_index = call->bound_index = 0;
         send_answer(call, status, "text/plain; charset=utf-8", bytes_from_text(text));

@@ -20,13 +20,24 @@ enum { CONSUL_RANGES_MAX = 3 };
 
 struct consul_call;
 struct consul_filter;
+struct consul_list;
 
 /* What a read shows. */
 struct consul_query {
     /* Writes the answer into call->body: status, own_index, bound_index. */
     void (*show)(struct consul_call *call, const struct key_store *keys);
+    /* Instead of show(), of what may be long (consul_list.h). */
+    const struct consul_list *list;
     /* Whether a change within the ranges is one of what is shown; NULL: every one. */
     bool (*concerns)(struct consul_call *call, const struct record *record);
+};
+
+/* How far a list has been written. */
+struct consul_position {
+    bool is_begun;
+    struct buffer service; /* and id of the last instance, or the last key alone */
+    struct buffer id;
+    size_t n_looked_at; /* in this part */
 };
 
 struct consul_watch {
@@ -38,7 +49,8 @@ struct consul_call {
     struct consul_door *door;
     struct http_exchange *exchange; /* NULL: it is over */
     struct arena arena;
-    struct buffer body; /* of the answer */
+    struct arena scratch; /* of one part of a list */
+    struct buffer body;   /* of the answer */
     struct consul_json json;
     unsigned n_pending; /* with the service */
 
@@ -69,6 +81,27 @@ struct consul_call {
 
     const struct consul_filter *filter; /* NULL: none */
     bool has_unknown_selector;
+    struct bytes node_address; /* see consul_node_address(); empty: not asked for yet */
+
+    /* Of a list. */
+    struct consul_position position;
+    bool may_wait; /* unless there is news */
+    bool is_deferred;
+    uint64_t deferred_since_ms;
+    struct service_scan scan;
+    bool is_scanning;
+    bool is_started;  /* the head of the answer was sent */
+    bool is_complete; /* the last part was written */
+    bool is_no_news;
+    bool is_found;         /* index() has seen something: of keys */
+    bool is_busy;          /* it needs more work than others leave room for: see consul_find.h */
+    int64_t wait_revision; /* from which a list without news waits */
+    /* The parameters, when a worker needs them: the exchange may end meanwhile. */
+    bool is_detached;
+    struct http_field *fields; /* of the path, then of the query */
+    size_t n_fields;
+    size_t n_path_fields;
+
     json_t *given; /* the body, for as long as the call; NULL: none */
     /* The handler's own. */
     void *data;
@@ -76,6 +109,7 @@ struct consul_call {
 
 /* For the routes: makes a call of an exchange and hands it on. */
 void consul_call_on_body(struct http_exchange *exchange, struct bytes body, bool is_last);
+void consul_call_on_writable(struct http_exchange *exchange);
 void consul_call_on_close(struct http_exchange *exchange);
 void consul_call_on_refused(struct http_exchange *exchange);
 
@@ -85,6 +119,11 @@ void consul_call_on_refused(struct http_exchange *exchange);
 struct bytes consul_call_path(const struct consul_call *call, const char *name);
 bool consul_call_has(const struct consul_call *call, const char *name);
 struct bytes consul_call_text(const struct consul_call *call, const char *name);
+/* All of the query, one a call; `*position` starts at 0. False: there is no more. */
+bool consul_call_next_query(const struct consul_call *call, size_t *position,
+                            struct http_field *out_field);
+/* A copy that lives as long as the call. */
+struct bytes consul_call_keep(struct consul_call *call, struct bytes bytes);
 /* A number of the query: `out_value` is left alone when there is none. False: it is none, and that
  * was answered. */
 bool consul_call_number(struct consul_call *call, const char *name, uint64_t *out_value);

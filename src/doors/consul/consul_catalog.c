@@ -1,6 +1,8 @@
 /* /v1/catalog: reads. */
 #include "doors/consul/consul_filter.h"
 #include "doors/consul/consul_find.h"
+#include "doors/consul/consul_list.h"
+#include "doors/consul/consul_names.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_select.h"
 #include "doors/consul/consul_show.h"
@@ -28,79 +30,65 @@ void consul_catalog_datacenters(struct consul_call *call, struct bytes body) {
 struct tag_listing {
     struct consul_call *call;
     const struct key_store *keys;
-    struct bytes *tags;
-    size_t n;
-    size_t capacity;
+    struct arena arena; /* of the tags of one service */
+    struct consul_names tags;
     bool is_there;
 };
 
-static void note_tag(struct tag_listing *listing, struct bytes tag) {
-    for (size_t i = 0; i < listing->n; i++) {
-        if (bytes_equal(listing->tags[i], tag)) {
-            return;
-        }
-    }
-    if (listing->n == listing->capacity) {
-        size_t capacity = listing->capacity == 0 ? 16 : 2 * listing->capacity;
-        struct bytes *tags = arena_calloc(&listing->call->arena, capacity, sizeof *tags);
-        for (size_t i = 0; i < listing->n; i++) {
-            tags[i] = listing->tags[i];
-        }
-        listing->tags = tags;
-        listing->capacity = capacity;
-    }
-    listing->tags[listing->n++] = tag;
-}
-
 static bool note_tags(void *context, const struct registry_entry *entry) {
     struct tag_listing *listing = context;
-    if (!consul_select_node_meta(listing->call, entry)) {
-        return true;
-    }
-    listing->is_there = true;
-    for (size_t i = 0; i < entry->instance.n_tags; i++) {
-        note_tag(listing, entry->instance.tags[i]);
+    listing->call->position.n_looked_at++;
+    if (consul_select_node_meta(listing->call, entry)) {
+        listing->is_there = true;
+        for (size_t i = 0; i < entry->instance.n_tags; i++) {
+            (void)consul_names_add(&listing->tags, entry->instance.tags[i]);
+        }
     }
     return true;
 }
 
-static bool show_service_tags(void *context, struct bytes service) {
+static void show_service_tags(void *context, struct bytes service) {
     struct tag_listing *listing = context;
     struct consul_json *json = &listing->call->json;
     if (bytes_equal(service, bytes_from_text(CONSUL_NODE_SERVICE))) {
-        return true;
-    }
-    listing->n = 0;
-    listing->is_there = false;
-    (void)registry_view_visit(listing->keys, &listing->call->arena, service, note_tags, listing);
-    if (!listing->is_there) {
-        return true;
-    }
-    consul_json_key(json, service);
-    consul_json_begin(json, '[');
-    for (size_t i = 0; i < listing->n; i++) {
-        consul_json_text(json, listing->tags[i]);
-    }
-    consul_json_end(json, ']');
-    return true;
-}
-
-static void show_services(struct consul_call *call, const struct key_store *keys) {
-    struct tag_listing listing = {.call = call, .keys = keys};
-    if (!consul_may_visit_all(call, keys)) {
         return;
     }
-    consul_set_registry_index(call, keys);
-    consul_json_begin(&call->json, '{');
-    if (!consul_call_has(call, "node-meta")) {
-        consul_json_name(&call->json, "consul");
-        consul_json_raw(&call->json, bytes_from_text("[]"));
+    listing->is_there = false;
+    consul_names_init(&listing->tags, &listing->arena);
+    (void)consul_list_visit(listing->keys, service, note_tags, listing);
+    if (listing->is_there) {
+        consul_json_key(json, service);
+        consul_json_begin(json, '[');
+        for (size_t i = 0; i < listing->tags.n; i++) {
+            consul_json_text(json, listing->tags.names[i]);
+        }
+        consul_json_end(json, ']');
     }
-    registry_view_visit_services(keys, &call->arena, bytes_of("", 0), show_service_tags, &listing);
-    consul_json_end(&call->json, '}');
+    arena_reset(&listing->arena);
 }
 
-static const struct consul_query services = {.show = show_services};
+static bool show_services(struct consul_call *call, const struct key_store *keys) {
+    struct tag_listing listing = {.call = call, .keys = keys};
+    arena_init(&listing.arena);
+    if (!call->position.is_begun) {
+        call->position.is_begun = true;
+        consul_json_begin(&call->json, '{');
+        if (!consul_call_has(call, "node-meta")) {
+            consul_json_name(&call->json, "consul");
+            consul_json_raw(&call->json, bytes_from_text("[]"));
+        }
+    }
+    bool is_whole = consul_list_services(call, keys, show_service_tags, &listing);
+    if (is_whole) {
+        consul_json_end(&call->json, '}');
+    }
+    arena_clear(&listing.arena);
+    return is_whole;
+}
+
+static const struct consul_list services_list = {
+    .index = consul_set_registry_index, .part = show_services, .work = CONSUL_WORK_A_KEY};
+static const struct consul_query services = {.list = &services_list};
 
 void consul_catalog_services(struct consul_call *call, struct bytes body) {
     (void)body;
@@ -114,11 +102,15 @@ static void show_selected(struct consul_call *call, const struct consul_shown *s
     consul_show_catalog_service(call, shown);
 }
 
-static void show_service(struct consul_call *call, const struct key_store *keys) {
-    consul_select_show(call, keys, consul_call_path(call, "service"), show_selected);
+static bool show_service(struct consul_call *call, const struct key_store *keys) {
+    return consul_select_part(call, keys, show_selected);
 }
 
-static const struct consul_query service = {.show = show_service};
+static const struct consul_list service_list = {.index = consul_select_index,
+                                                .is_index_cheap = true,
+                                                .part = show_service,
+                                                .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query service = {.list = &service_list};
 
 void consul_catalog_service(struct consul_call *call, struct bytes body) {
     struct bytes name = consul_call_path(call, "service");
@@ -138,64 +130,54 @@ void consul_catalog_service(struct consul_call *call, struct bytes body) {
 struct node_listing {
     struct consul_call *call;
     const struct key_store *keys;
-    struct bytes *names;
-    size_t n;
-    size_t capacity;
+    struct consul_names *names;
 };
 
-static bool is_new_node(struct node_listing *listing, struct bytes name) {
-    for (size_t i = 0; i < listing->n; i++) {
-        if (bytes_equal(listing->names[i], name)) {
-            return false;
-        }
-    }
-    if (listing->n == listing->capacity) {
-        size_t capacity = listing->capacity == 0 ? 16 : 2 * listing->capacity;
-        struct bytes *names = arena_calloc(&listing->call->arena, capacity, sizeof *names);
-        for (size_t i = 0; i < listing->n; i++) {
-            names[i] = listing->names[i];
-        }
-        listing->names = names;
-        listing->capacity = capacity;
-    }
-    listing->names[listing->n++] = name;
-    return true;
-}
-
-static bool show_node_of(void *context, const struct registry_entry *entry) {
+static void show_node_of(void *context, const struct registry_entry *entry) {
     struct node_listing *listing = context;
     struct consul_call *call = listing->call;
     struct consul_shown shown;
     if (!consul_select_node_meta(call, entry) ||
-        !is_new_node(listing, consul_instance_node(call, &entry->instance))) {
-        return true;
+        !consul_names_add(listing->names, consul_instance_node(call, &entry->instance))) {
+        return;
     }
     consul_shown_init(&shown, call, listing->keys, entry);
     struct consul_mark mark = consul_filter_begin(call, NULL);
     consul_show_node(call, &shown);
     consul_filter_end(call, &mark);
     consul_shown_clear(&shown);
-    return true;
 }
 
-static void show_nodes(struct consul_call *call, const struct key_store *keys) {
-    struct node_listing listing = {.call = call, .keys = keys};
-    if (!consul_may_visit_all(call, keys)) {
-        return;
-    }
-    consul_set_registry_index(call, keys);
-    consul_json_begin(&call->json, '[');
-    if (!consul_call_has(call, "node-meta")) {
-        (void)is_new_node(&listing, own_node(call));
-        struct consul_mark mark = consul_filter_begin(call, NULL);
-        consul_show_node_object(call, own_node(call), consul_node_address(call), NULL);
-        consul_filter_end(call, &mark);
-    }
-    consul_visit_all(call, keys, show_node_of, &listing);
-    consul_json_end(&call->json, ']');
+static void begin_nodes(struct consul_call *call) {
+    struct consul_names *names = arena_calloc(&call->arena, 1, sizeof *names);
+    consul_names_init(names, &call->arena);
+    call->data = names;
 }
 
-static const struct consul_query nodes = {.show = show_nodes};
+static bool show_nodes(struct consul_call *call, const struct key_store *keys) {
+    struct node_listing listing = {.call = call, .keys = keys, .names = call->data};
+    if (!call->position.is_begun) {
+        call->position.is_begun = true;
+        consul_json_begin(&call->json, '[');
+        if (!consul_call_has(call, "node-meta")) {
+            (void)consul_names_add(listing.names, own_node(call));
+            struct consul_mark mark = consul_filter_begin(call, NULL);
+            consul_show_node_object(call, own_node(call), consul_node_address(call), NULL);
+            consul_filter_end(call, &mark);
+        }
+    }
+    bool is_whole = consul_list_instances(call, keys, bytes_of("", 0), show_node_of, &listing);
+    if (is_whole) {
+        consul_json_end(&call->json, ']');
+    }
+    return is_whole;
+}
+
+static const struct consul_list nodes_list = {.begin = begin_nodes,
+                                              .index = consul_set_registry_index,
+                                              .part = show_nodes,
+                                              .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query nodes = {.list = &nodes_list};
 
 void consul_catalog_nodes(struct consul_call *call, struct bytes body) {
     (void)body;
@@ -212,94 +194,110 @@ struct service_listing {
     const struct key_store *keys;
     struct bytes node;
     bool is_array;
-    bool is_found;
-    struct buffer object; /* of the node */
 };
 
-static bool show_service_of(void *context, const struct registry_entry *entry) {
+static bool is_of_node(const struct service_listing *listing, const struct registry_entry *entry) {
+    return bytes_equal(consul_instance_node(listing->call, &entry->instance), listing->node);
+}
+
+static void show_service_of(void *context, const struct registry_entry *entry) {
     struct service_listing *listing = context;
     struct consul_call *call = listing->call;
     struct consul_shown shown;
-    if (!bytes_equal(consul_instance_node(call, &entry->instance), listing->node)) {
-        return true;
+    if (!is_of_node(listing, entry) ||
+        bytes_equal(entry->instance.service, bytes_from_text(CONSUL_NODE_SERVICE))) {
+        return;
     }
     consul_shown_init(&shown, call, listing->keys, entry);
-    if (!listing->is_found) {
-        struct buffer services = call->body;
-        struct consul_json json = call->json;
-        buffer_init(&call->body);
-        consul_json_init(&call->json, &call->body);
-        consul_show_node(call, &shown);
-        listing->object = call->body;
-        call->body = services;
-        call->json = json;
-    }
-    listing->is_found = true;
-    if (!bytes_equal(entry->instance.service, bytes_from_text(CONSUL_NODE_SERVICE))) {
-        struct consul_mark mark =
-            consul_filter_begin(call, listing->is_array ? NULL : &entry->instance.id);
-        consul_show_service(call, &shown);
-        consul_filter_end(call, &mark);
-    }
+    struct consul_mark mark =
+        consul_filter_begin(call, listing->is_array ? NULL : &entry->instance.id);
+    consul_show_service(call, &shown);
+    consul_filter_end(call, &mark);
     consul_shown_clear(&shown);
+}
+
+/* Looks for an instance of the node, which says how it is shown. */
+struct node_search {
+    struct service_listing *listing;
+    bool is_found;
+};
+
+static bool meet_instance(void *context, const struct registry_entry *entry) {
+    struct node_search *search = context;
+    struct service_listing *listing = search->listing;
+    struct consul_shown shown;
+    if (!is_of_node(listing, entry)) {
+        return true;
+    }
+    consul_shown_init(&shown, listing->call, listing->keys, entry);
+    consul_json_name(&listing->call->json, "Node");
+    consul_show_node(listing->call, &shown);
+    consul_shown_clear(&shown);
+    search->is_found = true;
+    return false;
+}
+
+static bool meet_service(void *context, struct bytes service) {
+    struct node_search *search = context;
+    return consul_list_visit(search->listing->keys, service, meet_instance, search);
+}
+
+static bool find_node(struct service_listing *listing) {
+    struct node_search search = {.listing = listing};
+    registry_view_visit_services(listing->keys, &listing->call->scratch, bytes_of("", 0),
+                                 meet_service, &search);
+    return search.is_found;
+}
+
+/* False: there is no such node, which was said. */
+static bool open_node(struct service_listing *listing) {
+    struct consul_call *call = listing->call;
+    struct consul_json *json = &call->json;
+    call->position.is_begun = true;
+    consul_json_begin(json, '{');
+    if (bytes_equal(listing->node, own_node(call))) {
+        consul_json_name(json, "Node");
+        consul_show_node_object(call, listing->node, consul_node_address(call), NULL);
+    } else if (!find_node(listing)) {
+        call->body.size = 0;
+        consul_json_init(json, &call->body);
+        consul_json_null(json);
+        return false;
+    }
+    consul_json_name(json, "Services");
+    consul_json_begin(json, listing->is_array ? '[' : '{');
     return true;
 }
 
-static void show_own_node(struct service_listing *listing) {
-    struct consul_call *call = listing->call;
-    struct buffer services = call->body;
-    struct consul_json json = call->json;
-    buffer_init(&call->body);
-    consul_json_init(&call->json, &call->body);
-    consul_show_node_object(call, listing->node, consul_node_address(call), NULL);
-    listing->object = call->body;
-    call->body = services;
-    call->json = json;
-    listing->is_found = true;
-}
-
-static void show_node_services(struct consul_call *call, const struct key_store *keys,
+static bool show_node_services(struct consul_call *call, const struct key_store *keys,
                                bool is_array) {
     struct service_listing listing = {
         .call = call, .keys = keys, .node = consul_call_path(call, "node"), .is_array = is_array};
-    if (!consul_may_visit_all(call, keys)) {
-        return;
+    if (!call->position.is_begun && !open_node(&listing)) {
+        return true;
     }
-    buffer_init(&listing.object);
-    consul_set_registry_index(call, keys);
-    if (bytes_equal(listing.node, own_node(call))) {
-        show_own_node(&listing);
-    }
-    consul_json_begin(&call->json, is_array ? '[' : '{');
-    consul_visit_all(call, keys, show_service_of, &listing);
-    consul_json_end(&call->json, is_array ? ']' : '}');
-    struct buffer services = call->body;
-    buffer_init(&call->body);
-    consul_json_init(&call->json, &call->body);
-    if (!listing.is_found) {
-        consul_json_null(&call->json);
-    } else {
-        consul_json_begin(&call->json, '{');
-        consul_json_name(&call->json, "Node");
-        consul_json_raw(&call->json, bytes_of(listing.object.data, listing.object.size));
-        consul_json_name(&call->json, "Services");
-        consul_json_raw(&call->json, bytes_of(services.data, services.size));
+    bool is_whole = consul_list_instances(call, keys, bytes_of("", 0), show_service_of, &listing);
+    if (is_whole) {
+        consul_json_end(&call->json, is_array ? ']' : '}');
         consul_json_end(&call->json, '}');
     }
-    buffer_clear(&services);
-    buffer_clear(&listing.object);
+    return is_whole;
 }
 
-static void show_node(struct consul_call *call, const struct key_store *keys) {
-    show_node_services(call, keys, false);
+static bool show_node(struct consul_call *call, const struct key_store *keys) {
+    return show_node_services(call, keys, false);
 }
 
-static void show_node_array(struct consul_call *call, const struct key_store *keys) {
-    show_node_services(call, keys, true);
+static bool show_node_array(struct consul_call *call, const struct key_store *keys) {
+    return show_node_services(call, keys, true);
 }
 
-static const struct consul_query node_map = {.show = show_node};
-static const struct consul_query node_array = {.show = show_node_array};
+static const struct consul_list node_map_list = {
+    .index = consul_set_registry_index, .part = show_node, .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_list node_array_list = {
+    .index = consul_set_registry_index, .part = show_node_array, .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query node_map = {.list = &node_map_list};
+static const struct consul_query node_array = {.list = &node_array_list};
 
 static void look_at_node(struct consul_call *call, const struct consul_query *query) {
     if (consul_call_path(call, "node").size == 0) {

@@ -210,6 +210,10 @@ static void deregister_now(struct consul_call *call, const struct key_store *key
     } else {
         consul_visit_all(call, keys, remove_of_node, removal);
     }
+    if (call->is_busy) {
+        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
+        return;
+    }
     consul_batch_run(removal->batch, consul_reply_true);
 }
 

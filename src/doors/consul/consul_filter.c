@@ -392,7 +392,7 @@ bool consul_filter_matches(const struct consul_filter *filter, const json_t *obj
 /* --- Of a request. --- */
 
 bool consul_filter_read(struct consul_call *call) {
-    struct bytes text = consul_call_text(call, "filter");
+    struct bytes text = consul_call_keep(call, consul_call_text(call, "filter"));
     const char *why = NULL;
     if (text.size == 0) {
         return true;

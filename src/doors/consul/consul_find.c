@@ -1,32 +1,77 @@
 #include "doors/consul/consul_find.h"
 
 #include "doors/consul/consul_keys.h"
+#include "doors/consul/consul_list.h"
 #include "doors/consul/consul_show.h"
 #include "registry/registry_keys.h"
 
-struct search {
+/* In looks at a record. */
+enum { WORK_AN_ID = 32 };
+
+/* What takes longer than others leave room for is not looked for: call->is_busy. */
+static bool may_look(struct consul_call *call, const struct key_store *keys,
+                     const struct key_range *range, size_t work) {
+    size_t n = key_store_count(keys, range->space, range->key, range->range_end);
+    call->is_busy = call->is_busy || !service_allow_work(call->door->service, n * work);
+    return !call->is_busy;
+}
+
+/* --- Instances. --- */
+
+struct id_walk {
     struct consul_call *call;
+    const struct key_store *keys;
     struct bytes node;
-    struct registry_entry *out;
-    bool is_found;
+    struct bytes id;
+    bool (*visit)(void *context, const struct registry_instance *instance);
+    void *context;
 };
 
-static bool note_instance(void *context, const struct registry_entry *entry) {
-    struct search *search = context;
-    if (bytes_equal(consul_instance_node(search->call, &entry->instance), search->node) &&
-        !bytes_equal(entry->instance.service, bytes_from_text(CONSUL_NODE_SERVICE)) &&
-        !entry->is_kept) {
-        *search->out = *entry;
-        search->is_found = true;
+static bool meet_id(void *context, const struct record *record) {
+    const struct id_walk *walk = context;
+    struct consul_call *call = walk->call;
+    struct registry_instance instance;
+    struct bytes key = record_key(record);
+    struct bytes service = bytes_of(key.data + 2 + walk->id.size, key.size - 2 - walk->id.size);
+    bool goes_on = true;
+    record = bytes_equal(service, bytes_from_text(CONSUL_NODE_SERVICE))
+                 ? NULL
+                 : key_store_find(walk->keys, KEY_SPACE_REGISTRY,
+                                  registry_key_instance(&call->scratch, service, walk->id));
+    if (record != NULL &&
+        registry_instance_decode(record_value(record), &call->scratch, &instance) &&
+        bytes_equal(consul_instance_node(call, &instance), walk->node)) {
+        instance.service = service;
+        instance.id = walk->id;
+        goes_on = walk->visit(walk->context, &instance);
     }
-    return !search->is_found;
+    arena_reset(&call->scratch);
+    return goes_on;
+}
+
+void consul_visit_id(struct consul_call *call, const struct key_store *keys, struct bytes node,
+                     struct bytes id,
+                     bool (*visit)(void *context, const struct registry_instance *instance),
+                     void *context) {
+    struct id_walk walk = {
+        .call = call, .keys = keys, .node = node, .id = id, .visit = visit, .context = context};
+    struct key_range range = registry_index_range(&call->arena, id);
+    if (may_look(call, keys, &range, WORK_AN_ID)) {
+        (void)key_store_visit(keys, range.space, range.key, range.range_end, meet_id, &walk);
+    }
+}
+
+static bool note_service(void *context, const struct registry_instance *instance) {
+    struct bytes *service = context;
+    *service = instance->service;
+    return false;
 }
 
 bool consul_find_instance(struct consul_call *call, const struct key_store *keys, struct bytes node,
                           struct bytes id, struct registry_entry *out_entry) {
-    struct search search = {.call = call, .node = node, .out = out_entry};
-    (void)registry_view_visit_id(keys, &call->arena, id, note_instance, &search);
-    return search.is_found;
+    struct bytes service = bytes_of("", 0);
+    consul_visit_id(call, keys, node, id, note_service, &service);
+    return service.size > 0 && registry_view_find(keys, &call->arena, service, id, out_entry);
 }
 
 /* --- Checks. --- */
@@ -98,7 +143,9 @@ bool consul_find_check(struct consul_call *call, const struct key_store *keys, s
     }
     struct scan scan = {.call = call, .keys = keys, .node = node, .check = check, .out = out_found};
     struct key_range range = registry_prefix_range(&call->arena, bytes_of("", 0));
-    (void)key_store_visit(keys, range.space, range.key, range.range_end, scan_record, &scan);
+    if (may_look(call, keys, &range, 1)) {
+        (void)key_store_visit(keys, range.space, range.key, range.range_end, scan_record, &scan);
+    }
     return out_found->check != NULL;
 }
 
@@ -113,20 +160,23 @@ struct walk {
 
 static bool walk_service(void *context, struct bytes service) {
     const struct walk *walk = context;
-    (void)registry_view_visit(walk->keys, &walk->call->arena, service, walk->visit, walk->context);
-    return true;
+    return consul_list_visit(walk->keys, service, walk->visit, walk->context);
 }
 
 void consul_visit_all(struct consul_call *call, const struct key_store *keys,
                       bool (*visit)(void *context, const struct registry_entry *entry),
                       void *context) {
     struct walk walk = {.call = call, .keys = keys, .visit = visit, .context = context};
-    registry_view_visit_services(keys, &call->arena, bytes_of("", 0), walk_service, &walk);
+    struct key_range range = registry_prefix_range(&call->arena, bytes_of("", 0));
+    if (may_look(call, keys, &range, WORK_AN_ID)) {
+        registry_view_visit_services(keys, &call->arena, bytes_of("", 0), walk_service, &walk);
+    }
 }
 
 static bool note_revision(void *context, struct bytes service) {
     const struct walk *walk = context;
-    int64_t revision = registry_view_revision(walk->keys, &walk->call->arena, service);
+    int64_t revision = registry_view_revision(walk->keys, &walk->call->scratch, service);
+    arena_reset(&walk->call->scratch);
     if (revision > walk->call->own_index) {
         walk->call->own_index = revision;
     }
@@ -144,14 +194,17 @@ void consul_set_registry_index(struct consul_call *call, const struct key_store 
     if (begun != NULL && begun->create_revision > call->bound_index) {
         call->bound_index = begun->create_revision;
     }
-    registry_view_visit_services(keys, &call->arena, bytes_of("", 0), note_revision, &walk);
+    struct arena names;
+    arena_init(&names);
+    registry_view_visit_services(keys, &names, bytes_of("", 0), note_revision, &walk);
+    arena_clear(&names);
 }
 
 static void add_service_index(struct consul_call *call, const struct key_store *keys,
                               struct bytes service) {
     struct registry_service record;
-    int64_t revision = registry_view_revision(keys, &call->arena, service);
-    bool is_there = registry_view_service(keys, &call->arena, service, &record);
+    int64_t revision = registry_view_revision(keys, &call->scratch, service);
+    bool is_there = registry_view_service(keys, &call->scratch, service, &record);
     int64_t *index = is_there ? &call->own_index : &call->bound_index;
     *index = revision > *index ? revision : *index;
 }
@@ -163,21 +216,10 @@ void consul_set_service_index(struct consul_call *call, const struct key_store *
     call->bound_index = 0;
     add_service_index(call, keys, service);
     if (call->n_ranges > 1 &&
-        registry_view_service(keys, &call->arena, bytes_from_text(CONSUL_NODE_SERVICE), &ignored)) {
+        registry_view_service(keys, &call->scratch, bytes_from_text(CONSUL_NODE_SERVICE),
+                              &ignored)) {
         add_service_index(call, keys, bytes_from_text(CONSUL_NODE_SERVICE));
     }
-}
-
-bool consul_may_visit_all(struct consul_call *call, const struct key_store *keys) {
-    struct key_range range = registry_prefix_range(&call->arena, bytes_of("", 0));
-    size_t n = key_store_count(keys, range.space, range.key, range.range_end);
-    if (n < 256 ||
-        (service_allow_work(call->door->service, 8 * n) && http_has_room(call->exchange))) {
-        return true;
-    }
-    call->status = 0;
-    consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
-    return false;
 }
 
 void consul_add_registry_range(struct consul_call *call) {

@@ -1,6 +1,7 @@
 /* /v1/health: services with their checks, checks of a node, of a service, of a state. */
 #include "doors/consul/consul_filter.h"
 #include "doors/consul/consul_find.h"
+#include "doors/consul/consul_list.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_select.h"
 #include "doors/consul/consul_show.h"
@@ -26,11 +27,15 @@ static void show_entry(struct consul_call *call, const struct consul_shown *show
     consul_json_end(&call->json, '}');
 }
 
-static void show_service(struct consul_call *call, const struct key_store *keys) {
-    consul_select_show(call, keys, consul_call_path(call, "service"), show_entry);
+static bool show_service(struct consul_call *call, const struct key_store *keys) {
+    return consul_select_part(call, keys, show_entry);
 }
 
-static const struct consul_query service = {.show = show_service};
+static const struct consul_list service_list = {.index = consul_select_index,
+                                                .is_index_cheap = true,
+                                                .part = show_service,
+                                                .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query service = {.list = &service_list};
 
 /* The checks of nodes are waited for, too: they decide over all services of a node. Those who may
  * read the service alone are not told of them. */
@@ -78,18 +83,17 @@ static void show_one_check(const struct check_listing *listing, struct bytes nod
     consul_filter_end(call, &mark);
 }
 
-static bool show_checks_of(void *context, const struct registry_entry *entry) {
+static void show_checks_of(void *context, const struct registry_entry *entry) {
     const struct check_listing *listing = context;
     struct bytes node = consul_instance_node(listing->call, &entry->instance);
     if ((listing->node.size > 0 && !bytes_equal(node, listing->node)) ||
         (listing->only_services && is_hidden(entry)) ||
         !consul_select_node_meta(listing->call, entry)) {
-        return true;
+        return;
     }
     for (size_t i = 0; i < entry->n_checks; i++) {
         show_one_check(listing, node, entry, i);
     }
-    return true;
 }
 
 static void show_serf(const struct check_listing *listing) {
@@ -104,25 +108,32 @@ static void show_serf(const struct check_listing *listing) {
     consul_filter_end(call, &mark);
 }
 
-static void show_all_checks(struct check_listing *listing) {
+/* Of one service, or, with an empty name, of all. */
+static bool show_part(struct check_listing *listing, struct bytes service) {
     struct consul_call *call = listing->call;
-    if (!consul_may_visit_all(call, listing->keys)) {
-        return;
+    if (!call->position.is_begun) {
+        call->position.is_begun = true;
+        consul_json_begin(&call->json, '[');
+        if (!listing->only_services) {
+            show_serf(listing);
+        }
     }
-    consul_set_registry_index(call, listing->keys);
-    consul_json_begin(&call->json, '[');
-    show_serf(listing);
-    consul_visit_all(call, listing->keys, show_checks_of, listing);
-    consul_json_end(&call->json, ']');
+    bool is_whole = consul_list_instances(call, listing->keys, service, show_checks_of, listing);
+    if (is_whole) {
+        consul_json_end(&call->json, ']');
+    }
+    return is_whole;
 }
 
-static void show_node(struct consul_call *call, const struct key_store *keys) {
+static bool show_node(struct consul_call *call, const struct key_store *keys) {
     struct check_listing listing = {
         .call = call, .keys = keys, .node = consul_call_path(call, "node")};
-    show_all_checks(&listing);
+    return show_part(&listing, bytes_of("", 0));
 }
 
-static const struct consul_query node = {.show = show_node};
+static const struct consul_list node_list = {
+    .index = consul_set_registry_index, .part = show_node, .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query node = {.list = &node_list};
 
 void consul_health_node(struct consul_call *call, struct bytes body) {
     (void)body;
@@ -136,13 +147,15 @@ void consul_health_node(struct consul_call *call, struct bytes body) {
     }
 }
 
-static void show_state(struct consul_call *call, const struct key_store *keys) {
+static bool show_state(struct consul_call *call, const struct key_store *keys) {
     struct check_listing listing = {.call = call, .keys = keys};
     listing.has_state = consul_health_read(consul_call_path(call, "state"), &listing.health);
-    show_all_checks(&listing);
+    return show_part(&listing, bytes_of("", 0));
 }
 
-static const struct consul_query state = {.show = show_state};
+static const struct consul_list state_list = {
+    .index = consul_set_registry_index, .part = show_state, .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query state = {.list = &state_list};
 
 void consul_health_state(struct consul_call *call, struct bytes body) {
     struct bytes wanted = consul_call_path(call, "state");
@@ -163,16 +176,16 @@ void consul_health_state(struct consul_call *call, struct bytes body) {
     }
 }
 
-static void show_service_checks(struct consul_call *call, const struct key_store *keys) {
-    struct bytes name = consul_call_path(call, "service");
+static bool show_service_checks(struct consul_call *call, const struct key_store *keys) {
     struct check_listing listing = {.call = call, .keys = keys, .only_services = true};
-    consul_set_service_index(call, keys, name);
-    consul_json_begin(&call->json, '[');
-    (void)registry_view_visit(keys, &call->arena, name, show_checks_of, &listing);
-    consul_json_end(&call->json, ']');
+    return show_part(&listing, consul_call_path(call, "service"));
 }
 
-static const struct consul_query service_checks = {.show = show_service_checks};
+static const struct consul_list service_checks_list = {.index = consul_select_index,
+                                                       .is_index_cheap = true,
+                                                       .part = show_service_checks,
+                                                       .work = CONSUL_WORK_AN_INSTANCE};
+static const struct consul_query service_checks = {.list = &service_checks_list};
 
 void consul_health_checks(struct consul_call *call, struct bytes body) {
     struct bytes name = consul_call_path(call, "service");

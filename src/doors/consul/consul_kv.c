@@ -1,6 +1,7 @@
 /* /v1/kv: one key, or all that begin so. */
 #include "doors/consul/consul_kv.h"
 #include "doors/consul/consul_keys.h"
+#include "doors/consul/consul_list.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_rules.h"
 
@@ -17,6 +18,7 @@ struct reading {
     bool is_raw;
     size_t n;
     struct bytes last; /* of the keys shown: those up to a separator are shown once */
+    bool is_full;      /* the part */
     struct consul_call *call;
 };
 
@@ -49,12 +51,8 @@ static struct bytes shorten(const struct reading *reading, struct bytes key) {
                          : bytes_of(key.data, (size_t)(found - key.data) + reading->separator.size);
 }
 
-static bool show_entry(void *context, const struct consul_entry *entry) {
-    struct reading *reading = context;
+static void write_entry(struct reading *reading, const struct consul_entry *entry) {
     struct consul_call *call = reading->call;
-    if (entry->modify_index > call->own_index) {
-        call->own_index = entry->modify_index;
-    }
     if (reading->is_keys) {
         struct bytes shown = shorten(reading, entry->key);
         if (reading->n == 0 || !bytes_equal(shown, reading->last)) {
@@ -62,54 +60,82 @@ static bool show_entry(void *context, const struct consul_entry *entry) {
             reading->last = shown;
             reading->n++;
         }
-        return true;
-    }
-    if (reading->is_raw) {
+    } else if (reading->is_raw) {
         buffer_append(&call->body, entry->value.value.data, entry->value.value.size);
     } else {
         consul_kv_write_entry(&call->json, entry, true);
     }
-    reading->n++;
+}
+
+static bool show_entry(void *context, const struct consul_entry *entry) {
+    struct reading *reading = context;
+    struct consul_position *position = &reading->call->position;
+    write_entry(reading, entry);
+    position->id.size = 0;
+    buffer_append(&position->id, entry->key.data, entry->key.size);
+    position->n_looked_at++;
+    reading->is_full = reading->is_tree && consul_list_is_full(reading->call);
+    return !reading->is_full;
+}
+
+static void begin(struct consul_call *call) {
+    struct reading *reading = call->data;
+    reading->n = 0;
+    reading->last = bytes_of("", 0);
+}
+
+/* What is left of the range. */
+static struct key_range rest_of(struct consul_call *call) {
+    struct key_range range = call->ranges[0];
+    const struct buffer *last = &call->position.id;
+    if (last->size > 0) {
+        range.key = consul_key_range(&call->scratch, bytes_of(last->data, last->size)).range_end;
+    }
+    return range;
+}
+
+static bool note_index(void *context, const struct consul_entry *entry) {
+    struct consul_call *call = context;
+    if (entry->modify_index > call->own_index) {
+        call->own_index = entry->modify_index;
+    }
+    call->is_found = true;
     return true;
 }
 
-/* About how much is shown: what is looked at, and what is written. */
-static bool is_bearable(struct consul_call *call, const struct key_store *keys) {
-    const struct key_range *range = &call->ranges[0];
-    size_t n = key_store_count(keys, range->space, range->key, range->range_end);
-    return n < 64 ||
-           (service_allow_work(call->door->service, 4 * n) && http_has_room(call->exchange));
+/* One key that is there has an index of its own, all others may have been deleted. */
+static void find_index(struct consul_call *call, const struct key_store *keys) {
+    const struct reading *reading = call->data;
+    call->own_index = 0;
+    call->is_found = false;
+    consul_keys_visit(keys, &call->ranges[0], note_index, call);
+    call->is_found = call->is_found || (reading->is_keys && reading->key.size == 0);
+    call->bound_index =
+        call->is_found && !reading->is_tree ? 0 : consul_keys_revision(keys, consul_key_deleted());
 }
 
-static void show(struct consul_call *call, const struct key_store *keys) {
+static bool show(struct consul_call *call, const struct key_store *keys) {
     struct reading *reading = call->data;
-    reading->n = 0;
-    call->own_index = 0;
-    call->status = 200;
-    call->content_type = "application/json";
-    if (!is_bearable(call, keys)) {
-        call->status = 0;
-        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
-        return;
+    struct key_range range = rest_of(call);
+    if (!call->is_found) {
+        call->status = 404;
+        return true;
     }
-    if (!reading->is_raw) {
+    if (!call->position.is_begun && !reading->is_raw) {
         consul_json_begin(&call->json, '[');
     }
-    consul_keys_visit(keys, &call->ranges[0], show_entry, reading);
-    if (!reading->is_raw) {
+    call->position.is_begun = true;
+    reading->is_full = false;
+    consul_keys_visit(keys, &range, show_entry, reading);
+    if (!reading->is_full && !reading->is_raw) {
         consul_json_end(&call->json, ']');
     }
-    bool is_found = reading->n > 0 || (reading->is_keys && reading->key.size == 0);
-    /* One key that is there has an index of its own, all others may have been deleted. */
-    call->bound_index =
-        is_found && !reading->is_tree ? 0 : consul_keys_revision(keys, consul_key_deleted());
-    if (!is_found) {
-        call->status = 404;
-        call->body.size = 0;
-    } else if (reading->is_raw) {
-        call->content_type = "text/plain";
-    }
+    call->content_type = reading->is_raw ? "text/plain" : "application/json";
+    return !reading->is_full;
 }
+
+static const struct consul_list list = {
+    .begin = begin, .index = find_index, .part = show, .work = CONSUL_WORK_A_KEY};
 
 /* The lock of a key that is not there ends with its lock-delay: nothing that is seen. */
 static bool concerns(struct consul_call *call, const struct record *record) {
@@ -119,7 +145,7 @@ static bool concerns(struct consul_call *call, const struct record *record) {
     return consul_key_read(record, &key, &is_value) && (is_value || !record_is_tombstone(record));
 }
 
-static const struct consul_query query = {.show = show, .concerns = concerns};
+static const struct consul_query query = {.list = &list, .concerns = concerns};
 
 /* False: there is no such key, which was answered. */
 static bool check_key(struct consul_call *call, struct bytes key, bool is_tree) {
@@ -138,12 +164,13 @@ void consul_kv_get(struct consul_call *call, struct bytes body) {
     struct reading *reading = arena_calloc(&call->arena, 1, sizeof *reading);
     (void)body;
     reading->call = call;
-    reading->key = consul_call_path(call, "key");
+    reading->key = consul_call_keep(call, consul_call_path(call, "key"));
     reading->is_keys = consul_call_has(call, "keys");
     reading->is_tree = reading->is_keys || consul_call_has(call, "recurse");
     reading->is_raw = !reading->is_tree && consul_call_has(call, "raw");
-    reading->separator =
-        consul_call_text(call, consul_call_has(call, "separator") ? "separator" : "seperator");
+    reading->separator = consul_call_keep(
+        call,
+        consul_call_text(call, consul_call_has(call, "separator") ? "separator" : "seperator"));
     call->data = reading;
     if (!check_key(call, reading->key, reading->is_tree)) {
         return;

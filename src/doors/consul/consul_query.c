@@ -6,10 +6,24 @@
  * whether anything of its own was deleted since.
  */
 #include "doors/consul/consul_call_internal.h"
+#include "doors/consul/consul_list.h"
 
 #include <stdlib.h>
 
-enum { WAIT_MS_DEFAULT = 300 * 1000, WAIT_MS_MAX = 600 * 1000, JITTER = 16 };
+enum {
+    WAIT_MS_DEFAULT = 300 * 1000,
+    WAIT_MS_MAX = 600 * 1000,
+    JITTER = 16,
+    /* Records of a list that is written on the loop, and how large its answer may be when much
+     * waits to be sent. */
+    SHORT_RECORDS_MAX = 1000,
+    SMALL_SIZE = 16 * 1024,
+    /* How often a list looks whether there is room for it, and how long. */
+    DEFER_MS = 1,
+    DEFER_MS_MAX = 10 * 1000
+};
+
+static void look_at_list(struct consul_call *call);
 
 int64_t consul_call_index(const struct consul_call *call) {
     int64_t revision = key_store_revision(consul_call_keys(call));
@@ -99,7 +113,12 @@ static void on_timer(struct http_exchange *exchange) {
     }
     call->door->n_woken += is_woken ? 1 : 0;
     call->is_timed_out = !is_woken;
-    show_and_reply(call);
+    if (call->query->list != NULL) {
+        call->may_wait = false;
+        look_at_list(call);
+    } else {
+        show_and_reply(call);
+    }
 }
 
 /* A watch must not be ended while it delivers. */
@@ -152,7 +171,7 @@ static uint64_t jitter_ms(uint64_t wait_ms) {
     return wait_ms < JITTER ? 0 : (uint64_t)random() % (wait_ms / JITTER);
 }
 
-static void wait_from(struct consul_call *call, int64_t start_revision) {
+void consul_call_wait(struct consul_call *call, int64_t start_revision) {
     uint64_t wait_ms = call->wait_ms + (call->is_jittered ? 0 : jitter_ms(call->wait_ms));
     call->is_jittered = true;
     call->deadline_ms = service_now_ms(call->door->service) + wait_ms + 1;
@@ -168,26 +187,102 @@ static void wait_from(struct consul_call *call, int64_t start_revision) {
     http_set_timer(call->exchange, wait_ms, on_timer);
 }
 
-/* Shows, or waits. */
-static void look(struct consul_call *call) {
-    const struct key_store *keys = consul_call_keys(call);
+bool consul_call_is_news(const struct consul_call *call, const struct key_store *keys,
+                         int64_t *out_revision) {
     int64_t revision = key_store_revision(keys);
     int64_t index = (int64_t)call->index;
+    bool has_history = index >= key_store_compacted_revision(keys) && index <= revision;
+    /* Only what may have been deleted needs the history, which takes time. */
+    bool is_certain = call->bound_index <= index;
+    *out_revision = has_history && !is_certain ? index + 1 : revision + 1;
+    return index == 0 || call->own_index > index || (call->bound_index > index && !has_history);
+}
+
+/* --- Lists. --- */
+
+static void look_again(struct http_exchange *exchange) {
+    struct consul_call *call = http_data(exchange);
+    enum status status = service_read_local(call->door->service, http_caller(exchange),
+                                            call->ranges, call->n_ranges);
+    if (status != STATUS_OK) {
+        consul_call_fail_status(call, status);
+    } else {
+        look_at_list(call);
+    }
+}
+
+/* Others have had this iteration's share. */
+static void defer(struct consul_call *call) {
+    uint64_t now_ms = service_now_ms(call->door->service);
+    if (!call->is_deferred) {
+        call->is_deferred = true;
+        call->deferred_since_ms = now_ms;
+    }
+    if (now_ms - call->deferred_since_ms > DEFER_MS_MAX) {
+        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
+    } else {
+        http_set_timer(call->exchange, DEFER_MS, look_again);
+    }
+}
+
+static void write_short(struct consul_call *call, const struct key_store *keys) {
+    const struct consul_list *list = call->query->list;
+    bool is_whole = list->part(call, keys);
+    arena_reset(&call->scratch);
+    if (!is_whole) {
+        consul_scan_start(call); /* few, but large */
+    } else if (call->body.size > SMALL_SIZE && !http_has_room(call->exchange)) {
+        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
+    } else {
+        consul_call_reply(call, call->status);
+    }
+}
+
+static void look_at_list(struct consul_call *call) {
+    const struct key_store *keys = consul_call_keys(call);
+    const struct consul_list *list = call->query->list;
+    const struct key_range *range = &call->ranges[0];
+    size_t n = key_store_count(keys, range->space, range->key, range->range_end);
+    bool is_short = n <= SHORT_RECORDS_MAX;
+    bool has_room = is_short && service_allow_work(call->door->service, n * list->work);
+    int64_t revision;
+    consul_list_begin(call);
+    if (has_room || list->is_index_cheap) {
+        list->index(call, keys);
+        if (call->may_wait && !consul_call_is_news(call, keys, &revision)) {
+            consul_call_wait(call, revision);
+            return;
+        }
+    }
+    if (has_room) {
+        write_short(call, keys);
+    } else if (is_short) {
+        defer(call);
+    } else {
+        consul_scan_start(call);
+    }
+}
+
+/* --- Shows, or waits. --- */
+
+static void look(struct consul_call *call) {
+    const struct key_store *keys = consul_call_keys(call);
+    int64_t revision;
+    if (call->query->list != NULL) {
+        call->may_wait = true;
+        look_at_list(call);
+        return;
+    }
     call->body.size = 0;
     consul_json_init(&call->json, &call->body);
     call->query->show(call, keys);
     if (call->exchange == NULL || call->status == 0) {
         return; /* the query has answered itself */
     }
-    bool has_history = index >= key_store_compacted_revision(keys) && index <= revision;
-    bool is_news =
-        index == 0 || call->own_index > index || (call->bound_index > index && !has_history);
-    if (is_news) {
+    if (consul_call_is_news(call, keys, &revision)) {
         consul_call_reply(call, call->status);
     } else {
-        /* Only what may have been deleted needs the history, which takes time. */
-        bool is_certain = call->bound_index <= index;
-        wait_from(call, has_history && !is_certain ? index + 1 : revision + 1);
+        consul_call_wait(call, revision);
     }
 }
 

@@ -93,6 +93,7 @@ enum {
                .time_max_ms = TIME_MAX_MS,                                                         \
                .takes_query_token = true,                                                          \
                .on_body = consul_call_on_body,                                                     \
+               .on_writable = consul_call_on_writable,                                             \
                .on_close = consul_call_on_close,                                                   \
                .on_refused = consul_call_on_refused},                                              \
      .handle = handler},

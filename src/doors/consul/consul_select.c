@@ -3,6 +3,7 @@
 #include "core/lease_table.h"
 #include "doors/consul/consul_filter.h"
 #include "doors/consul/consul_find.h"
+#include "doors/consul/consul_list.h"
 
 static bool has_pair(const json_t *meta, struct bytes pair) {
     const uint8_t *colon = memchr(pair.data, ':', pair.size);
@@ -32,7 +33,7 @@ bool consul_select_node_meta(struct consul_call *call, const struct registry_ent
         extra = json_loadb((const char *)entry->instance.extra.data, entry->instance.extra.size, 0,
                            NULL);
     }
-    while (http_next_query(call->exchange, &position, &field)) {
+    while (consul_call_next_query(call, &position, &field)) {
         if (bytes_equal(field.name, bytes_from_text("node-meta")) && field.value.size > 0) {
             matches = matches && has_pair(json_object_get(extra, "NodeMeta"), field.value);
         }
@@ -44,7 +45,7 @@ bool consul_select_node_meta(struct consul_call *call, const struct registry_ent
 static bool has_tags(struct consul_call *call, const struct registry_entry *entry) {
     size_t position = 0;
     struct http_field field;
-    while (http_next_query(call->exchange, &position, &field)) {
+    while (consul_call_next_query(call, &position, &field)) {
         if (bytes_equal(field.name, bytes_from_text("tag")) && field.value.size > 0 &&
             !registry_instance_has_tag(&entry->instance, field.value)) {
             return false;
@@ -60,12 +61,12 @@ struct selection {
     void (*show)(struct consul_call *call, const struct consul_shown *shown);
 };
 
-static bool show_one(void *context, const struct registry_entry *entry) {
+static void show_one(void *context, const struct registry_entry *entry) {
     const struct selection *selection = context;
     struct consul_call *call = selection->call;
     struct consul_shown shown;
     if (!has_tags(call, entry) || !consul_select_node_meta(call, entry)) {
-        return true;
+        return;
     }
     consul_shown_init(&shown, call, selection->keys, entry);
     /* Kept by the guard: listed as if it passed, or the guard would be for nothing. */
@@ -78,7 +79,6 @@ static bool show_one(void *context, const struct registry_entry *entry) {
         consul_filter_end(call, &mark);
     }
     consul_shown_clear(&shown);
-    return true;
 }
 
 /* The service that Consul's servers themselves are. */
@@ -93,31 +93,38 @@ static void show_consul(struct selection *selection) {
                                                 .port = 8300,
                                                 .ttl_ms = LEASE_TTL_FOREVER},
                                    .is_serving = true};
-    (void)show_one(selection, &entry);
+    show_one(selection, &entry);
 }
 
-void consul_select_show(struct consul_call *call, const struct key_store *keys,
-                        struct bytes service,
+void consul_select_index(struct consul_call *call, const struct key_store *keys) {
+    consul_set_service_index(call, keys, consul_call_path(call, "service"));
+}
+
+static void open_list(struct selection *selection, struct bytes service) {
+    struct consul_call *call = selection->call;
+    struct registry_service record;
+    call->position.is_begun = true;
+    consul_json_begin(&call->json, '[');
+    if (bytes_equal(service, bytes_from_text("consul")) &&
+        !registry_view_service(selection->keys, &call->scratch, service, &record)) {
+        show_consul(selection);
+    }
+}
+
+bool consul_select_part(struct consul_call *call, const struct key_store *keys,
                         void (*show)(struct consul_call *call, const struct consul_shown *shown)) {
+    struct bytes service = consul_call_path(call, "service");
     struct bytes passing = consul_call_text(call, "passing");
     struct selection selection = {.call = call, .keys = keys, .show = show};
-    struct registry_service record;
     selection.only_passing = consul_call_has(call, "passing") &&
                              !bytes_equal(passing, bytes_from_text("false")) &&
                              !bytes_equal(passing, bytes_of("0", 1));
-    consul_set_service_index(call, keys, service);
-    bool is_there = registry_view_service(keys, &call->arena, service, &record);
-    if (is_there && record.n_live > 64 &&
-        !(service_allow_work(call->door->service, 16 * (size_t)record.n_live) &&
-          http_has_room(call->exchange))) {
-        call->status = 0;
-        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
-        return;
+    if (!call->position.is_begun) {
+        open_list(&selection, service);
     }
-    consul_json_begin(&call->json, '[');
-    if (!is_there && bytes_equal(service, bytes_from_text("consul"))) {
-        show_consul(&selection);
+    bool is_whole = consul_list_instances(call, keys, service, show_one, &selection);
+    if (is_whole) {
+        consul_json_end(&call->json, ']');
     }
-    (void)registry_view_visit(keys, &call->arena, service, show_one, &selection);
-    consul_json_end(&call->json, ']');
+    return is_whole;
 }

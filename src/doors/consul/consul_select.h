@@ -6,9 +6,10 @@
 
 /* Whether the node of an instance has all pairs of ?node-meta=. */
 bool consul_select_node_meta(struct consul_call *call, const struct registry_entry *entry);
-/* Writes the array of those that are selected, and sets the index. */
-void consul_select_show(struct consul_call *call, const struct key_store *keys,
-                        struct bytes service,
+/* Of lists (consul_list.h) of the service that the path names: the index, and the array of those
+ * that are selected. */
+void consul_select_index(struct consul_call *call, const struct key_store *keys);
+bool consul_select_part(struct consul_call *call, const struct key_store *keys,
                         void (*show)(struct consul_call *call, const struct consul_shown *shown));
 
 #endif

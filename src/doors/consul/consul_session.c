@@ -1,6 +1,7 @@
 /* /v1/session: a session is a lease, and its TTL is kept, neither doubled nor begun anew. */
 #include "doors/consul/consul_check_rules.h"
 #include "doors/consul/consul_keys.h"
+#include "doors/consul/consul_list.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_rules.h"
 
@@ -56,43 +57,78 @@ static void write_session(struct consul_json *json, const struct consul_session 
 struct listing {
     struct consul_call *call;
     struct bytes node; /* empty: of all */
+    bool is_full;      /* the part */
 };
 
-static bool show_session(void *context, const struct record *record) {
+static bool is_of_node(const struct listing *listing, const struct consul_session *session) {
+    return listing->node.size == 0 || bytes_equal(listing->node, session->node);
+}
+
+static bool note_index(void *context, const struct record *record) {
     const struct listing *listing = context;
     struct consul_call *call = listing->call;
     struct consul_session session;
-    if (consul_keys_read_session(record, &call->arena, &session) &&
-        (listing->node.size == 0 || bytes_equal(listing->node, session.node))) {
-        write_session(&call->json, &session);
-        if (session.create_index > call->own_index) {
-            call->own_index = session.create_index;
-        }
+    if (record->create_revision > call->own_index &&
+        consul_keys_read_session(record, &call->scratch, &session) &&
+        is_of_node(listing, &session)) {
+        call->own_index = record->create_revision;
     }
+    arena_reset(&call->scratch);
     return true;
 }
 
-static void show(struct consul_call *call, const struct key_store *keys) {
+static void find_index(struct consul_call *call, const struct key_store *keys) {
     const struct key_range *range = &call->ranges[0];
-    size_t n = key_store_count(keys, range->space, range->key, range->range_end);
     call->own_index = 0;
     call->bound_index = consul_keys_revision(keys, consul_key_sessions_ended());
-    if (n > 64 && !service_allow_work(call->door->service, 8 * n)) {
-        call->status = 0;
-        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
-        return;
-    }
-    consul_json_begin(&call->json, '[');
-    (void)key_store_visit(keys, range->space, range->key, range->range_end, show_session,
-                          call->data);
-    consul_json_end(&call->json, ']');
+    (void)key_store_visit(keys, range->space, range->key, range->range_end, note_index, call->data);
 }
 
-static const struct consul_query query = {.show = show};
+static bool show_session(void *context, const struct record *record) {
+    struct listing *listing = context;
+    struct consul_call *call = listing->call;
+    struct consul_session session;
+    struct bytes key = record_key(record);
+    if (bytes_equal(key, bytes_of(call->position.id.data, call->position.id.size))) {
+        return true; /* with it the last part ended */
+    }
+    if (consul_keys_read_session(record, &call->scratch, &session) &&
+        is_of_node(listing, &session)) {
+        write_session(&call->json, &session);
+    }
+    call->position.id.size = 0;
+    buffer_append(&call->position.id, key.data, key.size);
+    call->position.n_looked_at++;
+    listing->is_full = consul_list_is_full(call);
+    return !listing->is_full;
+}
+
+static bool show(struct consul_call *call, const struct key_store *keys) {
+    const struct key_range *range = &call->ranges[0];
+    const struct buffer *last = &call->position.id;
+    struct listing *listing = call->data;
+    struct bytes from =
+        last->size > 0 ? bytes_of(arena_copy(&call->scratch, last->data, last->size), last->size)
+                       : range->key;
+    listing->is_full = false;
+    if (!call->position.is_begun) {
+        call->position.is_begun = true;
+        consul_json_begin(&call->json, '[');
+    }
+    (void)key_store_visit(keys, range->space, from, range->range_end, show_session, listing);
+    if (!listing->is_full) {
+        consul_json_end(&call->json, ']');
+    }
+    return !listing->is_full;
+}
+
+static const struct consul_list list = {
+    .index = find_index, .part = show, .work = CONSUL_WORK_A_KEY};
+static const struct consul_query query = {.list = &list};
 
 static void list_sessions(struct consul_call *call, struct bytes id, struct bytes node) {
     struct listing *listing = arena_calloc(&call->arena, 1, sizeof *listing);
-    *listing = (struct listing){.call = call, .node = node};
+    *listing = (struct listing){.call = call, .node = consul_call_keep(call, node)};
     call->data = listing;
     consul_call_add_range(call, consul_sessions_range(&call->arena, id));
     consul_call_query(call, &query);

@@ -23,7 +23,7 @@ bool consul_health_read(struct bytes text, enum registry_health *out_health) {
 /* --- What is shown. --- */
 
 /* The host of the member with the smallest id: the same at every member. */
-struct bytes consul_node_address(struct consul_call *call) {
+static struct bytes find_node_address(struct consul_call *call) {
     struct service_member members[CONSUL_MEMBERS_MAX];
     char text[CONSUL_ADDRESS_SIZE];
     size_t n = consul_members(call->door, members);
@@ -42,6 +42,13 @@ struct bytes consul_node_address(struct consul_call *call) {
         size -= 2;
     }
     return bytes_of(arena_copy(&call->arena, address, size), size);
+}
+
+struct bytes consul_node_address(struct consul_call *call) {
+    if (call->node_address.size == 0) {
+        call->node_address = find_node_address(call);
+    }
+    return call->node_address;
 }
 
 struct bytes consul_instance_node(const struct consul_call *call,
@@ -74,8 +81,8 @@ void consul_shown_init(struct consul_shown *shown, struct consul_call *call,
         shown->address = bytes_of("", 0);
     }
     shown->node_address = node_address.size > 0 ? node_address : consul_node_address(call);
-    struct registry_entry *node_checks = arena_calloc(&call->arena, 1, sizeof *node_checks);
-    if (registry_view_find(keys, &call->arena, bytes_from_text(CONSUL_NODE_SERVICE), shown->node,
+    struct registry_entry *node_checks = arena_calloc(&call->scratch, 1, sizeof *node_checks);
+    if (registry_view_find(keys, &call->scratch, bytes_from_text(CONSUL_NODE_SERVICE), shown->node,
                            node_checks)) {
         shown->node_checks = node_checks;
     }

@@ -24,14 +24,15 @@ struct consul_shown {
     const struct registry_entry *node_checks;
     enum registry_health health; /* worst of its own, its node's and its state's */
 };
-/* To be cleared. Arena memory of the call. */
+/* To be cleared. Scratch memory of the call. */
 void consul_shown_init(struct consul_shown *shown, struct consul_call *call,
                        const struct key_store *keys, const struct registry_entry *entry);
 void consul_shown_clear(struct consul_shown *shown);
 
 struct bytes consul_instance_node(const struct consul_call *call,
                                   const struct registry_instance *instance);
-/* Of the node that services registered at the agent belong to. In arena memory. */
+/* Of the node that services registered at the agent belong to. In arena memory. On the loop for the
+ * first time; then it is known. */
 struct bytes consul_node_address(struct consul_call *call);
 
 /* Objects. */

@@ -3,6 +3,9 @@
 #include "doors/eureka/eureka_internal.h"
 #include "registry/registry_keys.h"
 
+/* In looks at a record (see service_allow_work()). */
+enum { WORK_AN_INSTANCE = 16 };
+
 static void reply(struct eureka_request *request, const struct registry_entry *entry) {
     struct eureka_instance instance;
     struct eureka_writer writer;
@@ -71,8 +74,14 @@ static void show_by_id(struct eureka_request *request, enum status status) {
         eureka_request_fail_status(request, status);
         return;
     }
-    (void)registry_view_visit_id(eureka_door_keys(request->door), &request->arena, request->id,
-                                 meet, &search);
+    const struct key_store *keys = eureka_door_keys(request->door);
+    struct key_range range = registry_index_range(&request->arena, request->id);
+    size_t n = key_store_count(keys, range.space, range.key, range.range_end);
+    if (!service_allow_work(request->door->service, n * WORK_AN_INSTANCE)) {
+        eureka_request_fail_status(request, STATUS_TOO_MANY_REQUESTS);
+        return;
+    }
+    (void)registry_view_visit_id(keys, &request->arena, request->id, meet, &search);
     if (request->exchange == NULL || search.status == STATUS_KEY_NOT_FOUND) {
         not_found(request);
     } else if (search.status != STATUS_OK) {
