@@ -15,6 +15,7 @@ struct errand {
 };
 
 static bool is_stopped;
+static bool keep_what_they_renew;
 
 void actor_init(struct actor *actor, size_t number) {
     *actor = (struct actor){
@@ -70,6 +71,16 @@ void actor_ask(struct actor *actor, struct call *call,
 uint64_t actor_relies_until_us(const struct actor *actor, const struct call *call, int64_t ttl_ms) {
     uint64_t local_us = (uint64_t)ttl_ms * (1000 - checks_drift_allowance_permille());
     return call->sent_us + local_us * 1000000 / (uint64_t)(1000000 + actor->rate_ppm);
+}
+
+void actors_keep_what_they_renew(void) {
+    keep_what_they_renew = true;
+}
+
+void actor_lost(const struct actor *actor, const char *what) {
+    if (keep_what_they_renew) {
+        check_failed("lost", "client %zu renewed %s in time and lost it", actor->number, what);
+    }
 }
 
 void actors_stop(void) {

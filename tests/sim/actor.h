@@ -25,6 +25,11 @@ void actor_ask(struct actor *actor, struct call *call,
  * until then (true time). */
 uint64_t actor_relies_until_us(const struct actor *actor, const struct call *call, int64_t ttl_ms);
 
+/* From now on who renews in time never loses anything: every node is up, and clients reach it. */
+void actors_keep_what_they_renew(void);
+/* It renewed in time, and was told that it has lost this. */
+void actor_lost(const struct actor *actor, const char *what);
+
 /* Nobody acts or is answered any more. */
 void actors_stop(void);
 

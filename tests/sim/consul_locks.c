@@ -221,6 +221,9 @@ static void start_over(struct consul_locker *locker) {
 /* It was told that its session is gone. */
 static void lost(struct consul_locker *locker) {
     checks_lease_not_found(locker->lease_id);
+    if (locker->renews) {
+        actor_lost(&locker->actor, "a session of Consul");
+    }
     if (locker->token != 0) {
         note_delay(locker, 0);
     }

@@ -251,6 +251,7 @@ static void extended(struct actor *actor, struct call *call) {
         check_failed("redis", "client %zu relies on %s until %.3f s, and it has ended",
                      actor->number, names[locker->lock], (double)locker->until_us / WORLD_SECOND);
     }
+    actor_lost(actor, names[locker->lock]);
     stop_relying(locker);
     start_over(locker);
 }

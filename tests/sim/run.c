@@ -130,7 +130,8 @@ static void set_up(const struct run_options *options, enum plan plan) {
     nodes_init(&nodes);
     bool is_near = plan_is_gentle(plan) || plan_is_slow(plan);
     call_set_delays(random_between(100, 3000), random_between(5, is_near ? 50 : 1500) * WORLD_MS);
-    trace("plan %s, %zu nodes, election %u ms%s", plan_name(plan), n_first, nodes.election_ms,
+    trace("plan %s, %zu nodes, election %u ms, clocks drift by %u permille%s", plan_name(plan),
+          n_first, nodes.election_ms, nodes.drift_permille,
           network.is_hostile ? ", a hostile network" : "");
 }
 
@@ -166,6 +167,9 @@ static void start_clients(enum plan plan, const struct guests *guests) {
     }
     if (guests->has_registrars) {
         registrars_start(random_between(3, REGISTRARS_MAX));
+    }
+    if (guests->has_doors && plan_is_gentle(plan)) {
+        actors_keep_what_they_renew();
     }
     if (guests->has_doors) {
         redis_locks_start(random_between(2, REDIS_LOCKERS_MAX));

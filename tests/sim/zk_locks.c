@@ -164,6 +164,9 @@ static void start_over(struct zk_locker *locker) {
 /* It was told that its session is gone. */
 static void lost(struct zk_locker *locker) {
     checks_lease_not_found(locker->session_id);
+    if (locker->pings) {
+        actor_lost(&locker->actor, "a session of ZooKeeper");
+    }
     start_over(locker);
 }
 
