@@ -1,4 +1,5 @@
 """redis-py, unchanged, at redis-server and at leased: locks, pipelines, transactions, subscriptions, scripts."""
+import os
 import threading
 import time
 
@@ -240,3 +241,9 @@ def test_large_and_strange_values(redis_server):
     assert client.get(b"\x00key\r\n") == value
     assert client.strlen(b"\x00key\r\n") == len(value)
     client.close()
+
+
+def test_info_names_the_system(client):
+    """Redisson reads numbers that scripts have packed as on Windows unless INFO says otherwise."""
+    system = os.uname()
+    assert client.info("server")["os"] == f"{system.sysname} {system.release} {system.machine}"

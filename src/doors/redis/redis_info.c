@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 __attribute__((format(printf, 2, 3))) static void line(struct buffer *text, const char *format,
@@ -22,6 +23,15 @@ __attribute__((format(printf, 2, 3))) static void line(struct buffer *text, cons
     buffer_append(text, "\r\n", 2);
 }
 
+/* Redisson takes a server that does not say what it runs on for one on Windows, where struct.pack's
+ * longs have four bytes, and cannot read the events of its map caches. */
+static void write_os(struct buffer *text) {
+    struct utsname name;
+    if (uname(&name) == 0) {
+        line(text, "os:%s %s %s", name.sysname, name.release, name.machine);
+    }
+}
+
 static void write_server(struct redis_connection *connection, struct buffer *text) {
     struct redis_door *door = connection->door;
     struct service_info info;
@@ -30,6 +40,7 @@ static void write_server(struct redis_connection *connection, struct buffer *tex
     line(text, "redis_version:%s", REDIS_VERSION_SHOWN);
     line(text, "redis_mode:standalone");
     line(text, "server_name:leased");
+    write_os(text);
     line(text, "multiplexing_api:epoll");
     line(text, "arch_bits:64");
     line(text, "process_id:%ld", (long)getpid());
