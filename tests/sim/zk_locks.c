@@ -14,6 +14,7 @@
 #include "faults.h"
 #include "node.h"
 #include "world.h"
+#include "zk_state.h"
 
 #include "core/state_view.h"
 
@@ -21,10 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOCKS = 2, TIMEOUT_MS_MIN = 1000, TIMEOUT_MS_MAX = 4000, PATH_SIZE = 32, RESULTS_MAX = 4 };
-
-static const char *const parents[] = {"/x", "/y", "/twins", "/twins2"};
-enum { PARENTS = sizeof parents / sizeof parents[0], TWINS = 2 };
+enum { TIMEOUT_MS_MIN = 1000, TIMEOUT_MS_MAX = 4000, PATH_SIZE = 32 };
 
 struct zk_locker {
     struct actor actor;
@@ -36,7 +34,7 @@ struct zk_locker {
     uint8_t password;
     uint64_t until_us; /* it relies on its session until then */
     char path[PATH_SIZE];
-    char twins[TWINS][PATH_SIZE];
+    char twins[ZK_STATE_TWINS][PATH_SIZE];
     uint64_t token; /* czxid of its node; 0: it has none */
     bool is_held;
     bool pings;
@@ -47,7 +45,7 @@ struct zk_locker {
 
 static struct zk_locker lockers[ZK_LOCKERS_MAX];
 static size_t n_lockers;
-static int64_t newest_number[LOCKS]; /* of a node that anybody was told */
+static int64_t newest_number[ZK_STATE_LOCKS]; /* of a node that anybody was told */
 static uint64_t n_held;
 
 static struct zk_locker *locker_of(struct actor *actor) {
@@ -56,62 +54,6 @@ static struct zk_locker *locker_of(struct actor *actor) {
 
 static void begin(struct actor *actor);
 static void move(struct actor *actor);
-
-/* --- What must be true of every state. --- */
-
-struct reading {
-    const struct node *node;
-    const struct key_store *keys;
-    struct arena arena;
-    size_t n_ephemerals;
-};
-
-static bool check_node(void *context, const struct record *record) {
-    struct reading *reading = context;
-    uint8_t memory[ZK_SESSION_KEY_SIZE];
-    struct zk_node node;
-    struct bytes path;
-    if (!zk_key_path(record_key(record), ZK_KEY_NODE, &path) || !zk_node_decode(record, &node)) {
-        check_failed("zookeeper", "%s has a node that cannot be read", reading->node->name);
-    }
-    reading->n_ephemerals += node.owner != 0;
-    if (node.owner != 0 && key_store_find(reading->keys, KEY_SPACE_ZOOKEEPER,
-                                          zk_key_session(memory, node.owner)) == NULL) {
-        check_failed("zookeeper", "on %s %.*s is left of a session that has ended",
-                     reading->node->name, (int)path.size, (const char *)path.data);
-    }
-    return true;
-}
-
-static size_t check_children(struct reading *reading, const char *parent) {
-    struct bytes begin_key;
-    struct bytes end_key;
-    reading->n_ephemerals = 0;
-    zk_key_children_range(&reading->arena, bytes_from_text(parent), &begin_key, &end_key);
-    key_store_visit(reading->keys, KEY_SPACE_ZOOKEEPER, begin_key, end_key, check_node, reading);
-    return reading->n_ephemerals;
-}
-
-static size_t check_state(const struct node *node) {
-    struct reading reading = {.node = node};
-    size_t counts[PARENTS];
-    size_t n = 0;
-    if (!node->is_up || node->service == NULL) {
-        return 0;
-    }
-    reading.keys = state_view_keys(service_view(node->service));
-    arena_init(&reading.arena);
-    for (size_t i = 0; i < PARENTS; i++) {
-        counts[i] = check_children(&reading, parents[i]);
-        n += counts[i];
-    }
-    arena_clear(&reading.arena);
-    if (counts[LOCKS] != counts[LOCKS + 1]) {
-        check_failed("zookeeper", "on %s there are %zu nodes of sessions and %zu of their twins",
-                     node->name, counts[LOCKS], counts[LOCKS + 1]);
-    }
-    return n;
-}
 
 /* --- Calls. --- */
 
@@ -291,7 +233,7 @@ static void move_now_and_then(struct actor *actor) {
 /* --- The end. --- */
 
 static void ended(struct actor *actor, struct call *call) {
-    (void)check_state(call->node);
+    (void)zk_state_check(call->node);
     start_over(locker_of(actor));
 }
 
@@ -348,7 +290,7 @@ static void release(struct actor *actor) {
 static void written(struct actor *actor, struct call *call) {
     struct zk_locker *locker = locker_of(actor);
     locker->is_changing = false;
-    (void)check_state(call->node);
+    (void)zk_state_check(call->node);
     if (!locker->pings || call->status != STATUS_OK) {
         return;
     }
@@ -365,7 +307,7 @@ static void written(struct actor *actor, struct call *call) {
 /* What an ephemeral node says is written by its session, again and again: it stays ephemeral. */
 static void write_node(struct actor *actor) {
     struct zk_locker *locker = locker_of(actor);
-    const char *path = locker->twins[random_below(TWINS)];
+    const char *path = locker->twins[random_below(ZK_STATE_TWINS)];
     const struct zk_operation operation = {.kind = ZK_OPERATION_SET_DATA,
                                            .version = -1,
                                            .path = bytes_from_text(path),
@@ -426,7 +368,7 @@ static void see_who_is_first(struct call *call) {
 
 static void looked(struct actor *actor, struct call *call) {
     struct zk_locker *locker = locker_of(actor);
-    (void)check_state(call->node);
+    (void)zk_state_check(call->node);
     if (call->status != STATUS_OK) {
         actor->node = clients_choose_node();
     } else if (call->found == 0) {
@@ -455,7 +397,7 @@ static void look(struct actor *actor) {
 static void entered(struct actor *actor, struct call *call) {
     struct zk_locker *locker = locker_of(actor);
     locker->is_changing = false;
-    (void)check_state(call->node);
+    (void)zk_state_check(call->node);
     if (call->status != STATUS_OK) {
         actor->node = clients_choose_node();
         start_over(locker);
@@ -470,7 +412,7 @@ static void entered(struct actor *actor, struct call *call) {
         start_over(locker);
         return;
     }
-    if (results.error != ZK_OK || results.n != TWINS + 1) {
+    if (results.error != ZK_OK || results.n != ZK_STATE_TWINS + 1) {
         check_failed("zookeeper", "client %zu cannot create its nodes: %d", actor->number,
                      results.error);
     }
@@ -510,15 +452,15 @@ static void enter(struct actor *actor) {
         actor_later(actor, 200 * WORLD_MS, enter);
         return;
     }
-    snprintf(prefix, sizeof prefix, "%s/n-", parents[locker->lock]);
-    for (size_t i = 0; i < TWINS; i++) {
-        snprintf(locker->twins[i], PATH_SIZE, "%s/%" PRIx64, parents[LOCKS + i],
+    snprintf(prefix, sizeof prefix, "%s/n-", zk_state_parents[locker->lock]);
+    for (size_t i = 0; i < ZK_STATE_TWINS; i++) {
+        snprintf(locker->twins[i], PATH_SIZE, "%s/%" PRIx64, zk_state_parents[ZK_STATE_LOCKS + i],
                  (uint64_t)locker->session_id);
     }
-    const struct zk_operation operations[TWINS + 1] = {
+    const struct zk_operation operations[ZK_STATE_TWINS + 1] = {
         ephemeral(locker->twins[0], 0), ephemeral(locker->twins[1], 0),
         ephemeral(prefix, ZK_CREATE_SEQUENCE | ZK_CREATE_STAT)};
-    struct call *call = make_change(locker, locker->connection, operations, TWINS + 1);
+    struct call *call = make_change(locker, locker->connection, operations, ZK_STATE_TWINS + 1);
     /* One more than the newest number that anybody was told of. */
     call->value = (uint64_t)(newest_number[locker->lock] + 1);
     locker->is_changing = true;
@@ -546,7 +488,7 @@ static void prepared(struct actor *actor, struct call *call) {
 
 static void connected(struct actor *actor, struct call *call) {
     struct zk_locker *locker = locker_of(actor);
-    struct zk_operation operations[PARENTS];
+    struct zk_operation operations[ZK_STATE_PARENTS];
     if (call->status != STATUS_OK) {
         actor->node = clients_choose_node();
         start_over(locker);
@@ -557,12 +499,13 @@ static void connected(struct actor *actor, struct call *call) {
     rely_from(locker, call);
     locker->pings = true;
     actor_later(actor, (uint64_t)locker->timeout_ms * 333, ping);
-    for (size_t i = 0; i < PARENTS; i++) {
-        operations[i] =
-            (struct zk_operation){.kind = ZK_OPERATION_CREATE, .path = bytes_from_text(parents[i])};
+    for (size_t i = 0; i < ZK_STATE_PARENTS; i++) {
+        operations[i] = (struct zk_operation){.kind = ZK_OPERATION_CREATE,
+                                              .path = bytes_from_text(zk_state_parents[i])};
     }
     locker->is_changing = true;
-    actor_ask(actor, make_change(locker, locker->connection, operations, PARENTS), prepared);
+    actor_ask(actor, make_change(locker, locker->connection, operations, ZK_STATE_PARENTS),
+              prepared);
 }
 
 static void begin(struct actor *actor) {
@@ -574,7 +517,7 @@ static void begin(struct actor *actor) {
     checks_lock_released(LOCKS_ZOOKEEPER + locker->lock, actor->number);
     *locker =
         (struct zk_locker){.actor = *actor,
-                           .lock = random_below(LOCKS),
+                           .lock = random_below(ZK_STATE_LOCKS),
                            .timeout_ms = (int64_t)random_between(TIMEOUT_MS_MIN, TIMEOUT_MS_MAX),
                            .password = (uint8_t)random_below(256),
                            .next_connection = random_next()};
@@ -584,7 +527,7 @@ static void begin(struct actor *actor) {
 
 void zk_locks_start(size_t n) {
     n_lockers = n;
-    for (size_t i = 0; i < LOCKS; i++) {
+    for (size_t i = 0; i < ZK_STATE_LOCKS; i++) {
         newest_number[i] = -1;
     }
     for (size_t i = 0; i < n; i++) {
@@ -595,7 +538,7 @@ void zk_locks_start(size_t n) {
 
 void zk_locks_check(void) {
     for (size_t i = 0; n_lockers > 0 && i < nodes_count(); i++) {
-        if (check_state(node_at(i)) > 0) {
+        if (zk_state_check(node_at(i)) > 0) {
             check_failed("zookeeper", "on %s ephemeral nodes are left", node_at(i)->name);
         }
     }
