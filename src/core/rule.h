@@ -32,7 +32,7 @@
 
 /* Of one run; beyond them STATUS_REQUEST_TOO_LARGE. */
 enum {
-    RULE_SPACES_MAX = 4,
+    RULE_SPACES_MAX = 5,
     RULE_REQUEST_SIZE_MAX = 3 * 512 * 1024, /* COMMAND_SIZE_DEFAULT */
     RULE_RECORDS_MAX = 65536,               /* looked at */
     RULE_CHANGES_MAX = 4096,                /* puts, deletes, and changes of leases */

@@ -18,7 +18,7 @@ CATALOG = {"Node": "job-node", "Address": "10.0.0.1", "Service": {"Service": "jo
 
 # Values of parameters, bodies and queries where the path alone is not enough.
 PARAMETERS = {"{key...}": "job/a", "{service...}": "job-web", "{id...}": "w1", "{check...}": "service:w1",
-              "{node...}": "leased", "{state...}": "any", "{name...}": "job-event", "{address...}": "x"}  # fmt: skip
+              "{node...}": "leased", "{state...}": "any", "{name...}": "job-event", "{address...}": "x", "{rest...}": "x"}  # fmt: skip
 BODIES = {
     "PUT /v1/txn": [{"KV": {"Verb": "set", "Key": "job/t", "Value": ""}}, {"KV": {"Verb": "get", "Key": "job/t"}}],
     "PUT /v1/session/create": {},
@@ -114,6 +114,26 @@ def test_request(matrix, name):
         assert root[0] in (200, 401, 501), root
         if "destroy" in name:
             matrix.session = matrix.client(0, "worker").session()
+
+
+def test_a_transaction_needs_the_rights_to_all_it_names(matrix):
+    """Also to what its operations on the catalog change, one of which alone would be refused."""
+    matrix.prepare()
+
+    def service(name, verb="set"):
+        return {"Service": {"Verb": verb, "Node": "leased", "Service": {"Service": name, "ID": name}}}
+
+    key = {"KV": {"Verb": "set", "Key": "job/both", "Value": ""}}
+    for at in (0, 1):
+        assert matrix.client(at, "worker").put("txn", [key, service("job-a")]).status == 200
+        for others in [service("other")], [service("other"), service("job-b")], [service("job-b"), service("other", "delete")]:
+            answer = matrix.client(at, "worker").put("txn", [key, *others])
+            assert (answer.status, answer.text) == DENIED
+            answer = matrix.client(at, "guest").put("txn", [key, service("job-a")])
+            assert (answer.status, answer.text) == DENIED
+        assert matrix.client(at, "root").get("catalog/service/job-b").json == []
+        assert matrix.client(at, "guest").put("txn", [service("job-a", "get")]).status == 403
+        assert matrix.client(at, "worker").put("txn", [service("job-a", "get")]).status == 200
 
 
 def test_every_way_to_show_a_token(matrix):

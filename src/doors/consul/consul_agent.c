@@ -1,7 +1,7 @@
-/* /v1/agent: what this member says of itself, and what is there only so that clients find it. */
+/* /v1/agent: what this member says of itself. */
 #include "doors/consul/consul_members.h"
+#include "doors/consul/consul_node.h"
 #include "doors/consul/consul_routes.h"
-#include "doors/consul/consul_show.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +13,6 @@ static bool check_user(struct consul_call *call) {
         consul_call_fail_status(call, status);
     }
     return status == STATUS_OK;
-}
-
-static void set_id(struct consul_json *json, const char *name, uint64_t id) {
-    char text[40];
-    snprintf(text, sizeof text, "00000000-0000-0000-%04x-%012llx", (unsigned)(id >> 48),
-             (unsigned long long)(id & 0xffffffffffffULL));
-    consul_json_set_chars(json, name, text);
 }
 
 static void show_member(struct consul_call *call, const struct service_member *member) {
@@ -39,7 +32,7 @@ static void show_member(struct consul_call *call, const struct service_member *m
     consul_json_begin(json, '{');
     consul_json_set_chars(json, "role", "consul");
     consul_json_set_chars(json, "dc", call->door->datacenter);
-    set_id(json, "id", member->id);
+    consul_member_show_id(json, "id", member);
     consul_json_end(json, '}');
     consul_json_set_number(json, "Status", member->is_started ? 1 : 4);
     consul_json_set_number(json, "ProtocolMin", 1);
@@ -66,14 +59,14 @@ void consul_agent_members(struct consul_call *call, struct bytes body) {
     consul_call_reply(call, 200);
 }
 
-static void show_config(struct consul_call *call, const struct service_info *info) {
+static void show_config(struct consul_call *call) {
     struct consul_json *json = &call->json;
     consul_json_name(json, "Config");
     consul_json_begin(json, '{');
     consul_json_set_chars(json, "Datacenter", call->door->datacenter);
     consul_json_set_chars(json, "PrimaryDatacenter", call->door->datacenter);
     consul_json_set_chars(json, "NodeName", call->door->node);
-    set_id(json, "NodeID", info->cluster_id);
+    consul_json_set_text(json, "NodeID", consul_node_own_id(call));
     consul_json_set_chars(json, "Revision", "leased");
     consul_json_set_bool(json, "Server", true);
     consul_json_set_chars(json, "Version", CONSUL_VERSION);
@@ -102,6 +95,29 @@ static void show_stats(struct consul_call *call, const struct service_info *info
     consul_json_end(json, '}');
 }
 
+static void show_meta(struct consul_call *call) {
+    consul_json_name(&call->json, "Meta");
+    consul_json_raw(&call->json, bytes_from_text(call->door->node_meta_text));
+}
+
+/* Where others would join it. */
+static void show_debug_config(struct consul_call *call, const struct service_member *members,
+                              size_t n) {
+    struct service_info info;
+    char address[CONSUL_ADDRESS_SIZE];
+    char text[CONSUL_ADDRESS_SIZE + 8];
+    service_info(call->door->service, &info);
+    consul_json_name(&call->json, "DebugConfig");
+    consul_json_begin(&call->json, '{');
+    for (size_t i = 0; i < n; i++) {
+        if (members[i].id == info.member_id) {
+            snprintf(text, sizeof text, "tcp://%s", consul_member_address(&members[i], address));
+            consul_json_set_chars(&call->json, "SerfAdvertiseAddrLAN", text);
+        }
+    }
+    consul_json_end(&call->json, '}');
+}
+
 void consul_agent_self(struct consul_call *call, struct bytes body) {
     struct service_member members[CONSUL_MEMBERS_MAX];
     struct service_info info;
@@ -112,7 +128,7 @@ void consul_agent_self(struct consul_call *call, struct bytes body) {
     service_info(call->door->service, &info);
     size_t n = consul_members(call->door, members);
     consul_json_begin(&call->json, '{');
-    show_config(call, &info);
+    show_config(call);
     consul_json_name(&call->json, "Coord");
     consul_json_null(&call->json);
     for (size_t i = 0; i < n; i++) {
@@ -122,60 +138,8 @@ void consul_agent_self(struct consul_call *call, struct bytes body) {
         }
     }
     show_stats(call, &info);
-    consul_json_name(&call->json, "Meta");
-    consul_json_raw(&call->json, bytes_from_text("{}"));
-    consul_json_end(&call->json, '}');
-    consul_call_reply(call, 200);
-}
-
-/* Members come and go by etcd's API or `lease member`; gossip there is none. */
-void consul_refused(struct consul_call *call, struct bytes body) {
-    (void)body;
-    if (check_user(call)) {
-        consul_call_fail(call, 501, "not served by leased: see docs/doors/consul.md");
-    }
-}
-
-void consul_acl_disabled(struct consul_call *call, struct bytes body) {
-    (void)body;
-    if (check_user(call)) {
-        consul_call_fail(call, 401, "ACL support disabled");
-    }
-}
-
-void consul_empty_list(struct consul_call *call, struct bytes body) {
-    (void)body;
-    if (check_user(call)) {
-        consul_json_raw(&call->json, bytes_from_text("[]"));
-        consul_call_reply(call, 200);
-    }
-}
-
-void consul_raft_configuration(struct consul_call *call, struct bytes body) {
-    struct service_member members[CONSUL_MEMBERS_MAX];
-    struct service_info info;
-    char address[CONSUL_ADDRESS_SIZE];
-    (void)body;
-    if (!check_user(call)) {
-        return;
-    }
-    service_info(call->door->service, &info);
-    size_t n = consul_members(call->door, members);
-    consul_json_begin(&call->json, '{');
-    consul_json_name(&call->json, "Servers");
-    consul_json_begin(&call->json, '[');
-    for (size_t i = 0; i < n; i++) {
-        consul_json_begin(&call->json, '{');
-        set_id(&call->json, "ID", members[i].id);
-        consul_json_set_chars(&call->json, "Node", members[i].name != NULL ? members[i].name : "");
-        consul_json_set_chars(&call->json, "Address", consul_member_address(&members[i], address));
-        consul_json_set_bool(&call->json, "Leader", members[i].id == info.leader_id);
-        consul_json_set_chars(&call->json, "ProtocolVersion", "3");
-        consul_json_set_bool(&call->json, "Voter", !members[i].is_learner);
-        consul_json_end(&call->json, '}');
-    }
-    consul_json_end(&call->json, ']');
-    consul_json_set_number(&call->json, "Index", (int64_t)info.applied_index);
+    show_debug_config(call, members, n);
+    show_meta(call);
     consul_json_end(&call->json, '}');
     consul_call_reply(call, 200);
 }

@@ -33,8 +33,9 @@ struct check_registration {
 void consul_batch_node(struct consul_call *call, struct consul_batch *batch,
                        const struct consul_place *place) {
     struct registry_register request = {.keeps_checks = true, .is_idempotent = true};
-    consul_define_node(call, place, &request.instance);
-    consul_batch_register(batch, &request);
+    if (consul_define_node(call, place, &request.instance)) { /* the own one is valid */
+        consul_batch_register(batch, &request);
+    }
 }
 
 static void register_now(struct consul_call *call, const struct key_store *keys) {
@@ -50,7 +51,7 @@ static void register_now(struct consul_call *call, const struct key_store *keys)
         put.id = place.node;
     } else if (consul_find_instance(call, keys, own_node(call), registration->service_id, &entry)) {
         put.service = entry.instance.service;
-        put.id = registration->service_id;
+        put.id = entry.instance.id;
     } else {
         call->status = 0;
         consul_call_fail(

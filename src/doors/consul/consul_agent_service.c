@@ -23,18 +23,23 @@ struct registration {
 };
 
 struct stale_search {
-    const struct registration *registration;
+    const struct registry_instance *mine;
     struct consul_batch *batch;
 };
 
-/* An id is unique on a node: under another name it is another's. */
 static bool end_stale(void *context, const struct registry_instance *other) {
     struct stale_search *search = context;
-    const struct registry_instance *mine = &search->registration->request.instance;
+    const struct registry_instance *mine = search->mine;
     if (other->origin == REGISTRY_ORIGIN_CONSUL && !bytes_equal(other->service, mine->service)) {
         consul_batch_deregister(search->batch, other->service, other->id);
     }
     return true;
+}
+
+void consul_batch_end_stale(struct consul_call *call, const struct key_store *keys,
+                            struct consul_batch *batch, const struct registry_instance *mine) {
+    struct stale_search search = {.mine = mine, .batch = batch};
+    consul_visit_id(call, keys, mine->node, mine->id, end_stale, &search);
 }
 
 void consul_resolve_alias(struct consul_call *call, const struct key_store *keys,
@@ -49,13 +54,11 @@ void consul_resolve_alias(struct consul_call *call, const struct key_store *keys
 static void register_now(struct consul_call *call, const struct key_store *keys) {
     struct registration *registration = call->data;
     struct consul_batch *batch = consul_batch_create(call);
-    struct stale_search search = {.registration = registration, .batch = batch};
     for (size_t i = 0; i < registration->request.n_checks; i++) {
         consul_resolve_alias(call, keys, &registration->checks[i]);
     }
     consul_batch_register(batch, &registration->request);
-    const struct registry_instance *instance = &registration->request.instance;
-    consul_visit_id(call, keys, instance->node, instance->id, end_stale, &search);
+    consul_batch_end_stale(call, keys, batch, &registration->request.instance);
     if (call->is_busy) {
         call->status = 0;
         consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
@@ -104,7 +107,7 @@ static void deregister_now(struct consul_call *call, const struct key_store *key
         return;
     }
     struct consul_batch *batch = consul_batch_create(call);
-    consul_batch_deregister(batch, entry.instance.service, id);
+    consul_batch_deregister(batch, entry.instance.service, entry.instance.id);
     consul_batch_run(batch, consul_reply_ok);
 }
 

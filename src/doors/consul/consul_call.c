@@ -217,7 +217,7 @@ static void add_query_fields(const struct consul_call *call, struct http_field *
                              char *index_text) {
     struct service_info info;
     service_info(call->door->service, &info);
-    snprintf(index_text, 24, "%" PRId64, consul_call_index(call));
+    snprintf(index_text, 24, "%" PRIu64, consul_call_index(call));
     add_field(fields, n, "x-consul-index", index_text);
     add_field(fields, n, "x-consul-knownleader", info.leader_id != 0 ? "true" : "false");
     add_field(fields, n, "x-consul-lastcontact", "0");
@@ -226,9 +226,15 @@ static void add_query_fields(const struct consul_call *call, struct http_field *
               : consul_call_has(call, "consistent") ? "consistent"
                                                     : "leader");
     add_field(fields, n, "x-consul-query-backend", "blocking-query");
+    if (call->is_cached) {
+        add_field(fields, n, "x-cache", "HIT");
+        add_field(fields, n, "age", "0");
+    } else if (consul_call_has(call, "cached")) {
+        add_field(fields, n, "x-cache", "MISS");
+    }
 }
 
-enum { FIELDS_MAX = 12, INDEX_TEXT_SIZE = 24 };
+enum { FIELDS_MAX = 16, INDEX_TEXT_SIZE = 24 };
 
 static size_t make_fields(const struct consul_call *call, const char *type,
                           char index_text[INDEX_TEXT_SIZE],

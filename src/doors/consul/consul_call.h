@@ -78,10 +78,15 @@ struct consul_call {
     int64_t own_index;   /* the greatest index of what is there */
     int64_t bound_index; /* at least that of all that was deleted */
     bool is_timed_out;
+    /* Of what has an index that is a name and no revision: another one is news. */
+    bool has_named_index;
+    uint64_t named_index;
+    bool is_cached; /* answered of this member's own copy, as ?cached asks for */
 
     const struct consul_filter *filter; /* NULL: none */
     bool has_unknown_selector;
     struct bytes node_address; /* see consul_node_address(); empty: not asked for yet */
+    struct bytes node_id;      /* see consul_node_own_id() */
 
     /* Of a list. */
     struct consul_position position;

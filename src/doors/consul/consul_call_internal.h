@@ -7,7 +7,7 @@
 /* Ends its watches; harmless when it does not wait. */
 void consul_call_stop_waiting(struct consul_call *call);
 /* The index that an answer says; never 0. */
-int64_t consul_call_index(const struct consul_call *call);
+uint64_t consul_call_index(const struct consul_call *call);
 /* The service has answered; frees it when the exchange is over. */
 void consul_call_unpend(struct consul_call *call);
 /* Copies the parameters, so that the exchange is not needed for them any more. */

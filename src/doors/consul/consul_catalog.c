@@ -38,7 +38,8 @@ struct tag_listing {
 static bool note_tags(void *context, const struct registry_entry *entry) {
     struct tag_listing *listing = context;
     listing->call->position.n_looked_at++;
-    if (consul_select_node_meta(listing->call, entry)) {
+    if (consul_select_node_meta(listing->call, listing->keys,
+                                consul_instance_node(listing->call, &entry->instance))) {
         listing->is_there = true;
         for (size_t i = 0; i < entry->instance.n_tags; i++) {
             (void)consul_names_add(&listing->tags, entry->instance.tags[i]);
@@ -73,7 +74,7 @@ static bool show_services(struct consul_call *call, const struct key_store *keys
     if (!call->position.is_begun) {
         call->position.is_begun = true;
         consul_json_begin(&call->json, '{');
-        if (!consul_call_has(call, "node-meta")) {
+        if (consul_select_node_meta(call, keys, own_node(call))) {
             consul_json_name(&call->json, "consul");
             consul_json_raw(&call->json, bytes_from_text("[]"));
         }
@@ -121,6 +122,7 @@ void consul_catalog_service(struct consul_call *call, struct bytes body) {
     }
     if (consul_filter_read(call)) {
         consul_add_service_range(call, name);
+        consul_add_node_range(call);
         consul_call_query(call, &service);
     }
 }
@@ -133,19 +135,24 @@ struct node_listing {
     struct consul_names *names;
 };
 
-static void show_node_of(void *context, const struct registry_entry *entry) {
-    struct node_listing *listing = context;
+static void show_one_node(struct node_listing *listing, struct bytes name) {
     struct consul_call *call = listing->call;
-    struct consul_shown shown;
-    if (!consul_select_node_meta(call, entry) ||
-        !consul_names_add(listing->names, consul_instance_node(call, &entry->instance))) {
+    struct consul_node node;
+    if (!consul_names_add(listing->names, name)) {
         return;
     }
-    consul_shown_init(&shown, call, listing->keys, entry);
-    struct consul_mark mark = consul_filter_begin(call, NULL);
-    consul_show_node(call, &shown);
-    consul_filter_end(call, &mark);
-    consul_shown_clear(&shown);
+    consul_node_init(&node, call, listing->keys, name);
+    if (consul_node_is_asked_for(call, &node)) {
+        struct consul_mark mark = consul_filter_begin(call, NULL);
+        consul_node_show(call, &node);
+        consul_filter_end(call, &mark);
+    }
+    consul_node_clear(&node);
+}
+
+static void show_node_of(void *context, const struct registry_entry *entry) {
+    struct node_listing *listing = context;
+    show_one_node(listing, consul_instance_node(listing->call, &entry->instance));
 }
 
 static void begin_nodes(struct consul_call *call) {
@@ -159,12 +166,7 @@ static bool show_nodes(struct consul_call *call, const struct key_store *keys) {
     if (!call->position.is_begun) {
         call->position.is_begun = true;
         consul_json_begin(&call->json, '[');
-        if (!consul_call_has(call, "node-meta")) {
-            (void)consul_names_add(listing.names, own_node(call));
-            struct consul_mark mark = consul_filter_begin(call, NULL);
-            consul_show_node_object(call, own_node(call), consul_node_address(call), NULL);
-            consul_filter_end(call, &mark);
-        }
+        show_one_node(&listing, own_node(call));
     }
     bool is_whole = consul_list_instances(call, keys, bytes_of("", 0), show_node_of, &listing);
     if (is_whole) {
@@ -208,33 +210,24 @@ static void show_service_of(void *context, const struct registry_entry *entry) {
         bytes_equal(entry->instance.service, bytes_from_text(CONSUL_NODE_SERVICE))) {
         return;
     }
+    struct bytes id = consul_service_id(call, &entry->instance);
     consul_shown_init(&shown, call, listing->keys, entry);
-    struct consul_mark mark =
-        consul_filter_begin(call, listing->is_array ? NULL : &entry->instance.id);
+    struct consul_mark mark = consul_filter_begin(call, listing->is_array ? NULL : &id);
     consul_show_service(call, &shown);
     consul_filter_end(call, &mark);
     consul_shown_clear(&shown);
 }
 
-/* Looks for an instance of the node, which says how it is shown. */
+/* Looks for an instance of a node that nobody registered by itself. */
 struct node_search {
-    struct service_listing *listing;
+    const struct service_listing *listing;
     bool is_found;
 };
 
 static bool meet_instance(void *context, const struct registry_entry *entry) {
     struct node_search *search = context;
-    struct service_listing *listing = search->listing;
-    struct consul_shown shown;
-    if (!is_of_node(listing, entry)) {
-        return true;
-    }
-    consul_shown_init(&shown, listing->call, listing->keys, entry);
-    consul_json_name(&listing->call->json, "Node");
-    consul_show_node(listing->call, &shown);
-    consul_shown_clear(&shown);
-    search->is_found = true;
-    return false;
+    search->is_found = is_of_node(search->listing, entry);
+    return !search->is_found;
 }
 
 static bool meet_service(void *context, struct bytes service) {
@@ -242,31 +235,44 @@ static bool meet_service(void *context, struct bytes service) {
     return consul_list_visit(search->listing->keys, service, meet_instance, search);
 }
 
-static bool find_node(struct service_listing *listing) {
+static bool has_instance(const struct service_listing *listing) {
     struct node_search search = {.listing = listing};
     registry_view_visit_services(listing->keys, &listing->call->scratch, bytes_of("", 0),
                                  meet_service, &search);
     return search.is_found;
 }
 
+static void show_own_service(struct service_listing *listing) {
+    const struct registry_entry own = consul_own_service();
+    struct registry_service ignored;
+    if (!registry_view_service(listing->keys, &listing->call->scratch, own.instance.service,
+                               &ignored)) {
+        show_service_of(listing, &own);
+    }
+}
+
 /* False: there is no such node, which was said. */
 static bool open_node(struct service_listing *listing) {
     struct consul_call *call = listing->call;
     struct consul_json *json = &call->json;
+    struct consul_node node;
     call->position.is_begun = true;
-    consul_json_begin(json, '{');
-    if (bytes_equal(listing->node, own_node(call))) {
+    consul_node_init(&node, call, listing->keys, listing->node);
+    bool is_there = node.is_own || node.entry != NULL || has_instance(listing);
+    if (is_there) {
+        consul_json_begin(json, '{');
         consul_json_name(json, "Node");
-        consul_show_node_object(call, listing->node, consul_node_address(call), NULL);
-    } else if (!find_node(listing)) {
-        call->body.size = 0;
-        consul_json_init(json, &call->body);
+        consul_node_show(call, &node);
+        consul_json_name(json, "Services");
+        consul_json_begin(json, listing->is_array ? '[' : '{');
+    } else {
         consul_json_null(json);
-        return false;
     }
-    consul_json_name(json, "Services");
-    consul_json_begin(json, listing->is_array ? '[' : '{');
-    return true;
+    if (node.is_own) {
+        show_own_service(listing);
+    }
+    consul_node_clear(&node);
+    return is_there;
 }
 
 static bool show_node_services(struct consul_call *call, const struct key_store *keys,

@@ -2,11 +2,10 @@
 #include "doors/consul/consul_batch.h"
 #include "doors/consul/consul_define.h"
 #include "doors/consul/consul_find.h"
+#include "doors/consul/consul_model.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_show.h"
 #include "registry/registry_keys.h"
-
-#include <stdlib.h>
 
 static bool fail_decode(struct consul_call *call, const char *what) {
     consul_call_fail(call, 400, "Request decode failed: %s", what);
@@ -24,30 +23,6 @@ struct catalog_registration {
     size_t n_checks;
 };
 
-/* A check of the catalog has a state and nobody who runs it. */
-static bool define_check(struct consul_call *call, const json_t *given,
-                         struct registry_check *out) {
-    struct bytes status = bytes_of("", 0);
-    enum registry_health health = REGISTRY_CRITICAL;
-    *out = (struct registry_check){
-        .kind = REGISTRY_CHECK_MANUAL, .origin = REGISTRY_ORIGIN_CONSUL, .rises = 1, .falls = 1};
-    if (!consul_json_get_text(given, "CheckID", &out->id) ||
-        !consul_json_get_text(given, "Name", &out->name) ||
-        !consul_json_get_text(given, "Notes", &out->notes) ||
-        !consul_json_get_text(given, "Output", &out->output) ||
-        !consul_json_get_text(given, "Status", &status)) {
-        return fail_decode(call, "a member of a check has another type");
-    }
-    if (status.size > 0 && !consul_health_read(status, &health)) {
-        consul_call_fail(call, 400, "Status for checks must 'passing', 'warning', 'critical'");
-        return false;
-    }
-    out->health = (uint8_t)health;
-    out->id = out->id.size > 0 ? out->id : out->name;
-    out->name = out->name.size > 0 ? out->name : out->id;
-    return registry_check_is_valid(out) || fail_decode(call, "a check is not valid");
-}
-
 /* Checks that name a service belong to it, the others to the node. */
 static bool add_checks(struct consul_call *call, const struct key_store *keys,
                        const struct catalog_registration *registration,
@@ -58,15 +33,17 @@ static bool add_checks(struct consul_call *call, const struct key_store *keys,
         struct bytes id = bytes_of("", 0);
         struct registry_entry entry;
         if (!consul_json_get_text(registration->checks[i], "ServiceID", &id) ||
-            !define_check(call, registration->checks[i], &put.check)) {
+            !consul_define_catalog_check(call, registration->checks[i], &put.check)) {
             return false;
         }
         if (id.size > 0) {
-            put.id = id;
-            if (registration->has_service && bytes_equal(id, registration->instance.id)) {
+            if (registration->has_service &&
+                bytes_equal(id, consul_service_id(call, &registration->instance))) {
                 put.service = registration->instance.service;
+                put.id = registration->instance.id;
             } else if (consul_find_instance(call, keys, registration->place.node, id, &entry)) {
                 put.service = entry.instance.service;
+                put.id = entry.instance.id;
             } else {
                 consul_call_fail(call, 500, "Missing service registration");
                 return false;
@@ -77,53 +54,58 @@ static bool add_checks(struct consul_call *call, const struct key_store *keys,
     return true;
 }
 
-/* The node as it was registered. What is read of it lives as long as the body. */
-static void find_node(struct consul_call *call, const struct key_store *keys,
-                      struct consul_place *place) {
-    struct registry_entry entry;
-    if (!registry_view_find(keys, &call->arena, bytes_from_text(CONSUL_NODE_SERVICE), place->node,
-                            &entry)) {
-        if (bytes_equal(place->node, bytes_from_text(call->door->node))) {
-            place->address = consul_node_address(call);
-        }
-        return;
+/* A node that is there stays as it is when SkipNodeUpdate is asked for, and a service without an
+ * address has the node's. */
+static bool add_node(struct consul_call *call, const struct key_store *keys,
+                     struct catalog_registration *registration, struct consul_batch *batch) {
+    struct registry_register request = {.keeps_checks = true, .is_idempotent = true};
+    struct consul_node node;
+    consul_node_init(&node, call, keys, registration->place.node);
+    bool is_there = node.is_own || node.entry != NULL;
+    if (registration->skips_node && is_there) {
+        registration->place.address = node.address;
     }
-    place->address = entry.instance.address;
-    json_t *extra =
-        json_loadb((const char *)entry.instance.extra.data, entry.instance.extra.size, 0, NULL);
-    json_object_set_new(call->given, "_node", extra);
-    place->meta = json_object_get(extra, "NodeMeta");
+    consul_node_clear(&node);
+    if (registration->skips_node && is_there) {
+        return true;
+    }
+    if (!consul_define_node(call, &registration->place, &request.instance)) {
+        return false;
+    }
+    consul_batch_register(batch, &request);
+    return true;
+}
+
+static bool add_service(struct consul_call *call, const struct key_store *keys,
+                        struct catalog_registration *registration, struct consul_batch *batch) {
+    const json_t *service = consul_json_find(call->given, "Service");
+    if (!registration->has_service) {
+        return true;
+    }
+    if (!consul_define_service(call, service, &registration->place, &registration->instance)) {
+        return false;
+    }
+    const struct registry_register request = {
+        .instance = registration->instance, .keeps_checks = true, .is_idempotent = true};
+    consul_batch_register(batch, &request);
+    consul_batch_end_stale(call, keys, batch, &registration->instance);
+    return true;
 }
 
 static void register_now(struct consul_call *call, const struct key_store *keys) {
     struct catalog_registration *registration = call->data;
     struct consul_batch *batch = consul_batch_create(call);
-    struct registry_register node = {.keeps_checks = true, .is_idempotent = true};
-    const json_t *service = consul_json_find(call->given, "Service");
     call->status = 0;
-    if (registration->skips_node) {
-        find_node(call, keys, &registration->place);
-    }
-    if (registration->place.address.size == 0) {
-        consul_call_fail(call, 400, "Must provide address if SkipNodeUpdate is not set");
+    if (!add_node(call, keys, registration, batch) ||
+        !add_service(call, keys, registration, batch) ||
+        !add_checks(call, keys, registration, batch)) {
         return;
     }
-    if (!registration->skips_node) {
-        consul_define_node(call, &registration->place, &node.instance);
-        consul_batch_register(batch, &node);
-    }
-    if (registration->has_service &&
-        !consul_define_service(call, service, &registration->place, &registration->instance)) {
+    if (call->is_busy) {
+        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
         return;
     }
-    if (registration->has_service) {
-        const struct registry_register request = {
-            .instance = registration->instance, .keeps_checks = true, .is_idempotent = true};
-        consul_batch_register(batch, &request);
-    }
-    if (add_checks(call, keys, registration, batch)) {
-        consul_batch_run(batch, consul_reply_true);
-    }
+    consul_batch_run(batch, consul_reply_true);
 }
 
 static const struct consul_query registering = {.show = register_now};
@@ -145,10 +127,15 @@ static bool read_checks(struct consul_call *call, struct catalog_registration *r
 
 static bool read_place(struct consul_call *call, struct consul_place *place) {
     if (!consul_json_get_text(call->given, "Node", &place->node) ||
-        !consul_json_get_text(call->given, "Address", &place->address)) {
-        return fail_decode(call, "Node and Address are texts");
+        !consul_json_get_text(call->given, "Address", &place->address) ||
+        !consul_json_get_text(call->given, "ID", &place->id)) {
+        return fail_decode(call, "Node, Address and ID are texts");
     }
     place->meta = consul_json_find(call->given, "NodeMeta");
+    place->tagged = consul_json_find(call->given, "TaggedAddresses");
+    if (place->id.size > 0 && !consul_uuid_is_valid(place->id)) {
+        return fail_decode(call, "ID is no UUID");
+    }
     if (place->node.size == 0) {
         consul_call_fail(call, 400, "Must provide node");
         return false;
@@ -166,6 +153,10 @@ void consul_catalog_register(struct consul_call *call, struct bytes body) {
     registration->has_service = json_is_object(service);
     if (!consul_json_get_bool(call->given, "SkipNodeUpdate", &registration->skips_node)) {
         (void)fail_decode(call, "SkipNodeUpdate is true or false");
+        return;
+    }
+    if (registration->place.address.size == 0 && !registration->skips_node) {
+        consul_call_fail(call, 400, "Must provide address if SkipNodeUpdate is not set");
         return;
     }
     call->data = registration;
@@ -200,7 +191,7 @@ static void deregister_now(struct consul_call *call, const struct key_store *key
     call->status = 0;
     if (removal->service_id.size > 0) {
         if (consul_find_instance(call, keys, removal->node, removal->service_id, &entry)) {
-            consul_batch_deregister(removal->batch, entry.instance.service, removal->service_id);
+            consul_batch_deregister(removal->batch, entry.instance.service, entry.instance.id);
         }
     } else if (removal->check_id.size > 0) {
         if (consul_find_check(call, keys, removal->node, removal->check_id, &found)) {

@@ -33,8 +33,21 @@ static void keep(json_t *extra, const json_t *body, const char *name) {
     }
 }
 
-static bool define_extra(struct consul_call *call, const json_t *body,
-                         const struct consul_place *place, bool has_address,
+/* Takes `extra`. */
+static bool set_extra(struct consul_call *call, json_t *extra, struct registry_instance *out) {
+    char *text = json_object_size(extra) > 0 ? json_dumps(extra, JSON_COMPACT) : NULL;
+    if (text != NULL) {
+        out->extra = bytes_of(arena_copy(&call->arena, text, strlen(text)), strlen(text));
+    }
+    free(text);
+    json_decref(extra);
+    if (out->extra.size > REGISTRY_EXTRA_SIZE_MAX) {
+        return fail_decode(call, "the definition is too large");
+    }
+    return true;
+}
+
+static bool define_extra(struct consul_call *call, const json_t *body, bool has_address,
                          struct registry_instance *out) {
     static const char *const kept[] = {
         "EnableTagOverride", "Weights",   "TaggedAddresses", "Kind", "Proxy",
@@ -46,23 +59,7 @@ static bool define_extra(struct consul_call *call, const json_t *body,
     if (!has_address) {
         json_object_set_new(extra, "NoAddress", json_true());
     }
-    if (!bytes_equal(place->node, bytes_from_text(call->door->node))) {
-        json_object_set_new(extra, "NodeAddress",
-                            json_stringn((const char *)place->address.data, place->address.size));
-    }
-    if (place->meta != NULL) {
-        json_object_set(extra, "NodeMeta", (json_t *)(uintptr_t)place->meta);
-    }
-    char *text = json_object_size(extra) > 0 ? json_dumps(extra, JSON_COMPACT) : NULL;
-    if (text != NULL) {
-        out->extra = bytes_of(arena_copy(&call->arena, text, strlen(text)), strlen(text));
-    }
-    free(text);
-    json_decref(extra);
-    if (out->extra.size > REGISTRY_EXTRA_SIZE_MAX) {
-        return fail_decode(call, "the definition is too large");
-    }
-    return true;
+    return set_extra(call, extra, out);
 }
 
 /* --- Services. --- */
@@ -177,11 +174,11 @@ bool consul_define_service(struct consul_call *call, const json_t *body,
         return false;
     }
     bool has_address = out->address.size > 0;
-    out->id = out->id.size > 0 ? out->id : out->service;
+    out->id = consul_registry_id(call, place->node, out->id.size > 0 ? out->id : out->service);
     out->port = (uint16_t)port;
     out->address = has_address ? out->address : place->address;
     if (!define_weight(call, body, out) || !define_tags(call, body, out) ||
-        !define_meta(call, body, out) || !define_extra(call, body, place, has_address, out)) {
+        !define_meta(call, body, out) || !define_extra(call, body, has_address, out)) {
         return false;
     }
     if (!registry_instance_is_valid(out)) {
@@ -193,8 +190,9 @@ bool consul_define_service(struct consul_call *call, const json_t *body,
     return true;
 }
 
-void consul_define_node(struct consul_call *call, const struct consul_place *place,
+bool consul_define_node(struct consul_call *call, const struct consul_place *place,
                         struct registry_instance *out) {
+    json_t *extra = json_object();
     *out = (struct registry_instance){.origin = REGISTRY_ORIGIN_CONSUL,
                                       .state = REGISTRY_OUT_OF_SERVICE,
                                       .service = bytes_from_text(CONSUL_NODE_SERVICE),
@@ -203,5 +201,16 @@ void consul_define_node(struct consul_call *call, const struct consul_place *pla
                                       .address = place->address,
                                       .weight = 1,
                                       .ttl_ms = LEASE_TTL_FOREVER};
-    (void)define_extra(call, NULL, place, true, out);
+    if (place->id.size > 0) {
+        json_object_set_new(extra, "NodeID",
+                            json_stringn((const char *)place->id.data, place->id.size));
+    }
+    if (place->meta != NULL) {
+        json_object_set(extra, "NodeMeta", (json_t *)(uintptr_t)place->meta);
+    }
+    if (place->tagged != NULL) {
+        json_object_set(extra, "NodeTagged", (json_t *)(uintptr_t)place->tagged);
+    }
+    return set_extra(call, extra, out) &&
+           (registry_instance_is_valid(out) || fail_decode(call, "the node is not valid"));
 }

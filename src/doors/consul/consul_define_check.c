@@ -3,6 +3,7 @@
 #include "doors/consul/consul_show.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static bool fail_check(struct consul_call *call, const char *why) {
     consul_call_fail(call, 400, "Invalid check: %s", why);
@@ -235,4 +236,68 @@ bool consul_define_service_checks(struct consul_call *call, const json_t *body,
     *out_checks = checks;
     *out_n = n;
     return true;
+}
+
+/* --- Those of the catalog. --- */
+
+static bool says_something(const json_t *value) {
+    const char *text = json_string_value(value);
+    return !json_is_null(value) && !json_is_false(value) &&
+           !(text != NULL && (text[0] == 0 || strcmp(text, "0s") == 0)) &&
+           !(json_is_integer(value) && json_integer_value(value) == 0) &&
+           !(json_is_object(value) && json_object_size(value) == 0) &&
+           !(json_is_array(value) && json_array_size(value) == 0);
+}
+
+/* What is said of who runs it, and the kind that follows of it. */
+static bool define_description(struct consul_call *call, const json_t *body,
+                               struct registry_check *out) {
+    static const char *const kinds[][2] = {
+        {"HTTP", "http"},     {"GRPC", "grpc"}, {"TCP", "tcp"},           {"UDP", "udp"},
+        {"H2PING", "h2ping"}, {"TTL", "ttl"},   {"AliasService", "alias"}};
+    json_t *given = consul_json_find(body, "Definition");
+    json_t *kept = json_object();
+    const char *name;
+    json_t *value;
+    json_object_foreach(given, name, value) {
+        if (says_something(value)) {
+            json_object_set(kept, name, value);
+        }
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && out->method.size == 0; i++) {
+        if (consul_json_find(kept, kinds[i][0]) != NULL) {
+            out->method = bytes_from_text(kinds[i][1]);
+        }
+    }
+    char *text = json_object_size(kept) > 0 ? json_dumps(kept, JSON_COMPACT) : NULL;
+    if (text != NULL) {
+        out->body = bytes_of(arena_copy(&call->arena, text, strlen(text)), strlen(text));
+    }
+    free(text);
+    json_decref(kept);
+    return given == NULL || json_is_object(given) || fail_check(call, "Definition is no object");
+}
+
+bool consul_define_catalog_check(struct consul_call *call, const json_t *body,
+                                 struct registry_check *out) {
+    struct bytes status = bytes_of("", 0);
+    enum registry_health health = REGISTRY_CRITICAL;
+    *out = (struct registry_check){
+        .kind = REGISTRY_CHECK_MANUAL, .origin = REGISTRY_ORIGIN_CONSUL, .rises = 1, .falls = 1};
+    if (!consul_json_get_text(body, "CheckID", &out->id) ||
+        !consul_json_get_text(body, "Name", &out->name) ||
+        !consul_json_get_text(body, "Notes", &out->notes) ||
+        !consul_json_get_text(body, "Output", &out->output) ||
+        !consul_json_get_text(body, "Type", &out->method) ||
+        !consul_json_get_text(body, "Status", &status)) {
+        return fail_check(call, "a member has another type");
+    }
+    if (status.size > 0 && !consul_health_read(status, &health)) {
+        consul_call_fail(call, 400, "Status for checks must 'passing', 'warning', 'critical'");
+        return false;
+    }
+    out->health = (uint8_t)health;
+    out->id = out->id.size > 0 ? out->id : out->name;
+    return define_description(call, body, out) &&
+           (registry_check_is_valid(out) || fail_check(call, "it is not valid"));
 }

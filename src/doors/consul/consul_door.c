@@ -3,6 +3,8 @@
 #include "doors/consul/consul_bound.h"
 #include "doors/consul/consul_door_internal.h"
 #include "doors/consul/consul_metrics.h"
+#include "doors/consul/consul_model.h"
+#include "doors/consul/consul_node.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_rules.h"
 
@@ -17,8 +19,32 @@ static void *open_door(const struct door_environment *environment) {
     door->service = environment->service;
     door->datacenter = environment->values[CONSUL_FLAG_DATACENTER].text;
     door->node = environment->values[CONSUL_FLAG_NODE].text;
+    door->node_id = environment->values[CONSUL_FLAG_NODE_ID].text;
+    door->node_meta = consul_node_read_meta(environment->values[CONSUL_FLAG_NODE_META].text);
+    /* What Consul adds to every node that is in no segment. */
+    if (door->node_meta == NULL ||
+        json_object_set_new(door->node_meta, "consul-network-segment", json_string("")) != 0) {
+        abort();
+    }
+    door->node_meta_text = json_dumps(door->node_meta, JSON_COMPACT);
+    if (door->node_meta_text == NULL) {
+        abort();
+    }
     door->bound = consul_bound_create(door);
     return door;
+}
+
+static const char *check(const union door_value *values) {
+    const char *id = values[CONSUL_FLAG_NODE_ID].text;
+    if (id[0] != 0 && !consul_uuid_is_valid(bytes_from_text(id))) {
+        return "--consul-node-id is no UUID";
+    }
+    json_t *meta = consul_node_read_meta(values[CONSUL_FLAG_NODE_META].text);
+    if (meta == NULL) {
+        return "--consul-node-meta is a list of KEY:VALUE with commas between them";
+    }
+    json_decref(meta);
+    return NULL;
 }
 
 static void serve(void *door, struct net_scope *scope) {
@@ -28,6 +54,8 @@ static void serve(void *door, struct net_scope *scope) {
 static void close_door(void *opaque) {
     struct consul_door *door = opaque;
     consul_bound_destroy(door->bound);
+    json_decref(door->node_meta);
+    free(door->node_meta_text);
     free(door);
 }
 
@@ -41,6 +69,17 @@ static const struct door_flag flags[CONSUL_FLAGS] = {
                           .fallback = "leased",
                           .help = "The node to which services belong that are registered at the "
                                   "Consul API's agent; the same at all members."},
+    [CONSUL_FLAG_NODE_ID] = {.name = "consul-node-id",
+                             .kind = DOOR_FLAG_TEXT,
+                             .fallback = "",
+                             .shown = "made of the cluster's id",
+                             .help = "The UUID of that node."},
+    [CONSUL_FLAG_NODE_META] = {.name = "consul-node-meta",
+                               .kind = DOOR_FLAG_TEXT,
+                               .fallback = "",
+                               .shown = "none",
+                               .help = "What ?node-meta= finds that node by: "
+                                       "KEY:VALUE,KEY:VALUE."},
 };
 
 const struct door consul_door = {
@@ -53,6 +92,7 @@ const struct door consul_door = {
     .requests = consul_request_table,
     .rules = consul_rules,
     .n_rules = CONSUL_N_RULES,
+    .check = check,
     .open = open_door,
     .serve = serve,
     .write_metrics = consul_metrics_write,

@@ -4,10 +4,18 @@
 
 #include "doors/door.h"
 
+#include <jansson.h>
+
 /* The release of Consul whose answers are given. */
 #define CONSUL_VERSION "1.15.4"
 
-enum { CONSUL_FLAG_DATACENTER, CONSUL_FLAG_NODE, CONSUL_FLAGS };
+enum {
+    CONSUL_FLAG_DATACENTER,
+    CONSUL_FLAG_NODE,
+    CONSUL_FLAG_NODE_ID,
+    CONSUL_FLAG_NODE_META,
+    CONSUL_FLAGS
+};
 
 struct consul_bound;
 
@@ -15,7 +23,10 @@ struct consul_door {
     const struct door_environment *environment;
     struct service *service;
     const char *datacenter;
-    const char *node; /* of every service that is registered without one, at any member */
+    const char *node;    /* of every service that is registered without one, at any member */
+    const char *node_id; /* empty: made of the cluster's id */
+    json_t *node_meta;
+    char *node_meta_text; /* the same as JSON; workers read both */
     struct consul_bound *bound;
     uint64_t n_requests;
     uint64_t n_waiting; /* blocking queries */

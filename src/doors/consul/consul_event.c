@@ -60,6 +60,22 @@ void consul_event_fire(struct consul_call *call, struct bytes body) {
 
 /* --- List. --- */
 
+/* Consul's index of an event: one half of its id's bits over the other. */
+static uint64_t index_of(struct bytes id) {
+    uint64_t halves[2] = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < id.size && n < 32; i++) {
+        uint8_t c = id.data[i];
+        if (c == '-') {
+            continue;
+        }
+        uint64_t digit = c <= '9' ? (uint64_t)(c - '0') : (uint64_t)((c | 0x20) - 'a' + 10);
+        halves[n / 16] = halves[n / 16] << 4 | digit;
+        n++;
+    }
+    return halves[0] ^ halves[1];
+}
+
 struct listing {
     struct consul_event events[CONSUL_EVENTS_MAX];
     size_t n;
@@ -95,6 +111,9 @@ static void show_events(struct consul_call *call, const struct key_store *keys) 
     call->bound_index = 1;
     (void)key_store_visit(keys, range.space, range.key, range.range_end, note_event, listing);
     qsort(listing->events, listing->n, sizeof listing->events[0], compare);
+    call->has_named_index = true;
+    call->named_index = listing->n > 0 ? index_of(listing->events[listing->n - 1].id) : 1;
+    call->named_index += call->named_index == 0 ? 1 : 0;
     consul_json_begin(&call->json, '[');
     for (size_t i = 0; i < listing->n; i++) {
         write_event(&call->json, &listing->events[i]);

@@ -70,8 +70,14 @@ static bool note_service(void *context, const struct registry_instance *instance
 bool consul_find_instance(struct consul_call *call, const struct key_store *keys, struct bytes node,
                           struct bytes id, struct registry_entry *out_entry) {
     struct bytes service = bytes_of("", 0);
-    consul_visit_id(call, keys, node, id, note_service, &service);
-    return service.size > 0 && registry_view_find(keys, &call->arena, service, id, out_entry);
+    struct bytes registered = consul_registry_id(call, node, id);
+    consul_visit_id(call, keys, node, registered, note_service, &service);
+    if (service.size == 0 && !consul_node_is_own(call, node)) { /* another protocol's */
+        registered = id;
+        consul_visit_id(call, keys, node, registered, note_service, &service);
+    }
+    return service.size > 0 &&
+           registry_view_find(keys, &call->arena, service, registered, out_entry);
 }
 
 /* --- Checks. --- */

@@ -19,7 +19,7 @@ static bool is_hidden(const struct registry_entry *entry) {
 static void show_entry(struct consul_call *call, const struct consul_shown *shown) {
     consul_json_begin(&call->json, '{');
     consul_json_name(&call->json, "Node");
-    consul_show_node(call, shown);
+    consul_node_show(call, &shown->node);
     consul_json_name(&call->json, "Service");
     consul_show_service(call, shown);
     consul_json_name(&call->json, "Checks");
@@ -88,7 +88,7 @@ static void show_checks_of(void *context, const struct registry_entry *entry) {
     struct bytes node = consul_instance_node(listing->call, &entry->instance);
     if ((listing->node.size > 0 && !bytes_equal(node, listing->node)) ||
         (listing->only_services && is_hidden(entry)) ||
-        !consul_select_node_meta(listing->call, entry)) {
+        !consul_select_node_meta(listing->call, listing->keys, node)) {
         return;
     }
     for (size_t i = 0; i < entry->n_checks; i++) {
@@ -100,7 +100,7 @@ static void show_serf(const struct check_listing *listing) {
     struct consul_call *call = listing->call;
     if ((listing->has_state && listing->health != REGISTRY_PASSING) ||
         (listing->node.size > 0 && !bytes_equal(listing->node, own_node(call))) ||
-        consul_call_has(call, "node-meta")) {
+        !consul_select_node_meta(call, listing->keys, own_node(call))) {
         return;
     }
     struct consul_mark mark = consul_filter_begin(call, NULL);

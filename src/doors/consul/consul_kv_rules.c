@@ -25,34 +25,32 @@ static bool is_valid(const struct consul_op *op) {
     bool names_session = op->verb == CONSUL_LOCK || op->verb == CONSUL_UNLOCK;
     return op->verb < CONSUL_VERBS && op->value.size <= CONSUL_VALUE_SIZE_MAX &&
            (consul_key_is_valid(op->key) || (is_tree(op) && op->key.size == 0)) &&
-           (!names_session || consul_uuid_is_valid(op->session)) &&
+           (!names_session || op->session.size == 0 || consul_uuid_is_valid(op->session)) &&
            op->session.size <= CONSUL_TEXT_SIZE_MAX &&
            (op->previous.size == 0 || consul_uuid_is_valid(op->previous));
 }
 
-static const struct consul_op *decode_ops(struct bytes request, struct arena *arena,
+const struct consul_op *consul_ops_decode(struct reader *reader, struct arena *arena,
                                           size_t *out_n) {
-    struct reader reader;
-    reader_init(&reader, request);
-    uint64_t n = reader_get_varint(&reader);
-    if (n == 0 || n > CONSUL_TXN_OPS_MAX) {
+    uint64_t n = reader_get_varint(reader);
+    if (reader->failed || n > CONSUL_TXN_OPS_MAX) {
         return NULL;
     }
     struct consul_op *ops = arena_calloc(arena, n, sizeof *ops);
     for (size_t i = 0; i < n; i++) {
-        ops[i].verb = reader_get_u8(&reader);
-        ops[i].key = reader_get_bytes(&reader);
-        ops[i].value = reader_get_bytes(&reader);
-        ops[i].flags = reader_get_varint(&reader);
-        ops[i].index = reader_get_varint(&reader);
-        ops[i].session = reader_get_bytes(&reader);
-        ops[i].previous = reader_get_bytes(&reader);
-        if (reader.failed || !is_valid(&ops[i])) {
+        ops[i].verb = reader_get_u8(reader);
+        ops[i].key = reader_get_bytes(reader);
+        ops[i].value = reader_get_bytes(reader);
+        ops[i].flags = reader_get_varint(reader);
+        ops[i].index = reader_get_varint(reader);
+        ops[i].session = reader_get_bytes(reader);
+        ops[i].previous = reader_get_bytes(reader);
+        if (reader->failed || !is_valid(&ops[i])) {
             return NULL;
         }
     }
     *out_n = n;
-    return reader_left(&reader) == 0 ? ops : NULL;
+    return ops;
 }
 
 /* --- Rights. --- */
@@ -78,10 +76,19 @@ static bool may(struct rule_run *run, const struct consul_op *op) {
            may_use_session(run, op->session);
 }
 
+bool consul_ops_may(struct rule_run *run, const struct consul_op *ops, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!may(run, &ops[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* --- The operations. --- */
 
 struct answers {
-    struct consul_work work;
+    struct consul_work *work;
     struct buffer *entries;
     size_t n_entries;
     struct buffer failures;
@@ -118,7 +125,7 @@ static void give(struct answers *answers, const struct consul_work_key *key, boo
 
 static void do_set(struct answers *answers, const struct consul_op *op,
                    struct consul_work_key *key) {
-    consul_work_set(&answers->work, key, op->flags, op->value);
+    consul_work_set(answers->work, key, op->flags, op->value);
     give(answers, key, false);
 }
 
@@ -149,8 +156,12 @@ static bool is_held(struct rule_run *run, const struct consul_work_key *key) {
 
 static void do_lock(struct answers *answers, const struct consul_op *op,
                     struct consul_work_key *key) {
-    struct consul_work *work = &answers->work;
+    struct consul_work *work = answers->work;
     struct consul_session session;
+    if (op->session.size == 0) {
+        fail_with(answers, CONSUL_FAILED_SESSION_EMPTY, key);
+        return;
+    }
     if (!consul_work_session(work->run, op->session, &session)) {
         fail_with(answers, CONSUL_FAILED_NO_SESSION, key);
         return;
@@ -174,11 +185,15 @@ static void do_lock(struct answers *answers, const struct consul_op *op,
 
 static void do_unlock(struct answers *answers, const struct consul_op *op,
                       struct consul_work_key *key) {
+    if (op->session.size == 0) {
+        fail_with(answers, CONSUL_FAILED_SESSION_EMPTY, key);
+        return;
+    }
     if (!key->exists || !bytes_equal(key->lock.session, op->session)) {
         fail_with(answers, CONSUL_FAILED_NOT_HELD, key);
         return;
     }
-    consul_work_unlock(&answers->work, key);
+    consul_work_unlock(answers->work, key);
     do_set(answers, op, key);
 }
 
@@ -188,7 +203,7 @@ static void do_delete_cas(struct answers *answers, const struct consul_op *op,
         fail_with(answers, CONSUL_FAILED_STALE, key);
         return;
     }
-    consul_work_delete(&answers->work, key);
+    consul_work_delete(answers->work, key);
 }
 
 static void do_check(struct answers *answers, const struct consul_op *op,
@@ -206,10 +221,10 @@ static void do_check(struct answers *answers, const struct consul_op *op,
 
 static void do_tree(struct answers *answers, const struct consul_op *op) {
     size_t n = 0;
-    struct consul_work_key *const *keys = consul_work_tree(&answers->work, op->key, &n);
+    struct consul_work_key *const *keys = consul_work_tree(answers->work, op->key, &n);
     for (size_t i = 0; i < n; i++) {
         if (op->verb == CONSUL_DELETE_TREE) {
-            consul_work_delete(&answers->work, keys[i]);
+            consul_work_delete(answers->work, keys[i]);
         } else {
             give(answers, keys[i], true);
         }
@@ -217,7 +232,7 @@ static void do_tree(struct answers *answers, const struct consul_op *op) {
 }
 
 static void do_op(struct answers *answers, const struct consul_op *op) {
-    struct consul_work_key *key = is_tree(op) ? NULL : consul_work_key(&answers->work, op->key);
+    struct consul_work_key *key = is_tree(op) ? NULL : consul_work_key(answers->work, op->key);
     switch (op->verb) {
     case CONSUL_SET:
         do_set(answers, op, key);
@@ -232,7 +247,7 @@ static void do_op(struct answers *answers, const struct consul_op *op) {
         do_unlock(answers, op, key);
         break;
     case CONSUL_DELETE:
-        consul_work_delete(&answers->work, key);
+        consul_work_delete(answers->work, key);
         break;
     case CONSUL_DELETE_CAS:
         do_delete_cas(answers, op, key);
@@ -255,13 +270,12 @@ static void do_op(struct answers *answers, const struct consul_op *op) {
     }
 }
 
-static enum status run_ops(struct rule_run *run, const struct consul_op *ops, size_t n,
-                           struct buffer *answer) {
+bool consul_ops_try(struct consul_work *work, const struct consul_op *ops, size_t n,
+                    struct buffer *answer) {
     struct buffer entries;
-    struct answers answers = {.entries = &entries};
+    struct answers answers = {.work = work, .entries = &entries};
     buffer_init(&entries);
     buffer_init(&answers.failures);
-    consul_work_init(&answers.work, run);
     for (size_t i = 0; i < n; i++) {
         answers.op = i;
         do_op(&answers, &ops[i]);
@@ -270,27 +284,29 @@ static enum status run_ops(struct rule_run *run, const struct consul_op *ops, si
     buffer_put_u8(answer, answers.n_failures > 0);
     buffer_put_varint(answer, answers.n_failures > 0 ? answers.n_failures : answers.n_entries);
     buffer_append(answer, shown->data, shown->size);
-    if (answers.n_failures == 0) {
-        consul_work_store(&answers.work);
-    }
     buffer_clear(&answers.failures);
     buffer_clear(&entries);
-    return STATUS_OK;
+    return answers.n_failures == 0;
 }
 
 static enum status run_kv(struct rule_run *run, struct bytes request, struct buffer *answer) {
+    struct consul_work work;
+    struct reader reader;
     size_t n = 0;
-    const struct consul_op *ops = decode_ops(request, rule_arena(run), &n);
-    if (ops == NULL) {
+    reader_init(&reader, request);
+    const struct consul_op *ops = consul_ops_decode(&reader, rule_arena(run), &n);
+    if (ops == NULL || n == 0 || reader_left(&reader) != 0) {
         return STATUS_MALFORMED;
     }
-    for (size_t i = 0; i < n; i++) {
-        if (!may(run, &ops[i])) {
-            return STATUS_PERMISSION_DENIED;
-        }
+    if (!consul_ops_may(run, ops, n)) {
+        return STATUS_PERMISSION_DENIED;
     }
     rule_act_for_server(run);
-    return run_ops(run, ops, n, answer);
+    consul_work_init(&work, run);
+    if (consul_ops_try(&work, ops, n, answer)) {
+        consul_work_store(&work);
+    }
+    return STATUS_OK;
 }
 
 const struct rule consul_rule_kv = {.number = CONSUL_RULE_KV,

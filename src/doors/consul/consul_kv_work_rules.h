@@ -52,6 +52,16 @@ void consul_work_delete(struct consul_work *work, struct consul_work_key *key);
 /* Writes what was changed. */
 void consul_work_store(struct consul_work *work);
 
+/* Operations on keys, for both rules that do them. NULL: they are malformed. In arena memory. */
+const struct consul_op *consul_ops_decode(struct reader *reader, struct arena *arena,
+                                          size_t *out_n);
+/* The rights to all of them; if not, the run is refused. */
+bool consul_ops_may(struct rule_run *run, const struct consul_op *ops, size_t n);
+/* Does them in memory and writes the answer (struct consul_results). False: one has failed, and
+ * nothing may be stored. */
+bool consul_ops_try(struct consul_work *work, const struct consul_op *ops, size_t n,
+                    struct buffer *answer);
+
 /* Sessions, for all rules. */
 bool consul_work_session(struct rule_run *run, struct bytes id, struct consul_session *out_session);
 /* Whether the caller may use it; if not, the run is refused. */

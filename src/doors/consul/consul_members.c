@@ -22,3 +22,11 @@ const char *consul_member_address(const struct service_member *member,
     snprintf(out, CONSUL_ADDRESS_SIZE, "%s", host != NULL ? host + 3 : "127.0.0.1:8300");
     return out;
 }
+
+void consul_member_show_id(struct consul_json *json, const char *name,
+                           const struct service_member *member) {
+    char text[40];
+    snprintf(text, sizeof text, "00000000-0000-0000-%04x-%012llx", (unsigned)(member->id >> 48),
+             (unsigned long long)(member->id & 0xffffffffffffULL));
+    consul_json_set_chars(json, name, text);
+}

@@ -25,14 +25,17 @@ enum {
 
 static void look_at_list(struct consul_call *call);
 
-int64_t consul_call_index(const struct consul_call *call) {
+uint64_t consul_call_index(const struct consul_call *call) {
+    if (call->has_named_index) {
+        return call->named_index;
+    }
     int64_t revision = key_store_revision(consul_call_keys(call));
     int64_t index = call->own_index > call->bound_index ? call->own_index : call->bound_index;
     /* Nothing of its own has changed: the client's index is still the one. */
-    if (call->is_timed_out && (int64_t)call->index <= revision) {
+    if (call->is_timed_out && call->index <= (uint64_t)revision) {
         index = (int64_t)call->index > call->own_index ? (int64_t)call->index : call->own_index;
     }
-    return index > 0 ? index : 1;
+    return index > 0 ? (uint64_t)index : 1;
 }
 
 /* --- Parameters. --- */
@@ -54,16 +57,28 @@ static bool read_wait(struct consul_call *call) {
 static bool read_index(struct consul_call *call) {
     struct bytes text = consul_call_text(call, "index");
     for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9' || text.size > 19) {
+        uint64_t digit = (uint64_t)text.data[i] - '0';
+        if (digit > 9 || call->index > (UINT64_MAX - digit) / 10) {
             consul_call_fail(call, 400, "Invalid index");
             return false;
         }
-        call->index = call->index * 10 + (uint64_t)(text.data[i] - '0');
+        call->index = call->index * 10 + digit;
     }
-    if (call->index > INT64_MAX) {
-        consul_call_fail(call, 400, "Invalid index");
+    return true;
+}
+
+/* The cache of a member is its own copy of the data, which the leader keeps up to date. Without a
+ * leader nobody knows how old it is. */
+static bool read_cached(struct consul_call *call) {
+    struct service_info info;
+    if (consul_call_has(call, "consistent")) {
+        consul_call_fail(call, 400,
+                         "Cannot specify ?cached with ?consistent, conflicting semantics.");
         return false;
     }
+    service_info(call->door->service, &info);
+    call->is_cached = info.leader_id != 0;
+    call->is_stale = call->is_stale || call->is_cached;
     return true;
 }
 
@@ -73,6 +88,9 @@ static bool read_consistency(struct consul_call *call) {
         consul_call_fail(call, 400,
                          "Cannot specify ?stale with ?consistent, conflicting semantics.");
         return false;
+    }
+    if (consul_call_has(call, "cached")) {
+        return read_cached(call);
     }
     return true;
 }
@@ -190,7 +208,11 @@ void consul_call_wait(struct consul_call *call, int64_t start_revision) {
 bool consul_call_is_news(const struct consul_call *call, const struct key_store *keys,
                          int64_t *out_revision) {
     int64_t revision = key_store_revision(keys);
-    int64_t index = (int64_t)call->index;
+    int64_t index = call->index < INT64_MAX ? (int64_t)call->index : INT64_MAX;
+    if (call->has_named_index) {
+        *out_revision = revision + 1;
+        return call->index == 0 || call->index != call->named_index;
+    }
     bool has_history = index >= key_store_compacted_revision(keys) && index <= revision;
     /* Only what may have been deleted needs the history, which takes time. */
     bool is_certain = call->bound_index <= index;

@@ -42,8 +42,8 @@ enum {
     X("PUT", "/v1/agent/check/fail/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_fail)         \
     X("PUT", "/v1/agent/check/update/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_update)     \
     X("PUT", "/v1/agent/maintenance", DOOR_RIGHT_WRITE, consul_agent_maintenance)                  \
-    X("PUT", "/v1/agent/join/{address...}", DOOR_RIGHT_USER, consul_refused)                       \
-    X("PUT", "/v1/agent/force-leave/{node...}", DOOR_RIGHT_USER, consul_refused)                   \
+    X("PUT", "/v1/agent/join/{address...}", DOOR_RIGHT_USER, consul_agent_join)                    \
+    X("PUT", "/v1/agent/force-leave/{node...}", DOOR_RIGHT_USER, consul_agent_force_leave)         \
     X("PUT", "/v1/agent/leave", DOOR_RIGHT_USER, consul_refused)                                   \
     X("PUT", "/v1/agent/reload", DOOR_RIGHT_USER, consul_refused)                                  \
     X("PUT", "/v1/catalog/register", DOOR_RIGHT_WRITE, consul_catalog_register)                    \
@@ -60,11 +60,21 @@ enum {
     X("GET", "/v1/health/state/{state...}", DOOR_RIGHT_READ, consul_health_state)                  \
     X("PUT", "/v1/event/fire/{name...}", DOOR_RIGHT_USER, consul_event_fire)                       \
     X("GET", "/v1/event/list", DOOR_RIGHT_USER, consul_event_list)                                 \
-    X("GET", "/v1/coordinate/datacenters", DOOR_RIGHT_USER, consul_empty_list)                     \
+    X("GET", "/v1/coordinate/datacenters", DOOR_RIGHT_USER, consul_coordinate_datacenters)         \
     X("GET", "/v1/coordinate/nodes", DOOR_RIGHT_USER, consul_empty_list)                           \
     X("GET", "/v1/coordinate/node/{node...}", DOOR_RIGHT_USER, consul_empty_list)                  \
     X("PUT", "/v1/coordinate/update", DOOR_RIGHT_USER, consul_refused)                             \
     X("GET", "/v1/operator/raft/configuration", DOOR_RIGHT_USER, consul_raft_configuration)        \
+    X("GET", "/v1/agent/connect/ca/roots", DOOR_RIGHT_USER, consul_connect_roots)                  \
+    X("DELETE", "/v1/operator/raft/peer", DOOR_RIGHT_USER, consul_raft_peer)                       \
+    X("GET", "/v1/connect/{rest...}", DOOR_RIGHT_USER, consul_connect_disabled)                    \
+    X("GET", "/v1/agent/connect/{rest...}", DOOR_RIGHT_USER, consul_connect_disabled)              \
+    X("GET", "/v1/catalog/connect/{service...}", DOOR_RIGHT_USER, consul_connect_disabled)         \
+    X("GET", "/v1/health/connect/{service...}", DOOR_RIGHT_USER, consul_connect_disabled)          \
+    X("GET", "/v1/config/{rest...}", DOOR_RIGHT_USER, consul_refused)                              \
+    X("PUT", "/v1/config", DOOR_RIGHT_USER, consul_refused)                                        \
+    X("GET", "/v1/peerings", DOOR_RIGHT_USER, consul_refused)                                      \
+    X("GET", "/v1/snapshot", DOOR_RIGHT_USER, consul_refused)                                      \
     X("GET", "/v1/query", DOOR_RIGHT_USER, consul_empty_list)                                      \
     X("POST", "/v1/query", DOOR_RIGHT_USER, consul_refused)                                        \
     X("GET", "/v1/acl/token/self", DOOR_RIGHT_USER, consul_acl_disabled)                           \
@@ -78,8 +88,8 @@ enum {
     X("GET", "/v1/agent/check/pass/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_pass)         \
     X("GET", "/v1/agent/check/warn/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_warn)         \
     X("GET", "/v1/agent/check/fail/{check...}", DOOR_RIGHT_WRITE, consul_agent_check_fail)         \
-    X("GET", "/v1/agent/join/{address...}", DOOR_RIGHT_USER, consul_refused)                       \
-    X("GET", "/v1/agent/force-leave/{node...}", DOOR_RIGHT_USER, consul_refused)                   \
+    X("GET", "/v1/agent/join/{address...}", DOOR_RIGHT_USER, consul_agent_join)                    \
+    X("GET", "/v1/agent/force-leave/{node...}", DOOR_RIGHT_USER, consul_agent_force_leave)         \
     X("GET", "/v1/query/{id...}", DOOR_RIGHT_USER, consul_refused)                                 \
     X("GET", "/v1/acl/list", DOOR_RIGHT_USER, consul_acl_disabled)                                 \
     X("GET", "/v1/acl/info/{id...}", DOOR_RIGHT_USER, consul_acl_disabled)                         \

@@ -28,8 +28,10 @@ consul_handler consul_agent_check_register;
 consul_handler consul_agent_check_update;
 consul_handler consul_agent_check_warn;
 consul_handler consul_agent_checks;
+consul_handler consul_agent_force_leave;
 consul_handler consul_agent_health_id;
 consul_handler consul_agent_health_name;
+consul_handler consul_agent_join;
 consul_handler consul_agent_maintenance;
 consul_handler consul_agent_members;
 consul_handler consul_agent_self;
@@ -46,6 +48,9 @@ consul_handler consul_catalog_nodes;
 consul_handler consul_catalog_register;
 consul_handler consul_catalog_service;
 consul_handler consul_catalog_services;
+consul_handler consul_connect_disabled;
+consul_handler consul_connect_roots;
+consul_handler consul_coordinate_datacenters;
 consul_handler consul_empty_list;
 consul_handler consul_event_fire;
 consul_handler consul_event_list;
@@ -54,6 +59,7 @@ consul_handler consul_health_node;
 consul_handler consul_health_service;
 consul_handler consul_health_state;
 consul_handler consul_raft_configuration;
+consul_handler consul_raft_peer;
 consul_handler consul_refused;
 
 /* --- What they share. --- */
@@ -61,11 +67,15 @@ consul_handler consul_refused;
 struct consul_batch;
 struct consul_place;
 struct registry_check;
+struct registry_instance;
 /* The value of ?enable=. False: there is none, which was answered. */
 bool consul_read_enable(struct consul_call *call, bool *out_enable);
 /* The service of the instance that an alias check names. */
 void consul_resolve_alias(struct consul_call *call, const struct key_store *keys,
                           struct registry_check *check);
+/* An id is unique on a node: an instance of the same under another name goes. */
+void consul_batch_end_stale(struct consul_call *call, const struct key_store *keys,
+                            struct consul_batch *batch, const struct registry_instance *mine);
 /* The instance that carries a node's own checks. */
 void consul_batch_node(struct consul_call *call, struct consul_batch *batch,
                        const struct consul_place *place);

@@ -25,10 +25,11 @@ enum {
     CONSUL_RULE_SESSION_DESTROY = 20 * 65536 + 3,
     CONSUL_RULE_SESSION_ENDED = 20 * 65536 + 4, /* the hook of a session's lease */
     CONSUL_RULE_EVENT = 20 * 65536 + 5,
-    CONSUL_RULE_BEGIN = 20 * 65536 + 6 /* so that there is an index of at least 2 */
+    CONSUL_RULE_BEGIN = 20 * 65536 + 6, /* so that there is an index of at least 2 */
+    CONSUL_RULE_TXN = 20 * 65536 + 7
 };
 extern const struct rule *const consul_rules[];
-enum { CONSUL_N_RULES = 6 };
+enum { CONSUL_N_RULES = 7 };
 
 extern const struct rule consul_rule_kv;
 extern const struct rule consul_rule_session_create;
@@ -36,6 +37,7 @@ extern const struct rule consul_rule_session_destroy;
 extern const struct rule consul_rule_session_ended;
 extern const struct rule consul_rule_event;
 extern const struct rule consul_rule_begin;
+extern const struct rule consul_rule_txn;
 
 /* --- Keys: 1 to CONSUL_TXN_OPS_MAX operations, all or none of them. --- */
 
@@ -62,7 +64,7 @@ struct consul_op {
     struct bytes value;
     uint64_t flags;
     uint64_t index;        /* of CAS, DELETE_CAS and CHECK_INDEX */
-    struct bytes session;  /* of LOCK, UNLOCK and CHECK_SESSION */
+    struct bytes session;  /* of LOCK, UNLOCK and CHECK_SESSION; may be empty */
     struct bytes previous; /* of LOCK: its lock-delay does not hold this one up; may be empty */
 };
 void consul_ops_encode(struct buffer *out, const struct consul_op *ops, size_t n);
@@ -79,6 +81,7 @@ enum consul_failure {
     CONSUL_FAILED_EXISTS,         /* CHECK_NOT_EXISTS */
     CONSUL_FAILED_SESSION,        /* CHECK_SESSION: another one, see `session` */
     CONSUL_FAILED_INDEX,          /* CHECK_INDEX: another one, see `modify_index` */
+    CONSUL_FAILED_SESSION_EMPTY,  /* LOCK, UNLOCK: none is named */
     CONSUL_FAILURES
 };
 /* What an operation gave: a failure, or entries. */
@@ -97,6 +100,43 @@ struct consul_results {
 /* In arena memory; texts point into the answer. */
 bool consul_results_decode(struct bytes answer, struct arena *arena,
                            struct consul_results *out_results);
+
+/* --- Keys and the catalog: operations on keys as above, 0 to CONSUL_TXN_OPS_MAX, and steps that
+ * change or show instances and checks, 0 to CONSUL_STEPS_MAX; all or none of them. --- */
+
+enum { CONSUL_STEPS_MAX = 256 };
+struct consul_step {
+    /* Whose: an instance, or one of its checks. */
+    struct bytes service;
+    struct bytes id;
+    struct bytes check; /* empty: the instance */
+    /* A rule of the registry that registers, deregisters, puts or deletes just this; 0: none. One
+     * that finds nothing to change is no failure. */
+    uint32_t rule;
+    struct bytes request;
+    bool has_index; /* only if this is its index; 0: only if it is not there */
+    uint64_t index;
+    bool shows; /* afterwards it is part of the answer; without a rule, it must be there */
+};
+void consul_txn_encode(struct buffer *out, const struct consul_op *ops, size_t n_ops,
+                       const struct consul_step *steps, size_t n_steps);
+/* CONSUL_FAILED_STALE, CONSUL_FAILED_MISSING, or a record. */
+struct consul_shown_record {
+    size_t step;
+    uint8_t failure; /* 0: none */
+    int64_t create_index;
+    int64_t modify_index;
+    struct bytes value; /* of the instance, or the check */
+};
+struct consul_txn_results {
+    struct consul_results keys;
+    size_t n;
+    const struct consul_shown_record *records; /* failures alone, if there is one */
+    bool is_failed;
+};
+/* In arena memory; texts point into the answer. */
+bool consul_txn_results_decode(struct bytes answer, struct arena *arena,
+                               struct consul_txn_results *out_results);
 
 /* --- Sessions. --- */
 

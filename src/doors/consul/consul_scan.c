@@ -100,6 +100,7 @@ void consul_scan_start(struct consul_call *call) {
     consul_list_begin(call);
     consul_call_detach(call);
     (void)consul_node_address(call);
+    (void)consul_node_own_id(call);
     call->is_no_news = false;
     call->scan = (struct service_scan){.run = run, .ran = ran, .revoked = revoked};
     call->is_scanning = true;

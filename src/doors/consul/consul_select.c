@@ -1,45 +1,19 @@
 #include "doors/consul/consul_select.h"
 
-#include "core/lease_table.h"
 #include "doors/consul/consul_filter.h"
 #include "doors/consul/consul_find.h"
 #include "doors/consul/consul_list.h"
 
-static bool has_pair(const json_t *meta, struct bytes pair) {
-    const uint8_t *colon = memchr(pair.data, ':', pair.size);
-    size_t size = colon != NULL ? (size_t)(colon - pair.data) : pair.size;
-    char key[256];
-    if (size >= sizeof key) {
-        return false;
-    }
-    memcpy(key, pair.data, size);
-    key[size] = 0;
-    const json_t *value = json_object_get(meta, key);
-    struct bytes wanted =
-        colon != NULL ? bytes_of(colon + 1, pair.size - size - 1) : bytes_of("", 0);
-    return json_is_string(value) &&
-           bytes_equal(wanted, bytes_of(json_string_value(value), json_string_length(value)));
-}
-
-bool consul_select_node_meta(struct consul_call *call, const struct registry_entry *entry) {
-    size_t position = 0;
-    struct http_field field;
-    bool matches = true;
-    json_t *extra = NULL;
+bool consul_select_node_meta(struct consul_call *call, const struct key_store *keys,
+                             struct bytes name) {
+    struct consul_node node;
     if (!consul_call_has(call, "node-meta")) {
         return true;
     }
-    if (entry->instance.extra.size > 0) {
-        extra = json_loadb((const char *)entry->instance.extra.data, entry->instance.extra.size, 0,
-                           NULL);
-    }
-    while (consul_call_next_query(call, &position, &field)) {
-        if (bytes_equal(field.name, bytes_from_text("node-meta")) && field.value.size > 0) {
-            matches = matches && has_pair(json_object_get(extra, "NodeMeta"), field.value);
-        }
-    }
-    json_decref(extra);
-    return matches;
+    consul_node_init(&node, call, keys, name);
+    bool is_asked_for = consul_node_is_asked_for(call, &node);
+    consul_node_clear(&node);
+    return is_asked_for;
 }
 
 static bool has_tags(struct consul_call *call, const struct registry_entry *entry) {
@@ -65,7 +39,9 @@ static void show_one(void *context, const struct registry_entry *entry) {
     const struct selection *selection = context;
     struct consul_call *call = selection->call;
     struct consul_shown shown;
-    if (!has_tags(call, entry) || !consul_select_node_meta(call, entry)) {
+    if (!has_tags(call, entry) ||
+        !consul_select_node_meta(call, selection->keys,
+                                 consul_instance_node(call, &entry->instance))) {
         return;
     }
     consul_shown_init(&shown, call, selection->keys, entry);
@@ -81,21 +57,6 @@ static void show_one(void *context, const struct registry_entry *entry) {
     consul_shown_clear(&shown);
 }
 
-/* The service that Consul's servers themselves are. */
-static void show_consul(struct selection *selection) {
-    struct registry_entry entry = {.instance = {.service = bytes_from_text("consul"),
-                                                .id = bytes_from_text("consul"),
-                                                .token = 1,
-                                                .revision = 1,
-                                                .origin = REGISTRY_ORIGIN_NATIVE,
-                                                .state = REGISTRY_UP,
-                                                .weight = 1,
-                                                .port = 8300,
-                                                .ttl_ms = LEASE_TTL_FOREVER},
-                                   .is_serving = true};
-    show_one(selection, &entry);
-}
-
 void consul_select_index(struct consul_call *call, const struct key_store *keys) {
     consul_set_service_index(call, keys, consul_call_path(call, "service"));
 }
@@ -107,7 +68,8 @@ static void open_list(struct selection *selection, struct bytes service) {
     consul_json_begin(&call->json, '[');
     if (bytes_equal(service, bytes_from_text("consul")) &&
         !registry_view_service(selection->keys, &call->scratch, service, &record)) {
-        show_consul(selection);
+        const struct registry_entry own = consul_own_service();
+        show_one(selection, &own);
     }
 }
 

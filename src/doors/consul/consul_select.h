@@ -4,8 +4,9 @@
 
 #include "doors/consul/consul_show.h"
 
-/* Whether the node of an instance has all pairs of ?node-meta=. */
-bool consul_select_node_meta(struct consul_call *call, const struct registry_entry *entry);
+/* Whether a node has all pairs of ?node-meta=. */
+bool consul_select_node_meta(struct consul_call *call, const struct key_store *keys,
+                             struct bytes name);
 /* Of lists (consul_list.h) of the service that the path names: the index, and the array of those
  * that are selected. */
 void consul_select_index(struct consul_call *call, const struct key_store *keys);

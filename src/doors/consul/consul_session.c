@@ -2,6 +2,7 @@
 #include "doors/consul/consul_check_rules.h"
 #include "doors/consul/consul_keys.h"
 #include "doors/consul/consul_list.h"
+#include "doors/consul/consul_node.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_rules.h"
 
@@ -9,26 +10,44 @@
 
 /* --- Showing. --- */
 
-static void write_texts(struct consul_json *json, const char *name, const struct bytes *texts,
-                        size_t n) {
-    consul_json_name(json, name);
+/* Checks of nodes other than the node's own pass have a place, as those of services do. */
+static bool is_node_check(struct bytes encoded, struct consul_check_name *out_name) {
+    *out_name = (struct consul_check_name){0};
+    (void)consul_check_name_decode(encoded, out_name);
+    return bytes_equal(out_name->service, bytes_from_text(CONSUL_NODE_SERVICE));
+}
+
+static void write_node_checks(struct consul_json *json, const struct consul_session *session) {
+    consul_json_name(json, "NodeChecks");
     consul_json_begin(json, '[');
-    for (size_t i = 0; i < n; i++) {
-        consul_json_text(json, texts[i]);
+    for (size_t i = 0; i < session->n_node_checks; i++) {
+        consul_json_text(json, session->node_checks[i]);
+    }
+    for (size_t i = 0; i < session->n_service_checks; i++) {
+        struct consul_check_name name;
+        if (is_node_check(session->service_checks[i], &name)) {
+            consul_json_text(json, name.check);
+        }
     }
     consul_json_end(json, ']');
 }
 
 static void write_service_checks(struct consul_json *json, const struct consul_session *session) {
+    struct consul_check_name name;
+    size_t n = 0;
     consul_json_name(json, "ServiceChecks");
-    if (session->n_service_checks == 0) {
+    for (size_t i = 0; i < session->n_service_checks; i++) {
+        n += is_node_check(session->service_checks[i], &name) ? 0 : 1;
+    }
+    if (n == 0) {
         consul_json_null(json);
         return;
     }
     consul_json_begin(json, '[');
     for (size_t i = 0; i < session->n_service_checks; i++) {
-        struct consul_check_name name = {0};
-        (void)consul_check_name_decode(session->service_checks[i], &name);
+        if (is_node_check(session->service_checks[i], &name)) {
+            continue;
+        }
         consul_json_begin(json, '{');
         consul_json_set_text(json, "ID", name.check);
         consul_json_set_chars(json, "Namespace", "");
@@ -47,7 +66,7 @@ static void write_session(struct consul_json *json, const struct consul_session 
     consul_json_set_chars(json, "Behavior", session->deletes ? "delete" : "release");
     consul_json_set_chars(json, "TTL",
                           session->ttl_ms > 0 ? consul_duration_text(session->ttl_ms, ttl) : "");
-    write_texts(json, "NodeChecks", session->node_checks, session->n_node_checks);
+    write_node_checks(json, session);
     write_service_checks(json, session);
     consul_json_set_number(json, "CreateIndex", session->create_index);
     consul_json_set_number(json, "ModifyIndex", session->create_index);

@@ -1,6 +1,6 @@
 #include "doors/consul/consul_show.h"
 
-#include "doors/consul/consul_members.h"
+#include "core/lease_table.h"
 
 #include <stdio.h>
 
@@ -22,40 +22,6 @@ bool consul_health_read(struct bytes text, enum registry_health *out_health) {
 
 /* --- What is shown. --- */
 
-/* The host of the member with the smallest id: the same at every member. */
-static struct bytes find_node_address(struct consul_call *call) {
-    struct service_member members[CONSUL_MEMBERS_MAX];
-    char text[CONSUL_ADDRESS_SIZE];
-    size_t n = consul_members(call->door, members);
-    size_t first = 0;
-    for (size_t i = 1; i < n; i++) {
-        first = members[i].id < members[first].id ? i : first;
-    }
-    if (n == 0) {
-        return bytes_from_text("127.0.0.1");
-    }
-    const char *address = consul_member_address(&members[first], text);
-    const char *end = strrchr(address, ':');
-    size_t size = end != NULL ? (size_t)(end - address) : strlen(address);
-    if (size > 2 && address[0] == '[') {
-        address++;
-        size -= 2;
-    }
-    return bytes_of(arena_copy(&call->arena, address, size), size);
-}
-
-struct bytes consul_node_address(struct consul_call *call) {
-    if (call->node_address.size == 0) {
-        call->node_address = find_node_address(call);
-    }
-    return call->node_address;
-}
-
-struct bytes consul_instance_node(const struct consul_call *call,
-                                  const struct registry_instance *instance) {
-    return instance->node.size > 0 ? instance->node : bytes_from_text(call->door->node);
-}
-
 static enum registry_health worse(enum registry_health a, enum registry_health b) {
     return a > b ? a : b;
 }
@@ -72,31 +38,38 @@ void consul_shown_init(struct consul_shown *shown, struct consul_call *call,
         shown->extra =
             json_loadb((const char *)instance->extra.data, instance->extra.size, 0, NULL);
     }
-    shown->node = consul_instance_node(call, instance);
-    struct bytes node_address = bytes_of("", 0);
-    (void)consul_json_get_text(shown->extra, "NodeAddress", &node_address);
+    consul_node_init(&shown->node, call, keys, consul_instance_node(call, instance));
     if (extra_bool(shown->extra, "NoAddress")) {
         /* The service has its node's, which is what the registry keeps. */
-        node_address = node_address.size > 0 ? node_address : shown->address;
+        bool is_clients = shown->node.is_own && shown->address.size > 0;
+        shown->node.address = is_clients ? shown->address : shown->node.address;
         shown->address = bytes_of("", 0);
-    }
-    shown->node_address = node_address.size > 0 ? node_address : consul_node_address(call);
-    struct registry_entry *node_checks = arena_calloc(&call->scratch, 1, sizeof *node_checks);
-    if (registry_view_find(keys, &call->scratch, bytes_from_text(CONSUL_NODE_SERVICE), shown->node,
-                           node_checks)) {
-        shown->node_checks = node_checks;
     }
     bool is_up = registry_instance_state(instance) == REGISTRY_UP;
     shown->health = worse(entry->health, is_up ? REGISTRY_PASSING : REGISTRY_CRITICAL);
     shown->health = worse(shown->health, entry->is_kept ? REGISTRY_WARNING : REGISTRY_PASSING);
-    if (shown->node_checks != NULL) {
-        shown->health = worse(shown->health, shown->node_checks->health);
+    if (shown->node.entry != NULL) {
+        shown->health = worse(shown->health, shown->node.entry->health);
     }
 }
 
 void consul_shown_clear(struct consul_shown *shown) {
+    consul_node_clear(&shown->node);
     json_decref(shown->extra);
     shown->extra = NULL;
+}
+
+struct registry_entry consul_own_service(void) {
+    return (struct registry_entry){.instance = {.service = bytes_from_text("consul"),
+                                                .id = bytes_from_text("consul"),
+                                                .token = 1,
+                                                .revision = 1,
+                                                .origin = REGISTRY_ORIGIN_NATIVE,
+                                                .state = REGISTRY_UP,
+                                                .weight = 1,
+                                                .port = 8300,
+                                                .ttl_ms = LEASE_TTL_FOREVER},
+                                   .is_serving = true};
 }
 
 /* --- Parts. --- */
@@ -151,42 +124,13 @@ static void show_indexes(struct consul_json *json, const struct registry_instanc
     consul_json_set_number(json, "ModifyIndex", instance->revision);
 }
 
-/* --- Nodes. --- */
-
-void consul_show_node_object(struct consul_call *call, struct bytes node, struct bytes address,
-                             const json_t *meta) {
-    struct consul_json *json = &call->json;
-    consul_json_begin(json, '{');
-    consul_json_set_chars(json, "ID", "");
-    consul_json_set_text(json, "Node", node);
-    consul_json_set_text(json, "Address", address);
-    consul_json_set_chars(json, "Datacenter", call->door->datacenter);
-    consul_json_name(json, "TaggedAddresses");
-    consul_json_begin(json, '{');
-    consul_json_set_text(json, "lan", address);
-    consul_json_set_text(json, "wan", address);
-    consul_json_end(json, '}');
-    char *text = meta != NULL ? json_dumps(meta, JSON_COMPACT) : NULL;
-    consul_json_name(json, "Meta");
-    consul_json_raw(json, bytes_from_text(text != NULL ? text : "{}"));
-    free(text);
-    consul_json_set_number(json, "CreateIndex", 1);
-    consul_json_set_number(json, "ModifyIndex", 1);
-    consul_json_end(json, '}');
-}
-
-void consul_show_node(struct consul_call *call, const struct consul_shown *shown) {
-    consul_show_node_object(call, shown->node, shown->node_address,
-                            json_object_get(shown->extra, "NodeMeta"));
-}
-
 /* --- Services. --- */
 
 static void show_common(struct consul_call *call, const struct consul_shown *shown) {
     struct consul_json *json = &call->json;
     const struct registry_instance *instance = &shown->entry->instance;
     show_extra(json, "Kind", shown->extra, "Kind", NULL);
-    consul_json_set_text(json, "ID", instance->id);
+    consul_json_set_text(json, "ID", consul_service_id(call, instance));
     consul_json_set_text(json, "Service", instance->service);
     show_tags(json, "Tags", instance);
     consul_json_set_text(json, "Address", shown->address);
@@ -227,18 +171,14 @@ void consul_show_catalog_service(struct consul_call *call, const struct consul_s
     struct consul_json *json = &call->json;
     const struct registry_instance *instance = &shown->entry->instance;
     consul_json_begin(json, '{');
-    consul_json_set_chars(json, "ID", "");
-    consul_json_set_text(json, "Node", shown->node);
-    consul_json_set_text(json, "Address", shown->node_address);
+    consul_json_set_text(json, "ID", shown->node.id);
+    consul_json_set_text(json, "Node", shown->node.name);
+    consul_json_set_text(json, "Address", shown->node.address);
     consul_json_set_chars(json, "Datacenter", call->door->datacenter);
-    consul_json_name(json, "TaggedAddresses");
-    consul_json_begin(json, '{');
-    consul_json_set_text(json, "lan", shown->node_address);
-    consul_json_set_text(json, "wan", shown->node_address);
-    consul_json_end(json, '}');
-    show_extra(json, "NodeMeta", shown->extra, "NodeMeta", "{}");
+    consul_node_show_addresses(call, &shown->node);
+    consul_node_show_meta(call, &shown->node, "NodeMeta");
     show_extra(json, "ServiceKind", shown->extra, "Kind", "\"\"");
-    consul_json_set_text(json, "ServiceID", instance->id);
+    consul_json_set_text(json, "ServiceID", consul_service_id(call, instance));
     consul_json_set_text(json, "ServiceName", instance->service);
     show_tags(json, "ServiceTags", instance);
     consul_json_set_text(json, "ServiceAddress", shown->address);

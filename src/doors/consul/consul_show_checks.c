@@ -21,8 +21,18 @@ static void set_duration(struct consul_json *json, const char *name, int64_t ms)
     consul_json_set_chars(json, name, consul_duration_text(ms, text));
 }
 
+/* Registered by the catalog with words of who runs it, see consul_define_catalog_check(). */
+static bool is_described(const struct registry_check *check) {
+    return check->kind == REGISTRY_CHECK_MANUAL && check->origin == REGISTRY_ORIGIN_CONSUL &&
+           check->body.size > 0;
+}
+
 static void show_definition(struct consul_json *json, const struct registry_check *check) {
     consul_json_name(json, "Definition");
+    if (is_described(check)) {
+        consul_json_raw(json, check->body);
+        return;
+    }
     consul_json_begin(json, '{');
     if (check->kind == REGISTRY_CHECK_HTTP) {
         consul_json_set_text(json, "HTTP", check->target);
@@ -60,12 +70,19 @@ static void begin_check(struct consul_json *json, struct bytes node, struct byte
 }
 
 /* NULL: of the node itself. */
-static void show_owner(struct consul_json *json, const struct registry_instance *instance) {
+static void show_owner(struct consul_call *call, const struct registry_instance *instance,
+                       bool may_be_null) {
+    struct consul_json *json = &call->json;
     bool is_node =
         instance == NULL || bytes_equal(instance->service, bytes_from_text(CONSUL_NODE_SERVICE));
-    consul_json_set_text(json, "ServiceID", is_node ? bytes_of("", 0) : instance->id);
+    consul_json_set_text(json, "ServiceID",
+                         is_node ? bytes_of("", 0) : consul_service_id(call, instance));
     consul_json_set_text(json, "ServiceName", is_node ? bytes_of("", 0) : instance->service);
     consul_json_name(json, "ServiceTags");
+    if (may_be_null && (is_node || instance->n_tags == 0)) {
+        consul_json_null(json);
+        return;
+    }
     consul_json_begin(json, '[');
     for (size_t i = 0; !is_node && i < instance->n_tags; i++) {
         consul_json_text(json, instance->tags[i]);
@@ -73,15 +90,19 @@ static void show_owner(struct consul_json *json, const struct registry_instance 
     consul_json_end(json, ']');
 }
 
-void consul_show_check(struct consul_call *call, struct bytes node,
-                       const struct registry_instance *instance,
-                       const struct registry_check *check) {
+static void show_check(struct consul_call *call, struct bytes node,
+                       const struct registry_instance *instance, const struct registry_check *check,
+                       bool may_be_null) {
     struct consul_json *json = &call->json;
     begin_check(json, node, check->id, check->name, consul_health_text(check->health));
     consul_json_set_text(json, "Notes", check->notes);
     consul_json_set_text(json, "Output", check->output);
-    show_owner(json, instance);
-    consul_json_set_chars(json, "Type", consul_check_type(check));
+    show_owner(call, instance, may_be_null);
+    if (is_described(check)) {
+        consul_json_set_text(json, "Type", check->method);
+    } else {
+        consul_json_set_chars(json, "Type", consul_check_type(check));
+    }
     if (check->interval_ms > 0) {
         set_duration(json, "Interval", check->interval_ms);
     } else {
@@ -99,11 +120,24 @@ void consul_show_check(struct consul_call *call, struct bytes node,
     consul_json_end(json, '}');
 }
 
-static void end_plain(struct consul_json *json, const struct registry_instance *instance,
+void consul_show_check(struct consul_call *call, struct bytes node,
+                       const struct registry_instance *instance,
+                       const struct registry_check *check) {
+    show_check(call, node, instance, check, false);
+}
+
+void consul_show_check_record(struct consul_call *call, struct bytes node,
+                              const struct registry_instance *instance,
+                              const struct registry_check *check) {
+    show_check(call, node, instance, check, true);
+}
+
+static void end_plain(struct consul_call *call, const struct registry_instance *instance,
                       const char *notes, const char *output) {
+    struct consul_json *json = &call->json;
     consul_json_set_chars(json, "Notes", notes);
     consul_json_set_chars(json, "Output", output);
-    show_owner(json, instance);
+    show_owner(call, instance, false);
     consul_json_set_chars(json, "Type", "");
     consul_json_set_chars(json, "Interval", "");
     consul_json_set_chars(json, "Timeout", "");
@@ -118,7 +152,7 @@ static void end_plain(struct consul_json *json, const struct registry_instance *
 void consul_show_serf(struct consul_call *call, struct bytes node) {
     begin_check(&call->json, node, bytes_from_text(CONSUL_NODE_CHECK),
                 bytes_from_text("Serf Health Status"), "passing");
-    end_plain(&call->json, NULL, "", "Agent alive and reachable");
+    end_plain(call, NULL, "", "Agent alive and reachable");
 }
 
 size_t consul_show_state_checks(struct consul_call *call, const struct consul_shown *shown) {
@@ -128,15 +162,15 @@ size_t consul_show_state_checks(struct consul_call *call, const struct consul_sh
     if (state != REGISTRY_UP) {
         char output[64];
         snprintf(output, sizeof output, "state: %s", registry_state_text(state));
-        begin_check(&call->json, shown->node, bytes_from_text("leased:state"),
+        begin_check(&call->json, shown->node.name, bytes_from_text("leased:state"),
                     bytes_from_text("State of the instance"), "critical");
-        end_plain(&call->json, instance, "", output);
+        end_plain(call, instance, "", output);
         n++;
     }
     if (shown->entry->is_kept) {
-        begin_check(&call->json, shown->node, bytes_from_text("leased:kept"),
+        begin_check(&call->json, shown->node.name, bytes_from_text("leased:kept"),
                     bytes_from_text("Kept by the mass-failure guard"), "warning");
-        end_plain(&call->json, instance, "its lease has ended", "");
+        end_plain(call, instance, "its lease has ended", "");
         n++;
     }
     return n;
@@ -144,13 +178,14 @@ size_t consul_show_state_checks(struct consul_call *call, const struct consul_sh
 
 void consul_show_checks(struct consul_call *call, const struct consul_shown *shown) {
     consul_json_begin(&call->json, '[');
-    consul_show_serf(call, shown->node);
-    for (size_t i = 0; shown->node_checks != NULL && i < shown->node_checks->n_checks; i++) {
-        consul_show_check(call, shown->node, &shown->node_checks->instance,
-                          &shown->node_checks->checks[i]);
+    consul_show_serf(call, shown->node.name);
+    for (size_t i = 0; shown->node.entry != NULL && i < shown->node.entry->n_checks; i++) {
+        consul_show_check(call, shown->node.name, &shown->node.entry->instance,
+                          &shown->node.entry->checks[i]);
     }
     for (size_t i = 0; i < shown->entry->n_checks; i++) {
-        consul_show_check(call, shown->node, &shown->entry->instance, &shown->entry->checks[i]);
+        consul_show_check(call, shown->node.name, &shown->entry->instance,
+                          &shown->entry->checks[i]);
     }
     (void)consul_show_state_checks(call, shown);
     consul_json_end(&call->json, ']');

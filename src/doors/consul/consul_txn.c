@@ -1,7 +1,8 @@
 /* PUT /v1/txn: operations on keys, all or none of them. */
+#include "doors/consul/consul_txn.h"
+
 #include "doors/consul/consul_kv.h"
 #include "doors/consul/consul_routes.h"
-#include "doors/consul/consul_rules.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,8 +32,8 @@ struct txn {
 
 /* --- The answer. --- */
 
-static void write_failure(struct consul_json *json, const struct consul_op *op,
-                          const struct consul_result *result) {
+void consul_txn_write_failure(struct consul_json *json, size_t position, const struct consul_op *op,
+                              const struct consul_result *result) {
     char text[2 * CONSUL_TEXT_SIZE_MAX];
     int size = (int)(op->key.size < 1024 ? op->key.size : 1024);
     const char *key = (const char *)op->key.data;
@@ -62,6 +63,9 @@ static void write_failure(struct consul_json *json, const struct consul_op *op,
         snprintf(text, sizeof text, "a session may hold %d keys, of at most %d bytes",
                  CONSUL_SESSION_LOCKS_MAX, CONSUL_LOCK_KEY_SIZE_MAX);
         break;
+    case CONSUL_FAILED_SESSION_EMPTY:
+        snprintf(text, sizeof text, "missing session");
+        break;
     case CONSUL_FAILED_EXISTS:
         snprintf(text, sizeof text, "key \"%.*s\" exists", size, key);
         break;
@@ -85,8 +89,19 @@ static void write_failure(struct consul_json *json, const struct consul_op *op,
                  size, key);
     }
     consul_json_begin(json, '{');
-    consul_json_set_number(json, "OpIndex", (int64_t)result->op);
+    consul_json_set_number(json, "OpIndex", (int64_t)position);
     consul_json_set_chars(json, "What", text);
+    consul_json_end(json, '}');
+}
+
+void consul_txn_write_entry(struct consul_json *json, const struct consul_result *result) {
+    consul_json_begin(json, '{');
+    consul_json_name(json, "KV");
+    if (result->is_null) {
+        consul_json_null(json);
+    } else {
+        consul_kv_write_entry(json, &result->entry, result->has_value);
+    }
     consul_json_end(json, '}');
 }
 
@@ -94,15 +109,7 @@ static void write_results(struct consul_json *json, const struct consul_results 
     consul_json_name(json, "Results");
     consul_json_begin(json, '[');
     for (size_t i = 0; i < results->n; i++) {
-        const struct consul_result *result = &results->results[i];
-        consul_json_begin(json, '{');
-        consul_json_name(json, "KV");
-        if (result->is_null) {
-            consul_json_null(json);
-        } else {
-            consul_kv_write_entry(json, &result->entry, result->has_value);
-        }
-        consul_json_end(json, '}');
+        consul_txn_write_entry(json, &results->results[i]);
     }
     consul_json_end(json, ']');
     consul_json_name(json, "Errors");
@@ -126,7 +133,9 @@ static void reply_txn(struct consul_call *call, const struct outcome *outcome) {
         consul_json_name(&call->json, "Errors");
         consul_json_begin(&call->json, '[');
         for (size_t i = 0; i < results.n; i++) {
-            write_failure(&call->json, &txn->ops[results.results[i].op], &results.results[i]);
+            size_t position = results.results[i].op;
+            consul_txn_write_failure(&call->json, position, &txn->ops[position],
+                                     &results.results[i]);
         }
         consul_json_end(&call->json, ']');
     } else {
@@ -144,7 +153,7 @@ static bool fail_body(struct consul_call *call, const char *why) {
 }
 
 /* What is wrong with one operation alone is answered as an operation that failed. */
-static bool fail_op(struct consul_call *call, size_t i, const char *what) {
+bool consul_txn_fail_op(struct consul_call *call, size_t i, const char *what) {
     consul_json_begin(&call->json, '{');
     consul_json_name(&call->json, "Results");
     consul_json_null(&call->json);
@@ -177,10 +186,10 @@ static bool check_op(struct consul_call *call, size_t i, const struct consul_op 
     char text[160];
     bool is_tree = op->verb == CONSUL_DELETE_TREE || op->verb == CONSUL_GET_TREE;
     if (op->key.size == 0 && !is_tree) {
-        return fail_op(call, i, "Must provide key");
+        return consul_txn_fail_op(call, i, "Must provide key");
     }
     if (op->key.size > 0 && !consul_key_is_valid(op->key)) {
-        return fail_op(call, i, "invalid key: it is too long, or has a zero byte");
+        return consul_txn_fail_op(call, i, "invalid key: it is too long, or has a zero byte");
     }
     if (op->value.size > CONSUL_VALUE_SIZE_MAX) {
         consul_call_fail(call, 413, "Value for key \"%.*s\" is too large (%zu > %d bytes)",
@@ -189,20 +198,18 @@ static bool check_op(struct consul_call *call, size_t i, const struct consul_op 
         return false;
     }
     bool names_session = op->verb == CONSUL_LOCK || op->verb == CONSUL_UNLOCK;
-    if (names_session && op->session.size == 0) {
-        return fail_op(call, i, "missing session");
-    }
-    if ((names_session && !consul_uuid_is_valid(op->session)) ||
+    if ((names_session && op->session.size > 0 && !consul_uuid_is_valid(op->session)) ||
         op->session.size > CONSUL_TEXT_SIZE_MAX) {
         snprintf(text, sizeof text, "invalid session \"%.*s\"",
                  (int)(op->session.size < 64 ? op->session.size : 64),
                  (const char *)op->session.data);
-        return fail_op(call, i, text);
+        return consul_txn_fail_op(call, i, text);
     }
     return true;
 }
 
-static bool read_kv(struct consul_call *call, size_t i, const json_t *kv, struct consul_op *op) {
+bool consul_txn_read_kv(struct consul_call *call, size_t i, const json_t *kv,
+                        struct consul_op *op) {
     struct bytes verb = bytes_of("", 0);
     struct bytes value = bytes_of("", 0);
     int64_t flags = 0;
@@ -211,7 +218,7 @@ static bool read_kv(struct consul_call *call, size_t i, const json_t *kv, struct
     if (!read_verb(kv, &op->verb, &verb)) {
         snprintf(text, sizeof text, "unknown KV verb \"%.*s\"",
                  (int)(verb.size < 64 ? verb.size : 64), (const char *)verb.data);
-        return fail_op(call, i, text);
+        return consul_txn_fail_op(call, i, text);
     }
     if (!consul_json_get_text(kv, "Key", &op->key) ||
         !consul_json_get_text(kv, "Session", &op->session) ||
@@ -229,19 +236,11 @@ static bool read_kv(struct consul_call *call, size_t i, const json_t *kv, struct
 }
 
 static bool read_op(struct consul_call *call, size_t i, const json_t *value, struct consul_op *op) {
-    static const char *const others[] = {"Node", "Service", "Check", "Session", "Intention"};
     const json_t *kv = consul_json_find(value, "KV");
-    if (json_is_object(kv)) {
-        return read_kv(call, i, kv, op);
+    if (!json_is_object(kv)) {
+        return fail_body(call, "an operation needs a KV, Node, Service or Check member");
     }
-    for (size_t j = 0; j < sizeof others / sizeof others[0]; j++) {
-        if (consul_json_find(value, others[j]) != NULL) {
-            return fail_op(call, i,
-                           "only KV operations are served in a transaction: register and "
-                           "deregister by /v1/catalog or /v1/agent");
-        }
-    }
-    return fail_body(call, "an operation needs a KV member");
+    return consul_txn_read_kv(call, i, kv, op);
 }
 
 static bool read_txn(struct consul_call *call, struct txn *txn) {
@@ -302,8 +301,15 @@ void consul_txn(struct consul_call *call, struct bytes body) {
         (void)fail_body(call, why);
         return;
     }
-    if (consul_call_check_dc(call) && read_txn(call, txn)) {
-        submit(call, txn);
+    if (!consul_call_check_dc(call)) {
+        json_decref(txn->body);
+    } else if (consul_txn_has_catalog(txn->body)) {
+        call->given = txn->body;
+        consul_txn_with_catalog(call);
+    } else {
+        if (read_txn(call, txn)) {
+            submit(call, txn);
+        }
+        json_decref(txn->body);
     }
-    json_decref(txn->body);
 }
