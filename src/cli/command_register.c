@@ -9,8 +9,9 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
-enum { PUMP_MS = 1000, GRACE_MS = 10 * 1000, VARIABLE_SIZE_MAX = 1024 };
+enum { PUMP_MS = 1000, PAUSE_MS = 100, GRACE_MS = 10 * 1000, VARIABLE_SIZE_MAX = 1024 };
 
 static const struct option_entry options[] = {REGISTRATION_OPTIONS, {NULL, 0, NULL, NULL}};
 
@@ -46,6 +47,41 @@ static void on_event(struct lease_registration *registration, enum lease_registr
     }
 }
 
+/* Nothing is held yet and no command runs, so signals end `lease` as they end any program. */
+static enum lease_status try_once(struct registering *registering) {
+    static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
+        sigaddset(&signals, ending[i]);
+    }
+    sigprocmask(SIG_UNBLOCK, &signals, NULL);
+    enum lease_status status = lease_register(
+        registering->hold.connection, &registering->wanted.options, &registering->registration);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    return status;
+}
+
+/* A service may start before its registry does: it goes on trying until a server answers. */
+static enum lease_status try_until_reached(struct registering *registering) {
+    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000L * 1000L};
+    const char *title = registering->hold.options.title;
+    bool is_told = false;
+    enum lease_status status;
+    while ((status = try_once(registering)) == LEASE_UNAVAILABLE) {
+        if (!is_told) {
+            fprintf(stderr, "lease: %s waits until a server is reached: %s\n", title,
+                    lease_error());
+        }
+        is_told = true;
+        nanosleep(&pause, NULL);
+    }
+    if (status == LEASE_OK && is_told) {
+        fprintf(stderr, "lease: %s is registered\n", title);
+    }
+    return status;
+}
+
 static enum cli_exit begin(struct registering *registering) {
     struct lease_register_options *wanted = &registering->wanted.options;
     wanted->on_event = on_event;
@@ -53,8 +89,8 @@ static enum cli_exit begin(struct registering *registering) {
     /* It is up when its command runs. */
     wanted->state =
         registering->hold.cli->child != NULL ? LEASE_INSTANCE_STARTING : LEASE_INSTANCE_UP;
-    if (lease_register(registering->hold.connection, wanted, &registering->registration) !=
-        LEASE_OK) {
+    enum lease_status status = try_until_reached(registering);
+    if (status != LEASE_OK) {
         cli_lease_failed(registering->hold.cli, LEASE_OK, NULL);
         return CLI_NOT_RUN;
     }
@@ -224,17 +260,17 @@ const struct cli_command cli_command_register = {
     .group = CLI_RUN,
     .usage = "SERVICE --addr HOST:PORT [-- COMMAND...]",
     .help = "be an instance of a service while a command runs",
-    .more = "Registers an instance and renews it. With a command it is up while the command runs "
-            "and\n"
-            "its checks pass, and goes when the command ends; `lease` ends with its exit code. On\n"
-            "SIGTERM the instance drains for --drain, then the command is told to stop. Without a\n"
-            "command it stays until SIGTERM. When another process registers the same id later, "
-            "this\n"
-            "one is stale: the command is ended, and nothing is registered again (exit code 76).\n"
-            "\n"
-            "Checks are run by the servers: http://, https://, tcp://HOST:PORT, grpc://HOST:PORT\n"
-            "or grpcs://HOST:PORT, the latter two with /SERVICE. Until the first one passes the\n"
-            "instance is not given to clients.\n",
+    .more =
+        "Registers an instance and renews it; while no server is reached it waits and tries\n"
+        "again. With a command it is up while the command runs and its checks pass, and goes\n"
+        "when the command ends; `lease` ends with its exit code. On SIGTERM the instance drains\n"
+        "for --drain, then the command is told to stop. Without a command it stays until\n"
+        "SIGTERM. When another process registers the same id later, this one is stale: the\n"
+        "command is ended, and nothing is registered again (exit code 76).\n"
+        "\n"
+        "Checks are run by the servers: http://, https://, tcp://HOST:PORT, grpc://HOST:PORT\n"
+        "or grpcs://HOST:PORT, the latter two with /SERVICE. Until the first one passes the\n"
+        "instance is not given to clients.\n",
     .examples =
         "lease register web --addr 10.0.0.1:80 -- ./web\n"
         "lease register web --addr 10.0.0.1:80 --tag v2 --meta color=blue \\\n"

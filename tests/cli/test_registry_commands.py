@@ -3,6 +3,7 @@ docs/lease-cli.md and examples/nginx/README.md show, with addresses and files of
 import json
 import os
 import pathlib
+import shutil
 import signal
 import stat
 import subprocess
@@ -78,6 +79,29 @@ def test_sigterm_drains_before_the_command_is_told(server, name):
         running.signal(signal.SIGTERM)  # the second one does not wait
         assert running.wait() == 7
     assert not instances(server, name, "--all")
+
+
+def test_it_waits_for_a_server_and_comes_back_with_it(name):
+    """Without a server the command is not run yet; after a server that lost everything the instance is there again."""
+    with Server("leased") as server:
+        server.stop()
+        words = ["register", name, "--addr", "10.0.0.1:80", "--ttl", "1s"]
+        with Running(*words, server=server) as ended:
+            assert "waits until a server is reached" in ended.error_line()
+            ended.signal(signal.SIGTERM)
+            assert ended.wait() == -signal.SIGTERM
+        with Running(*words, "--drain", "0s", "--", "sh", "-c", SERVE, server=server) as running:
+            assert "waits until a server is reached" in running.error_line()
+            server.start()
+            assert "is registered" in running.error_line()
+            assert running.line().startswith(f"up {name} ")
+            wait_states(server, name, "up")
+            server.kill()
+            shutil.rmtree(server.data_dir)
+            server.start()
+            wait_states(server, name, "up")
+            running.signal(signal.SIGTERM)
+            assert running.wait() == 7
 
 
 def test_a_successor_ends_the_stale_process(server, name):
