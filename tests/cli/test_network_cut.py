@@ -136,7 +136,8 @@ def test_holders_that_were_stopped_wake_to_nothing():
             for number, ((running, token, pid), (at_ns, next_token)) in enumerate(zip(holders, next_ones)):
                 assert running.wait(SECONDS) == 76
                 wait_gone(pid)
-                assert max(int(line) for line in running.rest()) < at_ns and next_token > int(token)
+                # On a busy machine its command may have been stopped before it did anything.
+                assert max((int(line) for line in running.rest()), default=0) < at_ns and next_token > int(token)
                 assert fence(server, f"stopped-{number}", next_token) == 0
                 assert fence(server, f"stopped-{number}", token) == 1, "the fence refuses the old token"
         finally:

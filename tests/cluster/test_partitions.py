@@ -199,7 +199,8 @@ def test_clients_of_a_node_that_is_cut_off_are_told(cluster, is_leader):
         assert error.details().startswith("etcdserver: "), error
     for page in pages:
         status, body = page.result()
-        assert status == 503 and b"etcdserver: " in body, body
+        # Asked late, on a busy machine, it is known already that there is no leader.
+        assert status == 503 and (b"etcdserver: " in body or b"NO LEADER" in body), body
     assert rpc.range(KEY, serializable=True).kvs[0].value == b"value"
     cluster.network.heal()
     cluster.leader()
