@@ -162,13 +162,12 @@ def test_ids_stay_over_a_restart_and_a_new_name(server):
 
 
 def test_sigterm_ends_it_cleanly_while_clients_watch(server, tmp_path):
-    own = server.metric("leased_watchers")  # the native API watches its own records
     watch = Process(
         ["etcdctl", "--endpoints", server.endpoint, "watch", "key"], tmp_path / "watch",
         env={**clean_environment(), "ETCDCTL_API": "3"},
     )  # fmt: skip
     try:
-        wait_for(lambda: server.metric("leased_watchers") == own + 1, 30, "a watch")
+        wait_for(lambda: server.metric("leased_etcd_watch_streams") == 1, 30, "a watch")
         assert call(server, "put", "key", "value").returncode == 0
         assert server.stop() == 0
         assert "stopped" in text_of(server).splitlines()[-1]
