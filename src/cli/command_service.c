@@ -69,7 +69,7 @@ static enum cli_exit run_ls(struct cli *cli) {
 
 const struct cli_command cli_command_service_ls = {
     .name = "service ls",
-    .group = CLI_MANAGE,
+    .group = CLI_LOOK,
     .usage = "[PREFIX]",
     .help = "list services",
     .examples = "lease service ls\nlease service ls shop-\n",
@@ -144,7 +144,7 @@ static enum cli_exit run_show(struct cli *cli) {
 
 const struct cli_command cli_command_service_show = {
     .name = "service show",
-    .group = CLI_MANAGE,
+    .group = CLI_LOOK,
     .usage = "SERVICE",
     .help = "show a service: its settings, its guard, all its instances",
     .examples = "lease service show web\n",
@@ -156,20 +156,37 @@ const struct cli_command cli_command_service_show = {
 /* ---- drain and undrain ------------------------------------------------------------------------
  */
 
-static enum cli_exit override(struct cli *cli, struct lease_connection *connection,
-                              enum lease_instance_state state) {
+/* What was done to an instance; the JSON gets service and id. */
+static enum cli_exit tell_done(const struct cli *cli, json_t *json, const char *done) {
+    char service[CLI_TEXT_SIZE_MAX];
+    char id[CLI_TEXT_SIZE_MAX];
     const char *const *words = cli->arguments.words;
-    return lease_instance_override(connection, words[1], words[2], state) == LEASE_OK
-               ? CLI_OK
-               : cli_lease_failed(cli, LEASE_OK, NULL);
+    if (cli->json) {
+        json_object_set_new(json, "service", cli_json_text(words[1]));
+        json_object_set_new(json, "id", cli_json_text(words[2]));
+        cli_print_json(json);
+    } else {
+        json_decref(json);
+        printf("%s %s %s\n", cli_plain(words[1], service), cli_plain(words[2], id), done);
+    }
+    return CLI_OK;
 }
 
 static enum cli_exit drain(struct cli *cli, struct lease_connection *connection) {
-    return override(cli, connection, LEASE_INSTANCE_DRAINING);
+    const char *const *words = cli->arguments.words;
+    return lease_instance_override(connection, words[1], words[2], LEASE_INSTANCE_DRAINING) ==
+                   LEASE_OK
+               ? tell_done(cli, json_pack("{s:s}", "override", "draining"),
+                           "is draining: it is given no new work until it is undrained")
+               : cli_lease_failed(cli, LEASE_OK, NULL);
 }
 
 static enum cli_exit undrain(struct cli *cli, struct lease_connection *connection) {
-    return override(cli, connection, LEASE_INSTANCE_DEFAULT);
+    const char *const *words = cli->arguments.words;
+    return lease_instance_override(connection, words[1], words[2], LEASE_INSTANCE_DEFAULT) ==
+                   LEASE_OK
+               ? tell_done(cli, json_pack("{s:n}", "override"), "has its own state again")
+               : cli_lease_failed(cli, LEASE_OK, NULL);
 }
 
 static enum cli_exit run_drain(struct cli *cli) {
@@ -196,7 +213,7 @@ const struct cli_command cli_command_service_undrain = {
     .name = "service undrain",
     .group = CLI_MANAGE,
     .usage = "SERVICE ID",
-    .help = "take the operator's word back",
+    .help = "let an instance be given work again, if it says so itself",
     .examples = "lease service undrain web 10.0.0.1:80\n",
     .words_min = 2,
     .words_max = 2,
@@ -218,7 +235,8 @@ static enum cli_exit deregister(struct cli *cli, struct lease_connection *connec
         return CLI_USAGE;
     }
     return lease_instance_deregister(connection, words[1], words[2], drain_ms) == LEASE_OK
-               ? CLI_OK
+               ? tell_done(cli, json_pack("{s:I}", "drain_ms", (json_int_t)drain_ms),
+                           drain_ms > 0 ? "is draining, and goes then" : "deregistered")
                : cli_lease_failed(cli, LEASE_OK, NULL);
 }
 
@@ -269,9 +287,17 @@ static enum cli_exit set(struct cli *cli, struct lease_connection *connection) {
     }
     settings.guard_percent = (uint32_t)percent;
     settings.guard_minimum = (uint32_t)minimum;
-    return lease_service_set(connection, cli->arguments.words[1], &settings) == LEASE_OK
-               ? CLI_OK
-               : cli_lease_failed(cli, LEASE_OK, NULL);
+    const char *service = cli->arguments.words[1];
+    if (lease_service_set(connection, service, &settings) != LEASE_OK) {
+        return cli_lease_failed(cli, LEASE_OK, NULL);
+    }
+    if (cli->json) {
+        cli_print_json(json_pack("{s:o}", "service", cli_json_text(service)));
+    } else {
+        char text[CLI_TEXT_SIZE_MAX];
+        printf("the settings of %s were changed\n", cli_plain(service, text));
+    }
+    return CLI_OK;
 }
 
 static enum cli_exit run_set(struct cli *cli) {

@@ -177,9 +177,10 @@ def test_discover_watches(server, name):
 def test_operators_drain_and_deregister(server, name):
     with registered(server, name, "--id", "i", "--tag", "t"):
         wait_states(server, name, "up")
-        assert lease("service", "drain", name, "i", server=server).returncode == 0
+        drained = lease("service", "drain", name, "i", server=server)
+        assert drained.returncode == 0 and drained.stdout.startswith(f"{name} i is draining")
         assert not instances(server, name) and instances(server, name, "--all")[0]["overridden"]
-        assert lease("service", "undrain", name, "i", server=server).returncode == 0
+        assert lease_json(server, "service", "undrain", name, "i") == {"service": name, "id": "i", "override": None}
         assert len(instances(server, name, "--tag", "t")) == 1 and not instances(server, name, "--tag", "u")
         assert lease("service", "set", name, "--grace", "2s", "--guard-percent", "101", server=server).returncode == 0
         shown = lease_json(server, "service", "show", name)
@@ -187,11 +188,11 @@ def test_operators_drain_and_deregister(server, name):
         assert "no guard" in lease("service", "show", name, server=server).stdout
         assert lease("service", "deregister", name, "no", server=server).returncode == 1
         assert name in lease("service", "ls", name[:5], server=server).stdout
-        assert lease("service", "deregister", name, "i", server=server).returncode == 0
+        assert lease_json(server, "service", "deregister", name, "i") == {"service": name, "id": "i", "drain_ms": 0}
 
 
 def test_the_guard_is_shown(server, name):
-    assert lease("service", "set", name, "--guard-minimum", "2", server=server).returncode == 0
+    assert lease_json(server, "service", "set", name, "--guard-minimum", "2") == {"service": name}
     held = [registered(server, name, "--id", str(i), "--ttl", "1s") for i in range(2)]
     for each in held:
         each.process.kill()
