@@ -416,7 +416,7 @@ struct lease_resource {
     const struct lease_acquisition *first_waiting;
     size_t n_first_waiting;
     int64_t remaining_ms; /* of the first holder's session; -1: not known */
-    int64_t last_token;   /* 0: not known */
+    int64_t last_token;   /* the highest of its holders and its fence; 0: there is neither */
     int64_t revision;     /* as of which it is true */
 };
 

@@ -25,11 +25,15 @@ static void print_wrapped(FILE *stream, const char *text, int indent) {
 static void print_used(FILE *stream, const struct option *option) {
     fprintf(stream, "  --%s", option->name);
     if (option->choices != NULL) {
-        fprintf(stream, " %s", option->choices);
+        /* A last choice that is empty is the default, which is shown. */
+        size_t size = strlen(option->choices);
+        fprintf(stream, " %.*s", (int)(size - (option->choices[size - 1] == '|')), option->choices);
     }
     const char *shown = option->shown != NULL ? option->shown : option->fallback;
     if (option->kind != OPTION_SWITCH) {
         fprintf(stream, "  (%s)", shown);
+    } else if (strcmp(option->fallback, "true") == 0) {
+        fputs("=false  (true)", stream);
     }
     fputc('\n', stream);
     print_wrapped(stream, option->help, HELP_INDENT);
@@ -60,11 +64,12 @@ void options_print_help(const struct door_list *doors, FILE *stream) {
     const struct option_set *set = option_set_create(doors, &arena);
     fputs("Usage: leased [flags]\n"
           "       leased restore FILE [flags]    make a data directory from a backup\n\n"
-          "A lease server. Without flags: one durable node that serves etcd's v3 API on\n"
-          "127.0.0.1:2379 and keeps its data in ./default.leased.\n\n"
-          "Flags are etcd's own. --flag value and --flag=value are the same. Each can be given as\n"
-          "an environment variable too, LEASED_DATA_DIR or ETCD_DATA_DIR for --data-dir; a flag\n"
-          "wins over LEASED_..., and that over ETCD_.... The default stands in parentheses.\n",
+          "A lease server. Without flags: one durable node that serves etcd's v3 API, its own API\n"
+          "and the service registry on 127.0.0.1:2379, and keeps its data in ./default.leased.\n\n"
+          "Flags are etcd's own, and some more. --flag value and --flag=value are the same. Each\n"
+          "can be given as an environment variable too, LEASED_DATA_DIR or ETCD_DATA_DIR for\n"
+          "--data-dir; a flag wins over LEASED_..., and that over ETCD_.... The default stands in\n"
+          "parentheses.\n",
           stream);
     for (int group = 0; group < OPTION_GROUP_OTHER; group++) {
         fprintf(stream, "\n%s:\n", option_group_title((enum option_group)group));
