@@ -11,7 +11,7 @@ import subprocess
 import pytest
 import yaml
 
-from harness import promql, wait_for
+from harness import dns, promql, wait_for
 from harness.cluster import Cluster
 from harness.etcdctl import call
 
@@ -92,8 +92,11 @@ def samples_of(server):
 
 @pytest.fixture(scope="module")
 def samples():
-    """Of all three members, after some traffic and with a link and a ping to each."""
-    with Cluster() as cluster:
+    """Of all three members with every protocol, after some traffic and with a link and a ping to each."""
+    cluster = Cluster(extra_flags=["--doors", "etcd,native,registry,redis,zookeeper,consul,eureka,xds"])
+    for member in cluster.servers:
+        dns.add_listener(member)
+    with cluster:
         server = cluster[cluster.leader()]
         call(server, "put", "key", "value")
         call(server, "get", "key")
