@@ -56,6 +56,10 @@ def test_npm_consul(node, server):
         "watched": "js:1", "services": ["js:1"], "status": "passing", "catalog": 80, "names": True, "maintained": 0,
         "left": 0, "leader": True, "event": "payload",
     }  # fmt: skip
+    assert seen["catalog"] == {
+        "kinds": ["Node", "Service", "Check", "KV"], "services": ["one"], "meta": ["js-node"], "passing": "10.7.7.7",
+        "checks": ["alive"], "failed": 409, "left": 0,
+    }  # fmt: skip
 
 
 def test_python_keys(client):
@@ -127,3 +131,82 @@ def test_python_services(client):
     assert client.event.list("py-event")[1][0]["Payload"] == b"body"
     with pytest.raises(python_consul.ConsulException):
         client.kv.put("py/lock", "1", acquire="11111111-2222-3333-4444-555555555555")
+
+
+def test_python_lock_delay(client):
+    """It follows the end of a session, never a release."""
+    first, second, third = (client.session.create(lock_delay=60) for _ in range(3))
+    assert client.kv.put("py/delay", "1", acquire=first) is True
+    assert client.kv.put("py/given", "1", acquire=third) is True
+    assert client.kv.put("py/given", "1", release=third) is True
+    assert client.kv.put("py/given", "2", acquire=second) is True
+    assert client.session.destroy(first) is True
+    assert "Session" not in client.kv.get("py/delay")[1]
+    assert client.kv.put("py/delay", "2", acquire=second) is False
+    for session in second, third:
+        client.session.destroy(session)
+    client.kv.delete("py/delay")
+    client.kv.delete("py/given")
+
+
+def test_python_fencing(client):
+    """LockIndex begins again when the key is deleted; ModifyIndex is the token."""
+    session = client.session.create(lock_delay=0)
+    seen = []
+    for _ in range(2):
+        assert client.kv.put("py/fence", "1", acquire=session) is True
+        entry = client.kv.get("py/fence")[1]
+        seen.append((entry["LockIndex"], entry["ModifyIndex"]))
+        client.kv.delete("py/fence")
+    assert [lock for lock, _ in seen] == [1, 1] and seen[0][1] < seen[1][1]
+    client.session.destroy(session)
+
+
+def test_python_session_ends_with_its_check(client):
+    assert client.agent.service.register("py-bound", check=python_consul.Check.ttl("600s")) is True
+    with pytest.raises(python_consul.ConsulException, match="critical"):
+        client.session.create(checks=["serfHealth", "service:py-bound"])
+    assert client.agent.check.ttl_pass("service:py-bound") is True
+    session = client.session.create(checks=["serfHealth", "service:py-bound"], behavior="delete", lock_delay=0)
+    assert session in [each["ID"] for each in client.session.node("leased")[1]]
+    assert client.kv.put("py/bound", "1", acquire=session) is True
+    assert client.agent.check.ttl_fail("service:py-bound") is True
+    index, data = client.kv.get("py/bound")
+    while data is not None:
+        index, data = client.kv.get("py/bound", index=index, wait="30s")
+    assert client.session.info(session)[1] is None
+    client.agent.service.deregister("py-bound")
+
+
+def test_python_waits_for_a_service_and_an_event(client, server):
+    other = python_consul.Consul(port=server.consul_port)
+    client.agent.service.register("py-late", check=python_consul.Check.ttl("600s"))
+    index, entries = client.health.service("py-late", passing=True)
+    assert entries == []
+    passing = threading.Timer(0.1, other.agent.check.ttl_pass, ["service:py-late"])
+    passing.start()
+    index, entries = client.health.service("py-late", passing=True, index=index, wait="60s")
+    assert [entry["Service"]["ID"] for entry in entries] == ["py-late"]
+    client.event.fire("py-news", "1")
+    index, events = client.event.list("py-news")
+    firing = threading.Timer(0.1, other.event.fire, ["py-news", "2"])
+    firing.start()
+    _, events = client.event.list("py-news", index=index, wait="60s")
+    assert [event["Payload"] for event in events] == [b"1", b"2"]
+    passing.join()
+    firing.join()
+    client.agent.service.deregister("py-late")
+
+
+def test_python_nodes(client):
+    service, check = {"service": "py-cache", "id": "one", "port": 1}, {"name": "up", "status": "passing"}
+    for node in "py-n1", "py-n2":
+        assert client.catalog.register(node, "10.8.8.8", service=service, check=check) is True
+    assert sorted(each["Node"] for each in client.catalog.service("py-cache")[1]) == ["py-n1", "py-n2"]
+    assert [each["CheckID"] for each in client.health.node("py-n1")[1]] == ["up"]
+    assert client.catalog.deregister("py-n1", service_id="one") is True
+    assert [each["Node"] for each in client.catalog.service("py-cache")[1]] == ["py-n2"]
+    for node in "py-n1", "py-n2":
+        assert client.catalog.deregister(node) is True
+    with pytest.raises(python_consul.ConsulException, match="No path to datacenter"):
+        client.catalog.nodes(dc="dc9")

@@ -71,8 +71,33 @@ async function services() {
   return seen;
 }
 
+async function catalog() {
+  const seen = {};
+  const service = { ID: "one", Service: "js-db", Port: 5432 };
+  const answer = await consul.transaction.create([
+    { Node: { Verb: "set", Node: { Node: "js-node", Address: "10.7.7.7", Meta: { rack: "r1" } } } },
+    { Service: { Verb: "set", Node: "js-node", Service: service } },
+    { Check: { Verb: "set", Check: { Node: "js-node", CheckID: "alive", ServiceID: "one", Status: "passing" } } },
+    { KV: { Verb: "set", Key: "js/db", Value: "dg==" } },
+  ]);
+  seen.kinds = answer.Results.map((result) => Object.keys(result)[0]);
+  seen.services = Object.keys((await consul.catalog.node.services("js-node")).Services);
+  seen.meta = (await consul.catalog.node.list({ "node-meta": ["rack:r1"] })).map((node) => node.Node);
+  seen.passing = (await consul.health.service({ service: "js-db", passing: true }))[0].Node.Address;
+  seen.checks = (await consul.health.node("js-node")).map((check) => check.CheckID);
+  const failed = await consul.transaction
+    .create([{ Service: { Verb: "cas", Node: "js-node", Service: service } }])
+    .catch((error) => error.statusCode);
+  seen.failed = failed;
+  await consul.transaction.create([{ Node: { Verb: "delete", Node: { Node: "js-node" } } }]);
+  seen.left = (await consul.catalog.service.nodes("js-db")).length;
+  await consul.kv.del("js/db");
+  return seen;
+}
+
 async function main() {
-  console.log(JSON.stringify({ keys: await keys(), locks: await locks(), services: await services() }));
+  const seen = { keys: await keys(), locks: await locks(), services: await services(), catalog: await catalog() };
+  console.log(JSON.stringify(seen));
 }
 
 main().catch((error) => {
