@@ -56,13 +56,14 @@ static const char *health_text(enum registry_health health) {
                                         : " is critical";
 }
 
-void check_alias_look(struct check_runner *runner, const struct registry_check *check,
-                      const struct check_job *job, struct check_result *out_result) {
+size_t check_alias_look(struct check_runner *runner, const struct registry_check *check,
+                        const struct check_job *job, struct check_result *out_result) {
     struct look look = {.job = job};
     struct registry_entry entry;
+    size_t n_records = 1;
     if (check->alias_id.size == 0) {
-        (void)registry_view_visit(check_runner_keys(runner), &runner->arena, check->alias_service,
-                                  look_at, &look);
+        n_records = registry_view_visit(check_runner_keys(runner), &runner->arena,
+                                        check->alias_service, look_at, &look);
     } else if (registry_view_find(check_runner_keys(runner), &runner->arena, check->alias_service,
                                   check->alias_id, &entry)) {
         (void)look_at(&look, &entry);
@@ -71,8 +72,9 @@ void check_alias_look(struct check_runner *runner, const struct registry_check *
     if (!look.is_found) {
         check_result_add_text(out_result, "no such instance of ");
         check_result_add(out_result, check->alias_service);
-        return;
+        return n_records;
     }
     check_result_add(out_result, look.worst);
     check_result_add_text(out_result, health_text(look.health));
+    return n_records;
 }

@@ -12,6 +12,7 @@ enum {
     TICK_MS = 1000,
     DUE_MAX = 256,               /* looked at in one iteration of the loop */
     STARTS_MAX = 32,             /* in one iteration */
+    RECORDS_MAX = 10 * 1000,     /* that aliases look at in one iteration, but for the last one */
     STALL_MS = 250,              /* the process was paused: answers wait to be read */
     JITTER_SHARE = 16,           /* of the interval, by which a run may come early */
     NO_ROOM_MS = 5,              /* until descriptors are looked at again */
@@ -192,7 +193,7 @@ static void start(struct check_runner *runner, struct check_job *job) {
     job->token = token_of(runner, job);
     if (job->kind == REGISTRY_CHECK_ALIAS) {
         struct check_result result;
-        check_alias_look(runner, &check, job, &result);
+        runner->n_records += check_alias_look(runner, &check, job, &result);
         take_result(runner, job, &result);
         arm_next(runner, job);
     } else {
@@ -214,8 +215,9 @@ static struct list *next_queue(struct check_runner *runner) {
 static void start_ready(struct check_runner *runner) {
     struct list *queue;
     size_t n = 0;
-    while (n < STARTS_MAX && (queue = next_queue(runner)) != NULL &&
-           check_network_make_room(runner->network)) {
+    runner->n_records = 0;
+    while (n < STARTS_MAX && runner->n_records < RECORDS_MAX &&
+           (queue = next_queue(runner)) != NULL && check_network_make_room(runner->network)) {
         start(runner, list_entry(list_pop_first(queue), struct check_job, in_ready));
         n++;
     }
@@ -225,8 +227,9 @@ static void start_ready(struct check_runner *runner) {
         start(runner, list_entry(list_pop_first(queue), struct check_job, in_ready));
         n++;
     }
+    bool has_begun_many = n == STARTS_MAX || runner->n_records >= RECORDS_MAX;
     if (has_ready(runner)) {
-        check_runner_wake(runner, check_runner_now(runner) + (n == STARTS_MAX ? 0 : NO_ROOM_MS));
+        check_runner_wake(runner, check_runner_now(runner) + (has_begun_many ? 0 : NO_ROOM_MS));
     }
 }
 

@@ -38,6 +38,7 @@ struct check_runner {
     struct list ready_commands; /* of which few run at a time */
     size_t n_running;
     size_t n_running_critical;
+    size_t n_records; /* that aliases have looked at in this iteration */
     bool is_closing;
 
     /* check_follow.c: the records. */
@@ -118,8 +119,8 @@ void check_reports_poll(struct check_runner *runner);
 
 /* ---- check_alias.c ---- */
 
-/* How the instance is that the check names. */
-void check_alias_look(struct check_runner *runner, const struct registry_check *check,
-                      const struct check_job *job, struct check_result *out_result);
+/* How the instance is that the check names. Returns how many records were looked at. */
+size_t check_alias_look(struct check_runner *runner, const struct registry_check *check,
+                        const struct check_job *job, struct check_result *out_result);
 
 #endif

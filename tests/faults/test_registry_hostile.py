@@ -3,7 +3,7 @@ import time
 
 import pytest
 from hostile_client import attacked, check_memory_returns
-from registry_attack import INSTANCES, Flood, fill, many_instances, registry_server, request
+from registry_attack import INSTANCES, Flood, check_iterations, fill, many_instances, registry_server, request
 
 from harness.acceptance import either
 
@@ -54,6 +54,7 @@ def test_long_lists(full, what):
             statuses = flood.run()
     print(what, statuses)
     check_memory_returns(full, before)
+    check_iterations(full)
 
 
 @pytest.mark.parametrize("what", either(DOORS, ("consul health", "consul keys and values", "eureka")))
@@ -63,6 +64,7 @@ def test_long_lists_that_nobody_takes(full, what):
         with Flood(full, CASES[what], connections=40, reads=False, receive_buffer=4096) as flood:
             flood.run()
     check_memory_returns(full, before)
+    check_iterations(full)
 
 
 LOOKS = {
@@ -79,6 +81,7 @@ def test_what_is_looked_for_everywhere(full, what):
         with Flood(full, LOOKS[what], connections=either(16, 100)) as flood:
             statuses = flood.run()
     print(what, statuses)
+    check_iterations(full)
 
 
 def test_large_values_of_few_keys(full):
@@ -89,10 +92,12 @@ def test_large_values_of_few_keys(full):
         with Flood(full, [request("/v1/kv/large?recurse")], connections=8) as flood:
             print(flood.run())
     check_memory_returns(full, before)
+    check_iterations(full)
     with attacked(full, "60 keys of 500 kB that nobody takes"):
         with Flood(full, [request("/v1/kv/large?recurse")], connections=40, reads=False, receive_buffer=4096) as flood:
             flood.run()
     check_memory_returns(full, before)
+    check_iterations(full)
 
 
 def test_a_restart_takes_no_longer(full):

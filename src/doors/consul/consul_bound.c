@@ -7,13 +7,22 @@
 
 #include <stdlib.h>
 
-enum { LOOK_INTERVAL_MS = 100, ENDS_MAX = 64 };
+enum {
+    LOOK_INTERVAL_MS = 100,
+    ENDS_MAX = 64,
+    /* Checks that are looked at in one iteration of the loop; the others soon after. */
+    CHECKS_MAX = 4096,
+    GO_ON_MS = 2
+};
 
 struct consul_bound {
     uv_timer_t timer;
     struct consul_door *door;
-    struct arena arena;
-    size_t n_ending; /* on their way to the log */
+    struct arena arena; /* of one session */
+    struct arena names;
+    size_t n_ending;     /* on their way to the log */
+    size_t n_checks;     /* that were looked at in this iteration */
+    struct buffer place; /* the session to go on with; empty: the first */
     bool is_closed;
     bool is_timer_closed;
 };
@@ -26,6 +35,8 @@ struct ending {
 static void free_if_done(struct consul_bound *bound) {
     if (bound->is_closed && bound->is_timer_closed && bound->n_ending == 0) {
         arena_clear(&bound->arena);
+        arena_clear(&bound->names);
+        buffer_clear(&bound->place);
         free(bound);
     }
 }
@@ -81,9 +92,17 @@ static bool look_at(void *context, const struct record *record) {
     struct bytes key = record_key(record);
     struct bytes id = bytes_of(key.data + 1, key.size - 1);
     struct consul_session session;
+    bound->place.size = 0;
+    if (bound->n_checks > CHECKS_MAX) {
+        buffer_append(&bound->place, key.data, key.size);
+        return false;
+    }
+    arena_reset(&bound->arena);
+    bound->n_checks++;
     if (!consul_keys_session(keys, &bound->arena, id, &session)) {
         return true;
     }
+    bound->n_checks += session.n_service_checks;
     for (size_t i = 0; i < session.n_service_checks; i++) {
         if (is_critical(bound, keys, session.service_checks[i])) {
             end_session(bound, id);
@@ -106,10 +125,22 @@ static void on_timer(uv_timer_t *timer) {
         const struct buffer nothing = {0};
         submit(bound, CONSUL_RULE_BEGIN, &nothing);
     }
-    if (key_store_count(keys, range.space, range.key, range.range_end) > 0) {
-        (void)key_store_visit(keys, range.space, range.key, range.range_end, look_at, bound);
-        arena_reset(&bound->arena);
+    if (key_store_count(keys, range.space, range.key, range.range_end) == 0) {
+        bound->place.size = 0;
+        return;
     }
+    struct bytes from =
+        bound->place.size > 0
+            ? bytes_of(arena_copy(&bound->names, bound->place.data, bound->place.size),
+                       bound->place.size)
+            : range.key;
+    bound->n_checks = 0;
+    bound->place.size = 0;
+    (void)key_store_visit(keys, range.space, from, range.range_end, look_at, bound);
+    arena_reset(&bound->arena);
+    arena_reset(&bound->names);
+    uint64_t pause_ms = bound->place.size > 0 ? GO_ON_MS : LOOK_INTERVAL_MS;
+    (void)uv_timer_start(&bound->timer, on_timer, pause_ms, LOOK_INTERVAL_MS);
 }
 
 struct consul_bound *consul_bound_create(struct consul_door *door) {
@@ -120,6 +151,8 @@ struct consul_bound *consul_bound_create(struct consul_door *door) {
     bound->door = door;
     bound->timer.data = bound;
     arena_init(&bound->arena);
+    arena_init(&bound->names);
+    buffer_init(&bound->place);
     (void)uv_timer_start(&bound->timer, on_timer, LOOK_INTERVAL_MS, LOOK_INTERVAL_MS);
     uv_unref((uv_handle_t *)&bound->timer);
     return bound;

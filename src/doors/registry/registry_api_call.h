@@ -14,6 +14,8 @@
 #include "doors/registry/registry_api_error.h"
 #include "net/grpc.h"
 
+#include <uv.h>
+
 enum {
     /* Of one answer: a list goes on in the next one. */
     REGISTRY_API_ANSWER_SIZE = 1024 * 1024
@@ -39,8 +41,23 @@ struct registry_api {
     struct leased_v1_api api;
     struct arena arena; /* of the request being handled */
     struct service_renewal *spare_renewal;
+    struct list later; /* what waits for its share of the loop, by registry_api_later.link */
+    uv_timer_t timer;  /* goes on with it */
     struct registry_api_stats stats;
 };
+
+/* Work on the instances of a service that waits for a later iteration of the loop, because others
+ * have had their share of this one. */
+struct registry_api_later {
+    struct list link;
+    struct bytes service;
+    void (*run)(struct registry_api_later *later);
+};
+/* Runs it, now or later; to be cancelled by registry_api_later_cancel(). */
+void registry_api_later(struct registry_api *door, struct registry_api_later *later);
+/* Also of one that is not waiting. */
+void registry_api_later_cancel(struct registry_api_later *later);
+void registry_api_later_init(struct registry_api *door, uv_loop_t *loop);
 
 static inline struct registry_api *registry_api_of(const struct grpc_call *call) {
     return grpc_call_context(call);
@@ -67,6 +84,11 @@ static inline struct leased_v1_call *registry_api_call_run(
 void registry_api_call_read(struct grpc_call *call, struct bytes message, struct key_range range,
                             bool is_local,
                             void (*resume)(struct grpc_call *call, struct bytes message));
+
+/* Calls `resume` with the message when there is room for work on the instances of a service, which
+ * the message names. */
+void registry_api_call_later(struct grpc_call *call, struct bytes message, struct bytes service,
+                             void (*resume)(struct grpc_call *call, struct bytes message));
 
 /* --- The methods. --- */
 

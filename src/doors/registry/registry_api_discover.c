@@ -36,16 +36,13 @@ static bool gather(void *context, const struct registry_entry *entry) {
     return true;
 }
 
-static void discover(struct grpc_call *call, struct bytes message) {
+static void discover_now(struct grpc_call *call, struct bytes message) {
     struct registry_api *door = registry_api_of(call);
     const struct key_store *keys = registry_api_keys(door);
     struct registry_api_discover request;
     /* It was read before it waited. */
     (void)registry_api_request_discover(message, &door->arena, &request);
-    struct key_range range = registry_service_range(&door->arena, request.service);
-    if (!grpc_call_has_room(call) ||
-        !service_allow_work(door->service,
-                            key_store_count(keys, range.space, range.key, range.range_end))) {
+    if (!grpc_call_has_room(call)) {
         leased_v1_error_finish(call, registry_api_error_of(STATUS_TOO_MANY_REQUESTS));
         arena_reset(&door->arena);
         return;
@@ -61,6 +58,14 @@ static void discover(struct grpc_call *call, struct bytes message) {
     pb_append_uint64(out, 4, gathering.n);
     door->stats.discoveries++;
     leased_v1_answer_finish(call, out);
+    arena_reset(&door->arena);
+}
+
+static void discover(struct grpc_call *call, struct bytes message) {
+    struct registry_api *door = registry_api_of(call);
+    struct registry_api_discover request;
+    (void)registry_api_request_discover(message, &door->arena, &request);
+    registry_api_call_later(call, message, request.service, discover_now);
     arena_reset(&door->arena);
 }
 

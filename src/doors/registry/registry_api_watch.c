@@ -13,6 +13,9 @@
 struct watcher_of_service {
     struct leased_v1_stream base; /* its name is the service */
     bool with_checks;
+    bool is_told;    /* the whole service was */
+    bool is_blocked; /* it is to be told when the client can take it */
+    struct registry_api_later later;
 };
 
 static struct registry_api *door_of(const struct watcher_of_service *watcher) {
@@ -47,6 +50,23 @@ static void tell_whole(struct watcher_of_service *watcher) {
     registry_view_visit(registry_api_keys(door), &door->arena, watcher->base.name, show, &showing);
     leased_v1_answer_send(watcher->base.call, showing.out);
     arena_reset(&door->arena);
+}
+
+/* As it is by then. */
+static void run_later(struct registry_api_later *later) {
+    struct watcher_of_service *watcher = list_entry(later, struct watcher_of_service, later);
+    if (!watcher->base.is_finished) {
+        watcher->is_told = true;
+        tell_whole(watcher);
+    }
+}
+
+/* When the client can take it, and others have had their share of the loop. */
+static void tell_whole_later(struct watcher_of_service *watcher) {
+    watcher->is_blocked = !grpc_call_is_writable(watcher->base.call);
+    if (!watcher->is_blocked) {
+        registry_api_later(door_of(watcher), &watcher->later);
+    }
 }
 
 /* --- Changes. --- */
@@ -98,8 +118,9 @@ static void tell_changes(struct watcher_of_service *watcher, const struct watch_
 }
 
 static void deliver(struct leased_v1_stream *base, const struct watch_batch *batch) {
-    if (batch->n_events > 0) {
-        tell_changes(list_entry(base, struct watcher_of_service, base), batch);
+    struct watcher_of_service *watcher = list_entry(base, struct watcher_of_service, base);
+    if (batch->n_events > 0 && watcher->is_told) {
+        tell_changes(watcher, batch);
     }
 }
 
@@ -113,7 +134,7 @@ static enum status begin(struct leased_v1_stream *base) {
     enum status status = leased_v1_stream_watch(base, &options);
     arena_reset(&door->arena);
     if (status == STATUS_OK) {
-        tell_whole(watcher);
+        tell_whole_later(watcher);
     }
     return status;
 }
@@ -140,9 +161,28 @@ static void on_message(struct grpc_call *call, struct bytes message) {
     if (watcher != NULL) {
         const struct key_range range = registry_service_range(&door->arena, request.service);
         watcher->with_checks = request.with_checks;
+        list_init(&watcher->later.link);
+        watcher->later.run = run_later;
+        watcher->later.service = watcher->base.name;
         leased_v1_stream_start(&watcher->base, &range, 1);
         arena_reset(&door->arena);
     }
+}
+
+static void on_writable(struct grpc_call *call) {
+    struct watcher_of_service *watcher = grpc_call_data(call);
+    if (watcher != NULL && watcher->is_blocked && !watcher->base.is_finished) {
+        tell_whole_later(watcher);
+    }
+    leased_v1_stream_writable(call);
+}
+
+static void on_close(struct grpc_call *call) {
+    struct watcher_of_service *watcher = grpc_call_data(call);
+    if (watcher != NULL) {
+        registry_api_later_cancel(&watcher->later);
+    }
+    leased_v1_stream_closed(call);
 }
 
 static const struct grpc_method methods[] = {
@@ -151,8 +191,8 @@ static const struct grpc_method methods[] = {
      .answers_refused = true,
      .kind = GRPC_SERVER_STREAM,
      .on_message = on_message,
-     .on_writable = leased_v1_stream_writable,
-     .on_close = leased_v1_stream_closed},
+     .on_writable = on_writable,
+     .on_close = on_close},
 };
 const struct registry_api_methods registry_api_watch_methods = {methods,
                                                                 sizeof methods / sizeof methods[0]};

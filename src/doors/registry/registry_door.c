@@ -4,6 +4,7 @@
 #include "doors/registry/registry_checks.h"
 #include "registry/registry_rules.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static void count(struct leased_v1_api *api, enum status status) {
@@ -20,6 +21,7 @@ static void *open_door(const struct door_environment *environment) {
     arena_init(&door->arena);
     leased_v1_api_init(&door->api, environment->service, registry_api_error_of);
     door->api.count = count;
+    registry_api_later_init(door, environment->loop);
     door->checks = registry_checks_open(environment);
     return door;
 }
@@ -35,13 +37,18 @@ static void serve(void *opaque, struct net_scope *scope) {
     registry_api_gateway_register(scope);
 }
 
+static void on_closed(uv_handle_t *handle) {
+    free(handle->data);
+}
+
 static void close_door(void *opaque) {
     struct registry_api *door = opaque;
+    assert(list_is_empty(&door->later)); /* all calls are over */
     check_runner_close(door->checks);
     free(door->spare_renewal);
     leased_v1_api_clear(&door->api);
     arena_clear(&door->arena);
-    free(door);
+    uv_close((uv_handle_t *)&door->timer, on_closed);
 }
 
 static void write_metrics(const void *opaque, struct buffer *out) {

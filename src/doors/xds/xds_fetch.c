@@ -16,7 +16,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BODY_MAX = 1024 * 1024, VERSION_SIZE = 48, SERVICES_MAX = 10 * 1000, TEXT_SIZE = 512 };
+enum {
+    BODY_MAX = 1024 * 1024,
+    VERSION_SIZE = 48,
+    SERVICES_MAX = 10 * 1000,
+    /* Instances and checks that one answer looks at, and what each costs (service_allow_work()). */
+    RECORDS_MAX = 50 * 1000,
+    WORK_A_RECORD = 32,
+    TEXT_SIZE = 512
+};
 
 /* The caller is one of the two. */
 struct fetch {
@@ -210,6 +218,18 @@ static void reply(struct fetch *fetch, const struct answer *answer) {
     }
 }
 
+/* Records that are looked at for an answer. Each name costs its service, however often it comes. */
+static size_t work_of(const struct fetch *fetch, const struct answer *answer) {
+    struct xds_door *door = fetch->door;
+    size_t n = 0;
+    for (size_t i = 0; i < answer->n && fetch->type == XDS_ENDPOINTS; i++) {
+        struct key_range range = registry_service_range(&door->arena, answer->names[i].service);
+        n += key_store_count(xds_keys(door), range.space, range.key, range.range_end);
+        arena_reset(&door->arena);
+    }
+    return n;
+}
+
 static bool has_room(const struct fetch *fetch) {
     return fetch->call != NULL ? grpc_call_has_room(fetch->call) : http_has_room(fetch->exchange);
 }
@@ -231,8 +251,14 @@ static void answer_now(struct fetch *fetch, enum status status) {
         return;
     }
     find_names(fetch, &answer);
+    size_t work = work_of(fetch, &answer);
     if (answer.is_full) {
         refuse(fetch, GRPC_RESOURCE_EXHAUSTED, "more services than one answer may have");
+    } else if (work > RECORDS_MAX) {
+        refuse(fetch, GRPC_RESOURCE_EXHAUSTED,
+               "more instances than one answer may have: use a stream");
+    } else if (!service_allow_work(door->service, work * WORK_A_RECORD)) {
+        refuse_status(fetch, STATUS_TOO_MANY_REQUESTS);
     } else {
         find_version(fetch, &answer);
         reply(fetch, &answer);

@@ -118,14 +118,18 @@ static void add_changed(struct response *response, struct xds_topic *topic) {
     struct list behind;
     list_init(&behind);
     struct list *link = NULL;
-    while (response->out->size < RESPONSE_SIZE && (link = list_pop_first(&topic->dirty)) != NULL) {
+    bool has_time = true;
+    while (response->out->size < RESPONSE_SIZE && has_time &&
+           (link = list_pop_first(&topic->dirty)) != NULL) {
         if (!add_one(response, list_entry(link, struct xds_subscription, in_dirty),
                      topic->stream->is_delta)) {
             list_append(&behind, link);
         }
+        has_time = topic->type != XDS_ENDPOINTS || xds_shared_has_time(topic->stream->door);
     }
-    topic->is_behind = list_is_empty(&topic->dirty) && !list_is_empty(&behind);
-    if (!list_is_empty(&behind)) {
+    bool is_late = !has_time && !list_is_empty(&topic->dirty);
+    topic->is_behind = is_late || (list_is_empty(&topic->dirty) && !list_is_empty(&behind));
+    if (is_late || !list_is_empty(&behind)) {
         xds_stream_mark_behind(topic->stream);
     }
     list_append_all(&topic->dirty, &behind);

@@ -11,7 +11,11 @@ enum {
     BUCKETS_MIN = 64,
     /* What is read faster than this is read at every change. */
     CHEAP_NS = 1000 * 1000,
-    PAUSE_FACTOR = 9
+    PAUSE_FACTOR = 9,
+    /* What one iteration of the loop spends on reading, but for the last one that it begins. */
+    READ_NS_MAX = 5 * 1000 * 1000,
+    /* Of all messages that are kept; beyond it the oldest are made again when they are needed. */
+    BYTES_MAX = 64 * 1024 * 1024
 };
 
 struct xds_shared {
@@ -22,7 +26,10 @@ struct xds_shared {
     int64_t seen_revision; /* of the service, at which it was last read; 0: never */
     int64_t revision;
     uint64_t paused_until_ns; /* of the loop's clock */
+    struct list in_kept;      /* of the table, while it has its message */
     struct buffer message;
+    size_t message_size; /* and its hash, also when it is not kept */
+    uint64_t message_hash;
     size_t name_size;
     size_t zone_size;
     uint8_t text[]; /* the name, the zone */
@@ -33,6 +40,8 @@ struct xds_shared_table {
     struct xds_shared **buckets;
     size_t n_buckets; /* a power of two */
     size_t n;
+    struct list kept; /* oldest first */
+    size_t n_bytes;   /* of messages */
 };
 
 static struct bytes name_of(const struct xds_shared *shared) {
@@ -54,6 +63,7 @@ struct xds_shared_table *xds_shared_table_create(void) {
     hash_key_fill(&table->key);
     table->buckets = buckets;
     table->n_buckets = BUCKETS_MIN;
+    list_init(&table->kept);
     return table;
 }
 
@@ -97,6 +107,7 @@ static struct xds_shared *create(struct bytes name, struct bytes zone) {
         memcpy(shared->text + name.size, zone.data, zone.size);
     }
     buffer_init(&shared->message);
+    list_init(&shared->in_kept);
     bool is_valid = xds_name_parse(name_of(shared), &shared->name);
     assert(is_valid);
     return shared;
@@ -129,6 +140,23 @@ struct xds_shared *xds_shared_hold(struct xds_shared_table *table, struct bytes 
     return shared;
 }
 
+static void drop_message(struct xds_shared_table *table, struct xds_shared *shared) {
+    list_remove(&shared->in_kept);
+    table->n_bytes -= shared->message.capacity;
+    buffer_clear(&shared->message);
+}
+
+static void keep_message(struct xds_shared_table *table, struct xds_shared *shared,
+                         const struct buffer *message) {
+    drop_message(table, shared);
+    shared->message = *message;
+    table->n_bytes += message->capacity;
+    list_append(&table->kept, &shared->in_kept);
+    while (table->n_bytes > BYTES_MAX && table->kept.next != &shared->in_kept) {
+        drop_message(table, list_entry(table->kept.next, struct xds_shared, in_kept));
+    }
+}
+
 void xds_shared_release(struct xds_shared_table *table, struct xds_shared *shared) {
     if (--shared->n_holders > 0) {
         return;
@@ -139,7 +167,7 @@ void xds_shared_release(struct xds_shared_table *table, struct xds_shared *share
     }
     *link = shared->next;
     table->n--;
-    buffer_clear(&shared->message);
+    drop_message(table, shared);
     free(shared);
 }
 
@@ -158,27 +186,35 @@ static void encode(struct xds_door *door, struct xds_shared *shared, int64_t rev
                                               .near_zone = zone_of(shared)};
     door->stats.left_out += xds_endpoints_write(&writer, &assignment, entries, n);
     door->stats.encoded++;
-    bool is_same = shared->seen_revision != 0 &&
-                   bytes_equal(bytes_of(message.data, message.size),
-                               bytes_of(shared->message.data, shared->message.size));
+    uint64_t hash = keyed_hash_bytes(&door->shared->key, bytes_of(message.data, message.size));
+    bool is_same = shared->seen_revision != 0 && hash == shared->message_hash &&
+                   message.size == shared->message_size;
     shared->seen_revision = revision;
-    if (is_same) {
-        buffer_clear(&message);
-        return;
+    shared->message_hash = hash;
+    shared->message_size = message.size;
+    shared->revision = is_same ? shared->revision : revision;
+    keep_message(door->shared, shared, &message);
+}
+
+bool xds_shared_has_time(struct xds_door *door) {
+    uint64_t iteration = service_iteration(door->service);
+    if (iteration != door->iteration) {
+        door->iteration = iteration;
+        door->spent_ns = 0;
     }
-    buffer_clear(&shared->message);
-    shared->message = message;
-    shared->revision = revision;
+    return door->spent_ns < READ_NS_MAX;
 }
 
 struct xds_encoded xds_shared_read(struct xds_door *door, struct xds_shared *shared) {
     int64_t revision = registry_view_revision(xds_keys(door), &door->arena, shared->name.service);
-    bool is_behind = revision != shared->seen_revision;
+    bool is_dropped = shared->message_size > 0 && shared->message.size == 0;
+    bool is_behind = revision != shared->seen_revision || is_dropped;
     uint64_t begun_ns = is_behind ? uv_hrtime() : 0;
-    if (is_behind && begun_ns >= shared->paused_until_ns) {
+    if (is_behind && begun_ns >= shared->paused_until_ns && xds_shared_has_time(door)) {
         encode(door, shared, revision);
         uint64_t ended_ns = uv_hrtime();
         uint64_t cost_ns = ended_ns - begun_ns;
+        door->spent_ns += cost_ns;
         shared->paused_until_ns = cost_ns < CHEAP_NS ? 0 : ended_ns + PAUSE_FACTOR * cost_ns;
         is_behind = false;
     }

@@ -29,6 +29,9 @@ struct xds_encoded {
     int64_t revision;
     bool is_behind; /* the service has changed since, and is read again later */
 };
+/* False: this iteration of the loop has spent enough on reading endpoints; those that are behind
+ * stay so until the next one. */
+bool xds_shared_has_time(struct xds_door *door);
 /* As the registry is now. A service so large that this takes milliseconds is read for at most a
  * tenth of the time, however often it changes. */
 struct xds_encoded xds_shared_read(struct xds_door *door, struct xds_shared *shared);

@@ -43,6 +43,8 @@ struct xds_door {
     struct arena request_arena; /* of the request being handled */
     struct buffer scratch;      /* of the response being made */
     struct xds_shared_table *shared;
+    uint64_t iteration; /* of the loop, in which endpoints were last read, */
+    uint64_t spent_ns;  /* and what that took */
     struct list streams;
     struct list stale;   /* streams that have something to do */
     struct list behind;  /* streams that go on when `retry` fires */
