@@ -2,8 +2,8 @@
  * whoever has the lowest one holds it. Sessions are kept alive by pings, move from one connection
  * to another, are closed, or just end. Nobody holds a lock while another relies on it, by its own
  * session; a session that is heard does not end (checks.h); czxid and numbers of nodes grow; a
- * connection that has lost its session changes nothing; and on no node is there an ephemeral
- * without its session, or one of two twins, which were created and must go in one revision. */
+ * connection that has lost its session changes nothing; a node with a TTL does not go before it,
+ * counted from when it was last written; and zk_state.h holds on every node. */
 #include "actor.h"
 #include "checks.h"
 #include "clients.h"
@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TIMEOUT_MS_MIN = 1000, TIMEOUT_MS_MAX = 4000, PATH_SIZE = 32 };
+enum { TIMEOUT_MS_MIN = 1000, TIMEOUT_MS_MAX = 4000, TIMED_MS = 2500, PATH_SIZE = 32 };
 
 struct zk_locker {
     struct actor actor;
@@ -41,6 +41,10 @@ struct zk_locker {
     bool is_changing; /* a change is on its way: no time to move */
     bool is_haunted;  /* a move of which nobody knows what came of it may come at any time */
     unsigned n_looks;
+    /* A node with a TTL, which is nobody's. */
+    char timed[PATH_SIZE];
+    int64_t timed_lease; /* 0: it is gone, or not known */
+    uint64_t timed_until_us;
 };
 
 static struct zk_locker lockers[ZK_LOCKERS_MAX];
@@ -304,17 +308,41 @@ static void written(struct actor *actor, struct call *call) {
     }
 }
 
+static void timed_stands(struct zk_locker *locker, const struct call *call) {
+    locker->timed_until_us = actor_relies_until_us(&locker->actor, call, TIMED_MS);
+    checks_lease_stands(locker->timed_lease, TIMED_MS, locker->timed_until_us);
+}
+
+static void timed_written(struct actor *actor, struct call *call) {
+    struct zk_locker *locker = locker_of(actor);
+    locker->is_changing = false;
+    if (call->status != STATUS_OK || locker->timed_lease == 0) {
+        return;
+    }
+    enum zk_error error = read_results(call).error;
+    if (error == ZK_OK) {
+        timed_stands(locker, call);
+    } else if (error == ZK_NO_NODE && locker->timed_until_us > world_now_us()) {
+        check_failed("zookeeper", "%s should last until %.3f s, and is gone", locker->timed,
+                     (double)locker->timed_until_us / WORLD_SECOND);
+    } else if (error == ZK_NO_NODE) {
+        locker->timed_lease = 0;
+    }
+}
+
 /* What an ephemeral node says is written by its session, again and again: it stays ephemeral. */
 static void write_node(struct actor *actor) {
     struct zk_locker *locker = locker_of(actor);
-    const char *path = locker->twins[random_below(ZK_STATE_TWINS)];
+    bool is_timed = locker->timed_lease != 0 && random_chance(400);
+    const char *path = is_timed ? locker->timed : locker->twins[random_below(ZK_STATE_TWINS)];
     const struct zk_operation operation = {.kind = ZK_OPERATION_SET_DATA,
                                            .version = -1,
                                            .path = bytes_from_text(path),
                                            .data = bytes_from_text("written")};
     if (locker->pings && !locker->is_changing && !faults_want_quiet()) {
         locker->is_changing = true;
-        actor_ask(actor, make_change(locker, locker->connection, &operation, 1), written);
+        actor_ask(actor, make_change(locker, locker->connection, &operation, 1),
+                  is_timed ? timed_written : written);
     }
     actor_later(actor, random_delay(300 * WORLD_MS, 3 * WORLD_SECOND), write_node);
 }
@@ -412,7 +440,7 @@ static void entered(struct actor *actor, struct call *call) {
         start_over(locker);
         return;
     }
-    if (results.error != ZK_OK || results.n != ZK_STATE_TWINS + 1) {
+    if (results.error != ZK_OK || results.n != ZK_STATE_TWINS + 2) {
         check_failed("zookeeper", "client %zu cannot create its nodes: %d", actor->number,
                      results.error);
     }
@@ -434,6 +462,10 @@ static void entered(struct actor *actor, struct call *call) {
     newest_number[locker->lock] =
         number > newest_number[locker->lock] ? number : newest_number[locker->lock];
     locker->token = (uint64_t)czxid;
+    locker->timed_lease = call->lease_id;
+    if (locker->timed_lease != 0) {
+        timed_stands(locker, call);
+    }
     actor_later(actor, random_between(1, 8) * WORLD_SECOND, move_now_and_then);
     actor_later(actor, random_below(WORLD_SECOND), write_node);
     look(actor);
@@ -443,6 +475,18 @@ static struct zk_operation ephemeral(const char *path, unsigned flags) {
     return (struct zk_operation){.kind = ZK_OPERATION_CREATE,
                                  .create_flags = (uint8_t)(ZK_CREATE_EPHEMERAL | flags),
                                  .path = bytes_from_text(path)};
+}
+
+/* At the node: the lease that counts the time of the node. */
+static void see_timed(struct call *call) {
+    struct zk_node node;
+    struct arena arena;
+    arena_init(&arena);
+    const struct record *record =
+        key_store_find(state_view_keys(service_view(call->node->service)), KEY_SPACE_ZOOKEEPER,
+                       zk_key_node(&arena, bytes_from_text(call->key)));
+    call->lease_id = record != NULL && zk_node_decode(record, &node) ? node.ttl_lease : 0;
+    arena_clear(&arena);
 }
 
 static void enter(struct actor *actor) {
@@ -457,10 +501,18 @@ static void enter(struct actor *actor) {
         snprintf(locker->twins[i], PATH_SIZE, "%s/%" PRIx64, zk_state_parents[ZK_STATE_LOCKS + i],
                  (uint64_t)locker->session_id);
     }
-    const struct zk_operation operations[ZK_STATE_TWINS + 1] = {
+    snprintf(locker->timed, PATH_SIZE, "%s/%" PRIx64, zk_state_parents[ZK_STATE_TIMED],
+             (uint64_t)locker->session_id);
+    const struct zk_operation operations[ZK_STATE_TWINS + 2] = {
         ephemeral(locker->twins[0], 0), ephemeral(locker->twins[1], 0),
+        (struct zk_operation){.kind = ZK_OPERATION_CREATE,
+                              .create_flags = ZK_CREATE_TTL,
+                              .ttl_ms = TIMED_MS,
+                              .path = bytes_from_text(locker->timed)},
         ephemeral(prefix, ZK_CREATE_SEQUENCE | ZK_CREATE_STAT)};
-    struct call *call = make_change(locker, locker->connection, operations, ZK_STATE_TWINS + 1);
+    struct call *call = make_change(locker, locker->connection, operations, ZK_STATE_TWINS + 2);
+    call->look = see_timed;
+    snprintf(call->key, sizeof call->key, "%s", locker->timed);
     /* One more than the newest number that anybody was told of. */
     call->value = (uint64_t)(newest_number[locker->lock] + 1);
     locker->is_changing = true;

@@ -7,11 +7,12 @@
 
 #include "core/state_view.h"
 
-const char *const zk_state_parents[ZK_STATE_PARENTS] = {"/x", "/y", "/twins", "/twins2"};
+const char *const zk_state_parents[ZK_STATE_PARENTS] = {"/x", "/y", "/twins", "/twins2", "/timed"};
 
 struct reading {
     const struct node *node;
     const struct key_store *keys;
+    const struct lease_table *leases;
     struct arena arena;
     size_t n_ephemerals;
 };
@@ -29,6 +30,11 @@ static bool check_node(void *context, const struct record *record) {
                                           zk_key_session(memory, node.owner)) == NULL) {
         check_failed("zookeeper", "on %s %.*s is left of a session that has ended",
                      reading->node->name, (int)path.size, (const char *)path.data);
+    }
+    struct lease_facts ignored;
+    if (node.flags & ZK_NODE_TTL && !lease_table_find(reading->leases, node.ttl_lease, &ignored)) {
+        check_failed("zookeeper", "on %s %.*s is left after its time", reading->node->name,
+                     (int)path.size, (const char *)path.data);
     }
     return true;
 }
@@ -50,6 +56,7 @@ size_t zk_state_check(const struct node *node) {
         return 0;
     }
     reading.keys = state_view_keys(service_view(node->service));
+    reading.leases = state_view_leases(service_view(node->service));
     arena_init(&reading.arena);
     for (size_t i = 0; i < ZK_STATE_PARENTS; i++) {
         counts[i] = check_children(&reading, zk_state_parents[i]);
