@@ -209,10 +209,9 @@ static void print_json(const struct adviser *adviser) {
  */
 
 /* The first revision whose history is kept, as far as the metrics tell. */
-static int64_t first_revision(const struct cli *cli) {
+static int64_t first_revision(struct cli *cli) {
     char *page = NULL;
-    if (metrics_page_fetch(&cli->endpoints.items[0], cli->endpoints.tls != NULL, cli->timeout_ms,
-                           &page) != STATUS_OK) {
+    if (metrics_page_fetch(cli, &cli->endpoints.items[0], &page) != STATUS_OK) {
         return 1;
     }
     double compacted = metrics_page_value(page, "leased_compacted_revision", 0);

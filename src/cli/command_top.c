@@ -73,14 +73,12 @@ static void take_counters(struct member_view *member, const char *page) {
 static void look_at_member(struct top *top, size_t index) {
     struct member_view *member = &top->members[index];
     const struct endpoint *endpoint = &top->cli->endpoints.items[index];
-    bool is_tls = endpoint->security == ENDPOINT_TLS ||
-                  (endpoint->security == ENDPOINT_EITHER && top->cli->endpoints.tls != NULL);
     char *page = NULL;
-    enum status status = metrics_page_fetch(endpoint, is_tls, top->cli->timeout_ms, &page);
+    enum status status = metrics_page_fetch(top->cli, endpoint, &page);
     member->is_up = status == STATUS_OK;
-    member->problem = status == STATUS_UNSUPPORTED ? "not shown over TLS"
+    member->problem = status == STATUS_UNSUPPORTED ? "not shown over unixs://"
                       : status == STATUS_IO        ? "down"
-                                                   : "no metrics";
+                                                   : "no metrics, or refused";
     if (!member->is_up) {
         return;
     }

@@ -1,6 +1,10 @@
 #include "cli/metrics_page.h"
 
-#include <netdb.h>
+#include "base/buffer.h"
+#include "cli/cli_user.h"
+#include "client/wire_stream.h"
+#include "net/grpc_json_text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,88 +12,129 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { PAGE_SIZE_MAX = 4 * 1024 * 1024, PORT_SIZE = 8 };
+enum { PAGE_SIZE_MAX = 4 * 1024 * 1024 };
 
-static const char request_text[] =
-    "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-
-/* ---- fetching ---------------------------------------------------------------------------------
+/* ---- asking -----------------------------------------------------------------------------------
  */
 
-static int connect_to(int family, const struct sockaddr *address, socklen_t size,
-                      uint32_t timeout_ms) {
+static void put_text(struct buffer *out, const char *text) {
+    buffer_append(out, text, strlen(text));
+}
+
+/* False: --user is not what it should be, which was said. */
+static bool make_request(struct cli *cli, struct buffer *out) {
+    struct cli_user user;
+    if (cli_user_take(cli, &user) != CLI_OK) {
+        return false;
+    }
+    put_text(out, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    if (user.name != NULL) {
+        struct grpc_json_carry carry = {0};
+        put_text(out, "Authorization: Basic ");
+        grpc_json_put_base64(&carry, bytes_from_text(user.name), out);
+        grpc_json_put_base64(&carry, bytes_from_text(":"), out);
+        grpc_json_put_base64(&carry, bytes_from_text(user.password), out);
+        grpc_json_end_base64(&carry, out);
+        put_text(out, "\r\n");
+    }
+    put_text(out, "\r\n");
+    return true;
+}
+
+/* ---- over a Unix socket -----------------------------------------------------------------------
+ */
+
+static int connect_unix(const char *path, uint32_t timeout_ms) {
     const struct timeval limit = {.tv_sec = timeout_ms / 1000,
                                   .tv_usec = (suseconds_t)(timeout_ms % 1000) * 1000};
-    int file = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (file < 0) {
         return -1;
     }
     setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (connect(file, address, size) != 0) {
+    if (connect(file, (const struct sockaddr *)&address, sizeof address) != 0) {
         close(file);
         return -1;
     }
     return file;
 }
 
-static int open_endpoint(const struct endpoint *endpoint, uint32_t timeout_ms) {
-    if (endpoint->path[0] != '\0') {
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
-        memcpy(address.sun_path, endpoint->path, strlen(endpoint->path) + 1);
-        return connect_to(AF_UNIX, (const struct sockaddr *)&address, sizeof address, timeout_ms);
-    }
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    char port[PORT_SIZE];
-    int file = -1;
-    snprintf(port, sizeof port, "%u", endpoint->port);
-    if (getaddrinfo(endpoint->host, port, &hints, &found) != 0) {
-        return -1;
-    }
-    for (const struct addrinfo *each = found; file < 0 && each != NULL; each = each->ai_next) {
-        file = connect_to(each->ai_family, each->ai_addr, each->ai_addrlen, timeout_ms);
-    }
-    freeaddrinfo(found);
-    return file;
-}
-
-/* Until the server closes. NULL: it failed, or the page is too long. */
-static char *read_page(int file) {
-    char *page = malloc(PAGE_SIZE_MAX + 1);
-    size_t size = 0;
-    ssize_t got;
-    if (page == NULL) {
-        return NULL;
-    }
-    while (size < PAGE_SIZE_MAX && (got = read(file, page + size, PAGE_SIZE_MAX - size)) > 0) {
-        size += (size_t)got;
-    }
-    page[size] = '\0';
-    return page;
-}
-
-enum status metrics_page_fetch(const struct endpoint *endpoint, bool is_tls, uint32_t timeout_ms,
-                               char **out_page) {
-    if (is_tls) {
-        return STATUS_UNSUPPORTED;
-    }
-    int file = open_endpoint(endpoint, timeout_ms);
+static enum status fetch_unix(const struct cli *cli, const struct endpoint *endpoint,
+                              const struct buffer *request, struct buffer *page) {
+    int file = connect_unix(endpoint->path, cli->timeout_ms);
     if (file < 0) {
         return STATUS_IO;
     }
-    char *page = NULL;
-    if (send(file, request_text, sizeof request_text - 1, MSG_NOSIGNAL) ==
-        (ssize_t)sizeof request_text - 1) {
-        page = read_page(file);
+    if (send(file, request->data, request->size, MSG_NOSIGNAL) == (ssize_t)request->size) {
+        ssize_t got;
+        do {
+            got = read(file, buffer_reserve(page, BUFSIZ), BUFSIZ);
+            page->size += got > 0 ? (size_t)got : 0;
+        } while (got > 0 && page->size <= PAGE_SIZE_MAX);
     }
     close(file);
-    if (page == NULL || strncmp(page, "HTTP/1.1 200", 12) != 0) {
-        free(page);
-        return STATUS_MALFORMED;
-    }
-    *out_page = page;
     return STATUS_OK;
+}
+
+/* ---- over TCP, with TLS or without ------------------------------------------------------------
+ */
+
+static enum status fetch_tcp(const struct cli *cli, const struct endpoint *endpoint, bool is_tls,
+                             const struct buffer *request, struct buffer *page) {
+    char error[WIRE_STREAM_ERROR_SIZE_MAX];
+    const struct wire_stream_options options = {.host = endpoint->host,
+                                                .port = endpoint->port,
+                                                .tls = is_tls ? cli->endpoints.tls : NULL,
+                                                .connect_timeout_ms = cli->timeout_ms,
+                                                .answer_timeout_ms = cli->timeout_ms};
+    struct wire_stream *stream = wire_stream_open(&options, error);
+    if (stream == NULL) {
+        return STATUS_IO;
+    }
+    bool is_open = wire_stream_send(stream, bytes_of(request->data, request->size));
+    /* Until the server closes. */
+    while (is_open && wire_stream_input(stream).size <= PAGE_SIZE_MAX) {
+        is_open = wire_stream_receive(stream);
+    }
+    struct bytes input = wire_stream_input(stream);
+    buffer_append(page, input.data, input.size);
+    wire_stream_close(stream);
+    return STATUS_OK;
+}
+
+enum status metrics_page_fetch(struct cli *cli, const struct endpoint *endpoint, char **out_page) {
+    bool is_unix = endpoint->path[0] != '\0';
+    bool is_tls = endpoint->security == ENDPOINT_TLS ||
+                  (endpoint->security == ENDPOINT_EITHER && cli->endpoints.tls != NULL);
+    struct buffer request;
+    struct buffer page;
+    if (is_unix && is_tls) {
+        return STATUS_UNSUPPORTED;
+    }
+    buffer_init(&request);
+    buffer_init(&page);
+    enum status status = STATUS_INVALID;
+    if (make_request(cli, &request)) {
+        status = is_unix ? fetch_unix(cli, endpoint, &request, &page)
+                         : fetch_tcp(cli, endpoint, is_tls, &request, &page);
+    }
+    buffer_append(&page, "", 1);
+    if (status == STATUS_OK &&
+        (page.size > PAGE_SIZE_MAX || strncmp((const char *)page.data, "HTTP/1.1 200", 12) != 0)) {
+        status = STATUS_MALFORMED;
+    }
+    if (status == STATUS_OK) {
+        *out_page = strdup((const char *)page.data);
+        if (*out_page == NULL) {
+            abort();
+        }
+    }
+    buffer_clear(&page);
+    buffer_clear(&request);
+    return status;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------

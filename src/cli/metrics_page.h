@@ -1,20 +1,17 @@
 /*
- * /metrics of one endpoint, over HTTP/1.1 without TLS, and single values of it. Every wait has a
- * limit, and so has the page.
+ * /metrics of one endpoint, over HTTP/1.1, and single values of it. Every wait has a limit, and so
+ * has the page.
  */
 #ifndef LEASED_CLI_METRICS_PAGE_H
 #define LEASED_CLI_METRICS_PAGE_H
 
 #include "base/status.h"
-#include "client/endpoint.h"
+#include "cli/cli.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
-/* The page as a text, to be freed. STATUS_UNSUPPORTED: the endpoint speaks TLS. STATUS_IO: it
- * cannot be reached. STATUS_MALFORMED: it answered something else, or refused. */
-enum status metrics_page_fetch(const struct endpoint *endpoint, bool is_tls, uint32_t timeout_ms,
-                               char **out_page);
+/* The page as a text, to be freed, asked for as the user of --user. STATUS_UNSUPPORTED: the
+ * endpoint is a Unix socket that speaks TLS. STATUS_IO: it cannot be reached. STATUS_MALFORMED: it
+ * answered something else, or refused. */
+enum status metrics_page_fetch(struct cli *cli, const struct endpoint *endpoint, char **out_page);
 
 /* The value of a metric without labels, or `fallback`. */
 double metrics_page_value(const char *page, const char *name, double fallback);

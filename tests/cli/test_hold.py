@@ -5,6 +5,8 @@ import pytest
 
 from cli_tool import Running, lease, lease_json
 from harness import Server
+from harness.certificates import Authority
+from harness.tls_server import TlsServer, server_files
 
 HOLD = 'echo "started $LEASE_TOKEN"; exec sleep 600'
 
@@ -198,6 +200,19 @@ def test_top_shows_members_and_the_lock_that_is_waited_for(server):
             assert row[1] == "max" and row[4] == "1", row
     gone = lease_json(None, "-e", "127.0.0.1:1", "top", "--interval", "100ms")["members"]
     assert gone == [{"endpoint": "127.0.0.1:1", "up": False, "problem": "down"}]
+
+
+def test_top_shows_a_member_that_speaks_tls_and_asks_for_a_user():
+    with Authority() as authority, TlsServer("leased", server_files(authority), authority.certificate) as server:
+        top = ["top", "--rounds", "1", *server.client_flags()]
+        (member,) = lease_json(server, *top)["members"]
+        assert member["up"] and member["leader"]
+        for words in (["user", "add", "root"], ["role", "add", "root"], ["user", "grant", "root", "root"], ["auth", "enable"]):
+            done = lease(*words, *server.client_flags(), server=server, stdin="secret\n")
+            assert done.returncode == 0, done.stderr
+        assert lease_json(server, "--user", "root:secret", *top)["members"][0]["up"]
+        (refused,) = lease_json(server, *top)["members"]
+        assert refused["problem"] == "no metrics, or refused"
 
 
 def test_advise_halves_a_ttl_that_others_waited_for_and_doubles_one_that_hit_the_living():
