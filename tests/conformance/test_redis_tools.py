@@ -1,4 +1,4 @@
-"""redis-cli, redis-benchmark, and celery with its Redis broker and result store, unchanged."""
+"""redis-cli, redis-benchmark, celery with its Redis broker and result store, and rq, unchanged."""
 import os
 import pathlib
 import shutil
@@ -153,3 +153,30 @@ def test_tasks_of_celery(kind, tmp_path):
         assert done.returncode == 0, done.stderr + log_path.read_text(encoding="utf-8")
         assert done.stdout.splitlines() == ["[1, 2, 3, 4, 5]", "12", "13"]
         assert redis.Redis(port=server.redis_port).llen("celery") == 0
+
+
+@pytest.mark.parametrize("kind", [KIND_REDIS, KIND_LEASED])
+def test_jobs_of_rq(kind, tmp_path):
+    pathlib.Path(tmp_path / "some_jobs.py").write_text(textwrap.dedent("""
+        def add(a, b):
+            return a + b
+
+        def fail():
+            raise ValueError("wrong")
+        """), encoding="utf-8")
+    program = textwrap.dedent("""
+        import sys, redis, rq, some_jobs
+        connection = redis.Redis(port=int(sys.argv[1]))
+        queue = rq.Queue(connection=connection)
+        jobs = [queue.enqueue(some_jobs.add, i, i) for i in range(5)]
+        jobs.append(queue.enqueue(some_jobs.add, 1, 1, depends_on=jobs[0]))
+        wrong = queue.enqueue(some_jobs.fail)
+        rq.SimpleWorker([queue], connection=connection).work(burst=True)
+        print([job.latest_result().return_value for job in jobs])
+        print(wrong.get_status(), wrong.latest_result().exc_string.splitlines()[-1], len(queue.failed_job_registry))
+        """)
+    with redis_server_of(kind) as server:
+        done = subprocess.run([sys.executable, "-c", program, str(server.redis_port)], env=environment(tmp_path),
+                              cwd=tmp_path, capture_output=True, text=True, timeout=TOOL_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == ["[0, 2, 4, 6, 8, 2]", "failed ValueError: wrong 1"]

@@ -35,7 +35,9 @@ ARGUMENTS = {
     "blpop": [KEY, "0.01"], "brpop": [KEY, "0.01"], "bzpopmin": [KEY, "0.01"], "bzpopmax": [KEY, "0.01"],
     "set": [KEY, "v"], "setex": [KEY, "100", "v"], "psetex": [KEY, "100000", "v"], "leased.fence": [KEY, "7"],
     "hset": [KEY, "f", "v"], "hmset": [KEY, "f", "v"], "hscan": [KEY, "0"], "sscan": [KEY, "0"], "zscan": [KEY, "0"],
-    "linsert": [KEY, "before", "a", "b"],
+    "linsert": [KEY, "before", "a", "b"], "xadd": [KEY, "*", "f", "v"], "xdel": [KEY, "1-1"],
+    "xtrim": [KEY, "maxlen", "1"], "xrange": [KEY, "-", "+"], "xrevrange": [KEY, "+", "-"],
+    "xread": ["streams", KEY, "0"],
 }  # fmt: skip
 # They concern all keys of a database.
 WHOLE = {"dbsize", "flushdb", "flushall", "keys", "scan", "randomkey"}

@@ -1,5 +1,7 @@
 """What the Redis protocol of leased has that Redis has not: fencing tokens, bounds, cursors, what survives, and who may
 share a port with it. What both have is compared in tests/conformance."""
+import hashlib
+
 import pytest
 
 from harness.kinds import KIND_LEASED
@@ -101,6 +103,21 @@ def test_everything_survives_a_restart(server, resp):
         assert again("EVALSHA", sha, "0") == ("$", b"known")
 
 
+def test_scripts_are_known_until_others_take_their_places(resp):
+    large = "return 'large' --" + "x" * 40_000  # three places of 1,024
+    assert resp("EVAL", large, "0") == ("$", b"large")
+    sha = hashlib.sha1(large.encode()).hexdigest()
+    assert resp("EVALSHA", sha, "0") == ("$", b"large")
+    shas = [resp("SCRIPT", "LOAD", f"return {index}")[1] for index in range(1_022)]
+    assert resp("SCRIPT", "EXISTS", sha, shas[0]) == ("*", [(":", b"0"), (":", b"1")])
+    assert resp("EVAL", large, "0") == ("$", b"large")
+    assert resp("SCRIPT", "EXISTS", sha, shas[0], shas[1]) == ("*", [(":", b"1"), (":", b"0"), (":", b"1")])
+    resp("SCRIPT", "LOAD", "return 'behind it'")
+    assert resp("SCRIPT", "EXISTS", sha, shas[1]) == ("*", [(":", b"1"), (":", b"0")])
+    assert resp("SCRIPT", "FLUSH") == ("+", b"OK")
+    assert resp("SCRIPT", "EXISTS", sha) == ("*", [(":", b"0")])
+
+
 def test_what_is_too_much_is_refused_and_leaves_nothing(resp):
     resp("SET", "big", "x" * 1_000_000)
     assert resp("MGET", *["big"] * 100)[0] == "-"
@@ -151,6 +168,37 @@ def test_a_client_that_goes_while_it_waits_takes_nothing(server, resp):
     wait_for(lambda: b"blocked_clients:0" in resp("INFO", "clients")[1], WAIT_SECONDS, "it is gone")
     resp("RPUSH", "queue", "work")
     assert resp("LLEN", "queue") == (":", b"1")
+
+
+def test_clients_that_wait_for_entries_of_a_stream_all_get_them(server, resp):
+    resp("XADD", "stream", "1-1", "old", "1")
+    waiting = [Resp(server.redis_port) for _ in range(3)]
+    for index, each in enumerate(waiting):
+        each.send("XREAD", "COUNT", "5", "BLOCK", "0", "STREAMS", "none", "stream", "0", "$")
+        expected = f"blocked_clients:{index + 1}".encode()
+        wait_for(lambda: expected in resp("INFO", "clients")[1], WAIT_SECONDS, "it waits")
+    resp("XADD", "stream", "2-1", "new", "1")
+    entry = ("*", [("$", b"2-1"), ("*", [("$", b"new"), ("$", b"1")])])
+    for each in waiting:
+        assert each.reply() == ("*", [("*", [("$", b"stream"), ("*", [entry])])])
+        each.close()
+    assert resp("XREAD", "BLOCK", "20", "STREAMS", "stream", "$") == ("*", None)
+
+
+def test_the_end_of_a_long_stream(resp):
+    """Found without a look at all that is before it, whatever it holds."""
+    for start in range(0, 6_000, 1_000):
+        for number in range(start, start + 1_000):
+            resp.send("XADD", "stream", f"{1_700_000_000_000 + 50 * number}-0", "number", number, "text", "x" * 4_000)
+        for _ in range(1_000):
+            assert resp.reply()[0] == "$"
+    for count in (1, 7):
+        (_, entries) = resp("XREVRANGE", "stream", "+", "-", "COUNT", count)
+        assert [entry[1][1][1][1][1] for entry in entries] == [b"%d" % (5_999 - index) for index in range(count)]
+    (_, entries) = resp("XREVRANGE", "stream", f"{1_700_000_000_000 + 50 * 100}", "-", "COUNT", "2")
+    assert [entry[1][1][1][1][1] for entry in entries] == [b"100", b"99"]
+    assert resp("XTRIM", "stream", "MAXLEN", "~", "5500") == (":", b"500")
+    assert resp("XLEN", "stream") == (":", b"5500")
 
 
 def test_clients_that_wait_are_served_in_their_order(server, resp):

@@ -90,9 +90,26 @@ static bool counted_keys(const struct redis_command *command, const struct bytes
     return true;
 }
 
+/* XREAD … STREAMS key … id …: half of what is behind the word. */
+static bool stream_keys(const struct bytes *argv, size_t argc,
+                        struct redis_key_places *out_places) {
+    size_t at = 1;
+    while (at < argc && !redis_word_is(argv[at], "streams")) {
+        at += 2; /* an option and its value */
+    }
+    if (at >= argc || (argc - at - 1) % 2 != 0 || argc - at == 1) {
+        return false;
+    }
+    *out_places = (struct redis_key_places){.first = at + 1, .n = (argc - at - 1) / 2, .step = 1};
+    return true;
+}
+
 bool redis_command_keys(const struct redis_command *command, const struct bytes *argv, size_t argc,
                         struct redis_key_places *out_places) {
     *out_places = (struct redis_key_places){.step = 1};
+    if (command->id == REDIS_CMD_XREAD) {
+        return stream_keys(argv, argc, out_places);
+    }
     if ((command->flags & REDIS_F_MOVABLE) != 0) {
         return counted_keys(command, argv, argc, out_places);
     }

@@ -208,7 +208,15 @@ enum redis_command_flag {
     X(BLPOP, "blpop", -3, WRITE, W | B, 1, -2, 1, "list", redis_list_bpop)                         \
     X(BRPOP, "brpop", -3, WRITE, W | B, 1, -2, 1, "list", redis_list_bpop)                         \
     X(BLMOVE, "blmove", 6, READ_WRITE, W | B, 1, 2, 1, "list", redis_list_move)                    \
-    X(BRPOPLPUSH, "brpoplpush", 4, READ_WRITE, W | B, 1, 2, 1, "list", redis_list_move)
+    X(BRPOPLPUSH, "brpoplpush", 4, READ_WRITE, W | B, 1, 2, 1, "list", redis_list_move)            \
+    /* Streams. */                                                                                 \
+    X(XADD, "xadd", -5, WRITE, W | F, 1, 1, 1, "stream", redis_stream_xadd)                        \
+    X(XDEL, "xdel", -3, WRITE, W | F, 1, 1, 1, "stream", redis_stream_xdel)                        \
+    X(XTRIM, "xtrim", -4, WRITE, W, 1, 1, 1, "stream", redis_stream_xtrim)                         \
+    X(XLEN, "xlen", 2, READ, R | F, 1, 1, 1, "stream", redis_stream_xlen)                          \
+    X(XRANGE, "xrange", -4, READ, R, 1, 1, 1, "stream", redis_stream_xrange)                       \
+    X(XREVRANGE, "xrevrange", -4, READ, R, 1, 1, 1, "stream", redis_stream_xrange)                 \
+    X(XREAD, "xread", -4, READ, R | M, 0, 0, 0, "stream", redis_stream_xread)
 
 enum redis_command_id {
 #define X(token, ...) REDIS_CMD_##token,
@@ -285,6 +293,8 @@ redis_command_function redis_scripting_eval, redis_scripting_script, redis_serve
     redis_zrange_read, redis_zrange_store, redis_zrange_remove, redis_zset_zpop,
     redis_zset_zrandmember, redis_zset_bzpop, redis_list_push, redis_list_pop, redis_list_lmpop,
     redis_list_llen, redis_list_lrange, redis_list_lindex, redis_list_lset, redis_list_lrem,
-    redis_list_ltrim, redis_list_linsert, redis_list_lpos, redis_list_move, redis_list_bpop;
+    redis_list_ltrim, redis_list_linsert, redis_list_lpos, redis_list_move, redis_list_bpop,
+    redis_stream_xadd, redis_stream_xdel, redis_stream_xtrim, redis_stream_xlen,
+    redis_stream_xrange, redis_stream_xread;
 
 #endif

@@ -420,7 +420,7 @@ void redis_connection_run(struct redis_connection *connection,
             out->size = 0;
             return;
         }
-    } else if ((flags & REDIS_F_BLOCK) != 0) {
+    } else if (redis_waits_takes(command)) {
         redis_waits_run(connection, command);
     } else if ((flags & REDIS_F_READ) != 0) {
         read_or_submit(connection, command, out);
@@ -532,6 +532,8 @@ static bool must_wait(const struct redis_connection *connection,
         return false;
     case REDIS_CMD_EXEC:
         return connection->n_reads > 0;
+    case REDIS_CMD_XREAD: /* which may wait for a key */
+        return true;
     default:
         break;
     }

@@ -255,7 +255,8 @@ size_t redis_pubsub_receivers(struct redis_pubsub *pubsub, bool is_sharded, stru
 
 struct redis_waits *redis_waits_create(struct redis_door *door);
 void redis_waits_destroy(struct redis_waits *waits);
-/* BLPOP and its like. */
+/* Whether a command may wait for a key: BLPOP and its like, XREAD with BLOCK. */
+bool redis_waits_takes(const struct redis_exec_command *command);
 void redis_waits_run(struct redis_connection *connection, const struct redis_exec_command *command);
 /* The client is gone, or wants to wait no longer. */
 void redis_waits_leave(struct redis_connection *connection);

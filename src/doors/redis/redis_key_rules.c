@@ -58,6 +58,8 @@ static const char *encoding_of(const struct redis_header *header) {
         return "hashtable";
     case REDIS_ZSET:
         return header->count <= 128 ? "listpack" : "skiplist";
+    case REDIS_STREAM:
+        return "stream";
     case REDIS_NONE:
         break;
     }

@@ -22,7 +22,21 @@ uint64_t redis_get_be64(const uint8_t *bytes) {
 
 static bool type_is_known(uint8_t type) {
     return type == REDIS_STRING || type == REDIS_LIST || type == REDIS_HASH || type == REDIS_SET ||
-           type == REDIS_ZSET;
+           type == REDIS_ZSET || type == REDIS_STREAM;
+}
+
+/* Behind the type and the deadline. */
+static size_t numbers_of(enum redis_type type) {
+    switch (type) {
+    case REDIS_STRING:
+        return 0;
+    case REDIS_LIST:
+        return 3;
+    case REDIS_STREAM:
+        return 4;
+    default:
+        return 2;
+    }
 }
 
 bool redis_header_decode(struct bytes bytes, struct redis_header *out_header) {
@@ -33,7 +47,7 @@ bool redis_header_decode(struct bytes bytes, struct redis_header *out_header) {
     bool has_deadline = (bytes.data[0] & HAS_DEADLINE) != 0;
     const uint8_t *at = bytes.data + 1;
     size_t left = bytes.size - 1;
-    size_t numbers = header.type == REDIS_STRING ? 0 : header.type == REDIS_LIST ? 3 : 2;
+    size_t numbers = numbers_of(header.type);
     if (left < 8 * (numbers + has_deadline)) {
         return false;
     }
@@ -45,7 +59,11 @@ bool redis_header_decode(struct bytes bytes, struct redis_header *out_header) {
     if (numbers > 0) {
         header.id = redis_get_be64(at);
         header.count = (int64_t)redis_get_be64(at + 8);
-        header.head = numbers > 2 ? (int64_t)redis_get_be64(at + 16) : 0;
+        header.head = numbers == 3 ? (int64_t)redis_get_be64(at + 16) : 0;
+        if (numbers == 4) {
+            header.last.ms = redis_get_be64(at + 16);
+            header.last.seq = redis_get_be64(at + 24);
+        }
     } else {
         header.value = bytes_of(at, left);
     }
@@ -54,7 +72,7 @@ bool redis_header_decode(struct bytes bytes, struct redis_header *out_header) {
 }
 
 struct bytes redis_header_encode(struct arena *arena, const struct redis_header *header) {
-    uint8_t *bytes = arena_alloc(arena, 1 + 8 * 4 + header->value.size);
+    uint8_t *bytes = arena_alloc(arena, 1 + 8 * 5 + header->value.size);
     size_t size = 1;
     bytes[0] = (uint8_t)header->type;
     if (header->deadline_ms != 0) {
@@ -75,6 +93,11 @@ struct bytes redis_header_encode(struct arena *arena, const struct redis_header 
         redis_put_be64(bytes + size, (uint64_t)header->head);
         size += 8;
     }
+    if (header->type == REDIS_STREAM) {
+        redis_put_be64(bytes + size, header->last.ms);
+        redis_put_be64(bytes + size + 8, header->last.seq);
+        size += 16;
+    }
     return bytes_of(bytes, size);
 }
 
@@ -90,6 +113,8 @@ const char *redis_type_name(enum redis_type type) {
         return "set";
     case REDIS_ZSET:
         return "zset";
+    case REDIS_STREAM:
+        return "stream";
     case REDIS_NONE:
         break;
     }

@@ -6,7 +6,8 @@
  *     DB KEY         a byte for the database, the key. The value is the key's header: a byte for
  * the type, of which the highest bit says that a deadline follows (eight bytes, wall time in
  * milliseconds: information, the lease decides), then for a string its bytes, and for the others:
- * id, count and, of a list, the position of its first element, eight bytes each.
+ * id, count and, of a list, the position of its first element, of a stream the two numbers of its
+ * last id, eight bytes each.
  *
  * In KEY_SPACE_REDIS_RECORDS, to which no permission is given and none needed: they are reached by
  * the header alone.
@@ -14,6 +15,7 @@
  *     o ID FIELD     of a hash; the value is that of the field
  *     o ID MEMBER    of a set; no value
  *     o ID POSITION  of a list: eight bytes, sign bit flipped; positions have no gaps
+ *     o ID MS SEQUENCE  of a stream: eight bytes each; the value is its fields and values
  *     o ID m MEMBER  of a sorted set: the value is the score, eight bytes in sortable form
  *     o ID s SCORE MEMBER
  *     p CHANNEL      a message, put and deleted in one revision for those that watch
@@ -46,7 +48,14 @@ enum redis_type {
     REDIS_LIST = 'l',
     REDIS_HASH = 'h',
     REDIS_SET = 'e',
-    REDIS_ZSET = 'z'
+    REDIS_ZSET = 'z',
+    REDIS_STREAM = 't'
+};
+
+/* Of an entry of a stream. */
+struct redis_stream_id {
+    uint64_t ms;
+    uint64_t seq;
 };
 
 /* What a header says. */
@@ -55,8 +64,9 @@ struct redis_header {
     int64_t deadline_ms; /* 0: none */
     uint64_t id;
     int64_t count;
-    int64_t head;       /* the position of a list's first element */
-    struct bytes value; /* of a string */
+    int64_t head;                /* the position of a list's first element */
+    struct redis_stream_id last; /* of a stream; it stays when the entry goes */
+    struct bytes value;          /* of a string */
 };
 
 /* False when the bytes are no header; then nothing is written. The value points into them. */

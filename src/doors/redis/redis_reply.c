@@ -138,6 +138,10 @@ void redis_reply_pairs(struct buffer *out, size_t n_pairs) {
     put_header(out, '^', (int64_t)n_pairs);
 }
 
+void redis_reply_entries(struct buffer *out, size_t n_pairs) {
+    put_header(out, '@', (int64_t)n_pairs);
+}
+
 /* --- Reader. --- */
 
 void redis_reply_reader_init(struct redis_reply_reader *reader, struct bytes bytes) {
@@ -264,7 +268,7 @@ static bool take_null(struct redis_reply_reader *reader) {
 static bool take_aggregate(struct redis_reply_reader *reader, struct redis_reply_value *value) {
     int64_t n;
     bool is_pairs = value->type == REDIS_REPLY_MAP || value->type == REDIS_REPLY_ATTRIBUTE ||
-                    value->type == REDIS_REPLY_PAIRS;
+                    value->type == REDIS_REPLY_PAIRS || value->type == REDIS_REPLY_ENTRIES;
     if (!take_integer(reader, &n)) {
         return false;
     }
@@ -309,11 +313,12 @@ static bool type_of(char letter, enum redis_reply_type *out_type) {
         char letter;
         enum redis_reply_type type;
     } types[] = {
-        {'$', REDIS_REPLY_BULK},   {':', REDIS_REPLY_INTEGER},   {'*', REDIS_REPLY_ARRAY},
-        {'+', REDIS_REPLY_SIMPLE}, {'_', REDIS_REPLY_NULL},      {'-', REDIS_REPLY_ERROR},
-        {',', REDIS_REPLY_DOUBLE}, {'#', REDIS_REPLY_BOOL},      {'=', REDIS_REPLY_VERBATIM},
-        {'%', REDIS_REPLY_MAP},    {'~', REDIS_REPLY_SET},       {'>', REDIS_REPLY_PUSH},
-        {'^', REDIS_REPLY_PAIRS},  {'|', REDIS_REPLY_ATTRIBUTE}, {'(', REDIS_REPLY_BIG_NUMBER},
+        {'$', REDIS_REPLY_BULK},    {':', REDIS_REPLY_INTEGER},   {'*', REDIS_REPLY_ARRAY},
+        {'+', REDIS_REPLY_SIMPLE},  {'_', REDIS_REPLY_NULL},      {'-', REDIS_REPLY_ERROR},
+        {',', REDIS_REPLY_DOUBLE},  {'#', REDIS_REPLY_BOOL},      {'=', REDIS_REPLY_VERBATIM},
+        {'%', REDIS_REPLY_MAP},     {'~', REDIS_REPLY_SET},       {'>', REDIS_REPLY_PUSH},
+        {'^', REDIS_REPLY_PAIRS},   {'|', REDIS_REPLY_ATTRIBUTE}, {'(', REDIS_REPLY_BIG_NUMBER},
+        {'@', REDIS_REPLY_ENTRIES},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i].letter == letter) {
@@ -402,18 +407,20 @@ bool redis_reply_skip(struct redis_reply_reader *reader, const struct redis_repl
 struct conversion {
     struct redis_reply_reader reader;
     struct buffer *out;
-    bool is_pairs[REDIS_REPLY_DEPTH_MAX]; /* what is open at each depth */
+    enum redis_reply_type open[REDIS_REPLY_DEPTH_MAX]; /* what is open at each depth */
 };
 
-/* Whether the value is the first of two in what RESP3 sees as an array of arrays of two. */
-static bool opens_pair(const struct conversion *conversion, const struct redis_reply_value *value) {
-    return value->depth > 0 && conversion->is_pairs[value->depth - 1] &&
+/* Whether the value is the first of two in what the client sees as an array of arrays of two: those
+ * are of this type. */
+static bool opens_pair(const struct conversion *conversion, const struct redis_reply_value *value,
+                       enum redis_reply_type type) {
+    return value->depth > 0 && conversion->open[value->depth - 1] == type &&
            conversion->reader.open[value->depth - 1].left % 2 == 1;
 }
 
 static bool put_resp3(struct conversion *conversion, const struct redis_reply_value *value,
                       struct bytes raw) {
-    if (opens_pair(conversion, value)) {
+    if (opens_pair(conversion, value, REDIS_REPLY_PAIRS)) {
         redis_reply_array(conversion->out, 2);
     }
     switch (value->type) {
@@ -424,8 +431,11 @@ static bool put_resp3(struct conversion *conversion, const struct redis_reply_va
     case REDIS_REPLY_PAIRS:
         redis_reply_array(conversion->out, value->n / 2);
         break;
+    case REDIS_REPLY_ENTRIES:
+        redis_reply_map(conversion->out, value->n / 2);
+        break;
     case REDIS_REPLY_ATTRIBUTE:
-        if (value->depth > 0 && conversion->is_pairs[value->depth - 1]) {
+        if (value->depth > 0 && conversion->open[value->depth - 1] == REDIS_REPLY_PAIRS) {
             return false; /* whether it is of the pair or of its first value, nobody knows */
         }
         /* fall through */
@@ -440,6 +450,9 @@ static bool put_resp2(struct conversion *conversion, const struct redis_reply_va
     struct buffer *out = conversion->out;
     if (value->is_attribute) {
         return true;
+    }
+    if (opens_pair(conversion, value, REDIS_REPLY_ENTRIES)) {
+        redis_reply_array(out, 2);
     }
     switch (value->type) {
     case REDIS_REPLY_NULL:
@@ -458,6 +471,9 @@ static bool put_resp2(struct conversion *conversion, const struct redis_reply_va
     case REDIS_REPLY_PUSH:
     case REDIS_REPLY_PAIRS:
         redis_reply_array(out, value->n);
+        break;
+    case REDIS_REPLY_ENTRIES:
+        redis_reply_array(out, value->n / 2);
         break;
     default:
         buffer_append(out, raw.data, raw.size);
@@ -478,7 +494,7 @@ static enum status convert(struct bytes bytes, struct buffer *out,
     while (is_right && redis_reply_next(&conversion.reader, &value)) {
         struct bytes raw = bytes_of(bytes.data + from, conversion.reader.position - from);
         if (value.n > 0) {
-            conversion.is_pairs[value.depth] = value.type == REDIS_REPLY_PAIRS;
+            conversion.open[value.depth] = value.type;
         }
         is_right = put(&conversion, &value, raw);
         from = conversion.reader.position;

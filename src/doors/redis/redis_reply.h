@@ -39,6 +39,7 @@ enum redis_reply_type {
     REDIS_REPLY_PUSH,       /* > */
     REDIS_REPLY_ATTRIBUTE,  /* | and a value, to which it belongs */
     REDIS_REPLY_PAIRS,      /* ^: RESP2 a flat array, RESP3 an array of arrays of two */
+    REDIS_REPLY_ENTRIES,    /* @: RESP2 an array of arrays of two, RESP3 a map */
 };
 
 /* --- Builders. Each appends one value, or the header of an aggregate whose values follow. --- */
@@ -68,6 +69,7 @@ void redis_reply_push(struct buffer *out, size_t n);
 void redis_reply_attribute(struct buffer *out, size_t n_pairs);
 /* As a map, for ZRANGE WITHSCORES and its like. */
 void redis_reply_pairs(struct buffer *out, size_t n_pairs);
+void redis_reply_entries(struct buffer *out, size_t n_pairs);
 
 /* The text of a double as Redis 7.0 writes it: 17 digits, "inf", "-inf", "nan". Returns its size.
  */

@@ -69,7 +69,8 @@ static void write_header(struct redis_run *run, struct redis_object *object) {
 }
 
 void redis_object_save(struct redis_run *run, struct redis_object *object) {
-    if (object->header.type != REDIS_STRING && object->header.count <= 0) {
+    bool may_be_empty = object->header.type == REDIS_STRING || object->header.type == REDIS_STREAM;
+    if (!may_be_empty && object->header.count <= 0) {
         redis_event(run, REDIS_EVENT_GENERIC, "del", object->name);
         redis_object_delete(run, object);
     } else {

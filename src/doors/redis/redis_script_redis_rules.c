@@ -110,6 +110,7 @@ static void push_resp3(lua_State *lua, struct redis_reply_reader *reader,
         push_verbatim(lua, value);
         break;
     case REDIS_REPLY_MAP:
+    case REDIS_REPLY_ENTRIES:
         push_map(lua, reader, value->n / 2, false);
         break;
     case REDIS_REPLY_SET:
@@ -137,6 +138,9 @@ static void push_resp2(lua_State *lua, struct redis_reply_reader *reader,
     case REDIS_REPLY_BIG_NUMBER:
     case REDIS_REPLY_VERBATIM:
         push_text(lua, value->text);
+        break;
+    case REDIS_REPLY_ENTRIES:
+        push_pairs(lua, reader, value->n / 2);
         break;
     default:
         push_array(lua, reader, value->n);

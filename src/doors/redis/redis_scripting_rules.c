@@ -22,10 +22,11 @@ static struct bytes script_key(struct redis_run *run, struct bytes sha) {
 }
 
 /* Scripts are kept in so many places, one after the other and then from the beginning again:
- * whoever sends a new one each time fills no more than that. */
+ * whoever sends a new one each time fills no more than that. A large one takes several. */
 enum {
     KEPT_MAX = 1024,
-    KEPT_BY_EVAL_SIZE_MAX = 16 * 1024, /* larger ones are kept by SCRIPT LOAD alone */
+    PLACE_SIZE = 16 * 1024,
+    PLACES_MAX = (REDIS_SCRIPT_SIZE_MAX + PLACE_SIZE - 1) / PLACE_SIZE /* of one */
 };
 
 /* The record that names the script in a place; of place 0, how many were kept so far. */
@@ -39,22 +40,38 @@ static void put_record(struct redis_run *run, struct bytes key, struct bytes val
     run->store->put(run->context, KEY_SPACE_REDIS_RECORDS, key, value, 0);
 }
 
-/* A place for one more script, whose predecessor there is forgotten. */
-static void take_place(struct redis_run *run, struct bytes sha) {
+/* The script in a place is forgotten, with the other places that it has, which are behind this. */
+static void empty_place(struct redis_run *run, uint64_t n) {
+    const struct record *record = redis_element_get(run, place_key(run, 1 + n % KEPT_MAX));
+    if (record == NULL) {
+        return;
+    }
+    struct bytes sha = record_value(record);
+    run->store->delete (run->context, KEY_SPACE_REDIS_RECORDS, script_key(run, sha));
+    for (uint64_t i = 1; i < PLACES_MAX; i++) {
+        struct bytes key = place_key(run, 1 + (n + i) % KEPT_MAX);
+        const struct record *other = redis_element_get(run, key);
+        if (other == NULL || !bytes_equal(record_value(other), sha)) {
+            break;
+        }
+        run->store->delete (run->context, KEY_SPACE_REDIS_RECORDS, key);
+    }
+}
+
+/* Places for one more script, whose predecessors there are forgotten. */
+static void take_places(struct redis_run *run, struct bytes sha, size_t size) {
     uint8_t count[8];
     const struct record *counter = redis_element_get(run, place_key(run, 0));
     uint64_t n = 0;
     if (counter != NULL && record_value(counter).size == sizeof count) {
         n = redis_get_be64(record_value(counter).data);
     }
-    struct bytes key = place_key(run, 1 + n % KEPT_MAX);
-    const struct record *previous = redis_element_get(run, key);
-    if (previous != NULL) {
-        run->store->delete (run->context, KEY_SPACE_REDIS_RECORDS,
-                            script_key(run, record_value(previous)));
+    uint64_t end = n + 1 + (size > 0 ? (size - 1) / PLACE_SIZE : 0);
+    for (; n < end; n++) {
+        empty_place(run, n);
+        put_record(run, place_key(run, 1 + n % KEPT_MAX), sha);
     }
-    put_record(run, key, sha);
-    redis_put_be64(count, n + 1);
+    redis_put_be64(count, n);
     put_record(run, place_key(run, 0), bytes_of(count, sizeof count));
 }
 
@@ -64,7 +81,7 @@ static void keep(struct redis_run *run, struct bytes source) {
     redis_script_sha(source, sha);
     struct bytes key = script_key(run, bytes_of(sha, sizeof sha));
     if (run->store->put != NULL && redis_element_get(run, key) == NULL) {
-        take_place(run, bytes_of(sha, sizeof sha));
+        take_places(run, bytes_of(sha, sizeof sha), source.size);
         put_record(run, key, source);
     }
 }
@@ -202,8 +219,7 @@ void redis_scripting_eval(struct redis_run *run, const struct bytes *argv, size_
     run->db = db;
     if (status != STATUS_OK) {
         run->is_interrupted = true;
-    } else if (script.source.size <= KEPT_BY_EVAL_SIZE_MAX &&
-               (run->command->id == REDIS_CMD_EVAL || run->command->id == REDIS_CMD_EVAL_RO)) {
+    } else if (run->command->id == REDIS_CMD_EVAL || run->command->id == REDIS_CMD_EVAL_RO) {
         keep(run, script.source);
     }
 }

@@ -5,6 +5,8 @@
 #include "doors/redis/redis_keys.h"
 #include "doors/redis/redis_number_model.h"
 #include "doors/redis/redis_reply.h"
+#include "doors/redis/redis_run_rules.h"
+#include "doors/redis/redis_stream_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +59,9 @@ static int64_t count_of(const struct redis_waits *waits, struct bytes key, enum 
     struct redis_header header;
     if (record == NULL || !redis_header_decode(record_value(record), &header)) {
         return 0;
+    }
+    if (header.type == REDIS_STREAM) {
+        return INT64_MAX; /* nobody takes anything away */
     }
     return header.type == type ? header.count : 1;
 }
@@ -160,7 +165,7 @@ static void tried(struct service_request *request, const struct outcome *outcome
         finish(waiter, answer);
     } else if (waiter->is_late) {
         finish(waiter, time_is_up_reply);
-    } else if (may_get_something(waiter)) {
+    } else if (waiter->type != REDIS_STREAM && may_get_something(waiter)) {
         try_it(waiter);
     }
 }
@@ -212,7 +217,8 @@ static bool deliver(struct service_watch *watch, const struct watch_batch *batch
         const struct record *record = batch->events[i];
         struct redis_header header;
         if (!record_is_tombstone(record) && redis_header_decode(record_value(record), &header) &&
-            (header.type == REDIS_LIST || header.type == REDIS_ZSET)) {
+            (header.type == REDIS_LIST || header.type == REDIS_ZSET ||
+             header.type == REDIS_STREAM)) {
             serve_key(waits, record_key(record));
         }
     }
@@ -282,14 +288,92 @@ static const char *get_timeout(struct bytes argument, uint64_t *out_ms) {
     return NULL;
 }
 
+/* Of XREAD, where it says how long: in milliseconds. False: it does not wait. */
+static bool find_block(const struct redis_exec_command *command, struct bytes *out_argument) {
+    const struct bytes *argv = command->argv;
+    for (size_t i = 1; i + 1 < command->argc && !redis_word_is(argv[i], "streams"); i += 2) {
+        if (redis_word_is(argv[i], "block")) {
+            *out_argument = argv[i + 1];
+            return true;
+        }
+    }
+    return false;
+}
+
+bool redis_waits_takes(const struct redis_exec_command *command) {
+    struct redis_key_places places;
+    struct bytes ignored;
+    return (command->command->flags & REDIS_F_BLOCK) != 0 ||
+           (command->command->id == REDIS_CMD_XREAD && find_block(command, &ignored) &&
+            redis_command_keys(command->command, command->argv, command->argc, &places));
+}
+
+static const char *get_block(struct bytes argument, uint64_t *out_ms) {
+    int64_t ms;
+    if (!redis_number_integer(argument, &ms)) {
+        return "ERR timeout is not an integer or out of range";
+    }
+    if (ms < 0) {
+        return "ERR timeout is negative";
+    }
+    *out_ms = (uint64_t)ms;
+    return NULL;
+}
+
 /* The keys that it waits for: of a move the source alone. */
 static size_t count_keys(const struct redis_exec_command *command) {
+    struct redis_key_places places;
+    if (command->command->id == REDIS_CMD_XREAD) {
+        (void)redis_command_keys(command->command, command->argv, command->argc, &places);
+        return places.n;
+    }
     bool is_move =
         command->command->id == REDIS_CMD_BLMOVE || command->command->id == REDIS_CMD_BRPOPLPUSH;
     return is_move ? 1 : command->argc - 2;
 }
 
+static const struct bytes *names_of(const struct redis_exec_command *command) {
+    struct redis_key_places places = {.first = 1};
+    if (command->command->id == REDIS_CMD_XREAD) {
+        (void)redis_command_keys(command->command, command->argv, command->argc, &places);
+    }
+    return &command->argv[places.first];
+}
+
+/* "$" is the last id that there is now, as far as this member knows. In arena memory. */
+static struct redis_exec_command with_ids(struct redis_connection *connection,
+                                          const struct redis_exec_command *command) {
+    struct redis_door *door = connection->door;
+    const struct key_store *keys = state_view_keys(service_view(door->service));
+    struct redis_exec_command changed = *command;
+    size_t n = count_keys(command);
+    if (command->command->id != REDIS_CMD_XREAD) {
+        return changed;
+    }
+    struct bytes *argv =
+        arena_copy(&door->arena, command->argv, command->argc * sizeof command->argv[0]);
+    struct bytes *names = argv + (names_of(command) - command->argv);
+    for (size_t i = 0; i < n; i++) {
+        struct redis_header header = {0};
+        struct bytes key = redis_key_main(&door->arena, command->db, names[i]);
+        const struct record *record = key_store_find(keys, KEY_SPACE_REDIS, key);
+        if (names[n + i].size == 1 && names[n + i].data[0] == '$') {
+            char text[REDIS_STREAM_ID_SIZE];
+            if (record != NULL) {
+                (void)redis_header_decode(record_value(record), &header);
+            }
+            size_t size = redis_stream_id_text(header.last, text);
+            names[n + i] = bytes_of(arena_copy(&door->arena, text, size), size);
+        }
+    }
+    changed.argv = argv;
+    return changed;
+}
+
 static enum redis_type type_of(const struct redis_command *command) {
+    if (command->id == REDIS_CMD_XREAD) {
+        return REDIS_STREAM;
+    }
     return command->id == REDIS_CMD_BZPOPMIN || command->id == REDIS_CMD_BZPOPMAX ? REDIS_ZSET
                                                                                   : REDIS_LIST;
 }
@@ -309,6 +393,7 @@ static struct redis_waiter *create(struct redis_connection *connection,
                                    const struct redis_exec_command *command) {
     struct redis_waits *waits = connection->door->waits;
     size_t n_keys = count_keys(command);
+    const struct bytes *names = names_of(command);
     struct redis_waiter *waiter = calloc(1, sizeof *waiter + n_keys * sizeof waiter->keys[0]);
     if (waiter == NULL) {
         abort();
@@ -321,17 +406,17 @@ static struct redis_waiter *create(struct redis_connection *connection,
     waiter->timer.data = waiter;
     for (size_t i = 0; i < n_keys; i++) {
         struct wait_key *key = &waiter->keys[waiter->n_keys];
-        if (is_known(waiter, command->argv[1 + i])) {
+        if (is_known(waiter, names[i])) {
             continue;
         }
-        uint8_t *bytes = malloc(1 + command->argv[1 + i].size);
+        uint8_t *bytes = malloc(1 + names[i].size);
         if (bytes == NULL) {
             abort();
         }
         bytes[0] = (uint8_t)command->db;
-        memcpy(bytes + 1, command->argv[1 + i].data, command->argv[1 + i].size);
+        memcpy(bytes + 1, names[i].data, names[i].size);
         key->waiter = waiter;
-        key->key = bytes_of(bytes, 1 + command->argv[1 + i].size);
+        key->key = bytes_of(bytes, 1 + names[i].size);
         list_append(bucket_of(waits, key->key), &key->link);
         waiter->n_keys++;
     }
@@ -361,7 +446,10 @@ static bool is_behind(const struct redis_waiter *waiter) {
 void redis_waits_run(struct redis_connection *connection,
                      const struct redis_exec_command *command) {
     uint64_t timeout_ms;
-    const char *error = get_timeout(command->argv[command->argc - 1], &timeout_ms);
+    struct bytes block = command->argv[command->argc - 1];
+    const char *error = find_block(command, &block) && command->command->id == REDIS_CMD_XREAD
+                            ? get_block(block, &timeout_ms)
+                            : get_timeout(block, &timeout_ms);
     if (error == NULL && count_keys(command) > KEYS_MAX) {
         error = "ERR a client can wait for 1024 keys at most";
     }
@@ -374,7 +462,8 @@ void redis_waits_run(struct redis_connection *connection,
         return;
     }
     raw_connection_end_request(connection->raw); /* a client that waits is idle */
-    struct redis_waiter *waiter = create(connection, command);
+    const struct redis_exec_command changed = with_ids(connection, command);
+    struct redis_waiter *waiter = create(connection, &changed);
     waiter->pending = pending;
     connection->waiter = waiter;
     connection->is_stopped = true;

@@ -61,6 +61,7 @@ static size_t element_work(const struct redis_command *command) {
     case REDIS_CMD_RPOPLPUSH:
     case REDIS_CMD_TYPE:
     case REDIS_CMD_OBJECT:
+    case REDIS_CMD_XTRIM: /* of which a run changes a few thousand at most */
         return 0;
     default:
         return (command->flags & (REDIS_F_FAST | REDIS_F_LOCAL | REDIS_F_BLOCK)) != 0 ||
@@ -118,11 +119,26 @@ static size_t database_work(const struct key_store *keys, unsigned db,
     }
 }
 
+/* How many entries of a stream are asked for, of so many. */
+static size_t counted(const struct bytes *argv, size_t argc, size_t n) {
+    int64_t count;
+    for (size_t i = 1; i + 1 < argc; i++) {
+        if (redis_word_is(argv[i], "count") && redis_number_integer(argv[i + 1], &count) &&
+            count > 0 && (uint64_t)count < n) {
+            return (size_t)count;
+        }
+    }
+    return n;
+}
+
 /* How many elements a range by rank looks at, of so many. */
 static size_t ranked(const struct redis_command *command, const struct bytes *argv, size_t argc,
                      size_t count) {
     int64_t start;
     int64_t stop;
+    if (strcmp(command->group, "stream") == 0) {
+        return counted(argv, argc, count);
+    }
     bool is_list = command->id == REDIS_CMD_LRANGE;
     bool is_rank = is_list || (command->id == REDIS_CMD_ZRANGE && argc <= 5);
     if (!is_rank || !redis_number_integer(argv[2], &start) ||
