@@ -108,7 +108,8 @@ const struct option_set *option_set_create(const struct door_list *doors, struct
         .help = text_in(
             arena,
             "The protocols that are served, with commas between them, of: %s. The client "
-            "URLs serve all of these; the first bytes of a connection tell which it speaks.",
+            "URLs serve all of these whose first bytes tell which protocol a connection "
+            "speaks; dns has listeners of its own alone.",
             names_of(doors, false, arena)),
     };
     add(set, &chosen);
