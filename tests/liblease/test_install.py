@@ -134,5 +134,5 @@ def test_only_the_public_names_are_exported(root):
 
 
 def test_the_manual_pages_are_there(root):
-    for page in ("lease.3", "lease_acquire.3", "lease_discover.3", "lease_open.3", "lease_session_create.3"):
+    for page in sorted(path.name for path in (PROJECT_ROOT / "man").iterdir()):
         assert find(root, page).stat().st_size > 0
