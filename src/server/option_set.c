@@ -105,12 +105,12 @@ const struct option_set *option_set_create(const struct door_list *doors, struct
         .effect = OPTION_USED,
         .offset = offsetof(struct options, doors_text),
         .fallback = names_of(doors, true, arena),
-        .help = text_in(
-            arena,
-            "The protocols that are served, with commas between them, of: %s. The client "
-            "URLs serve all of these whose first bytes tell which protocol a connection "
-            "speaks; dns has listeners of its own alone.",
-            names_of(doors, false, arena)),
+        .help =
+            text_in(arena,
+                    "The protocols that are served, with commas between them, of: %s. The client "
+                    "URLs serve all of these whose first bytes tell which protocol a connection "
+                    "speaks; dns has listeners of its own alone.",
+                    names_of(doors, false, arena)),
     };
     add(set, &chosen);
     for (size_t i = 0; i < doors->n_doors; i++) {
