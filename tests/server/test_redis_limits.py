@@ -1,5 +1,7 @@
 """What one request of the Redis protocol may ask for: large collections, many keys, deep replies, values beyond the
 limit. Each is done or refused; the server goes on, and so does the connection."""
+import contextlib
+
 import pytest
 
 from harness.redis import Resp, RespError, leased_with_redis
@@ -122,3 +124,23 @@ def test_large_replies_that_are_pipelined(resp):
     for number in range(n):
         assert resp.reply() == ("+", b"OK")
         assert len(resp.reply()[1]) == 1_000_000
+
+
+def test_much_work_behind_clients_that_do_not_read(server, resp):
+    """Those that wait for their turn behind them get it all the same."""
+    resp("SET", "big", "x" * 1_000_000)
+    heavy = "local n = 0 while n < 20000 do n = n + 1 end return n"
+    deaf = [Resp(server.redis_port) for _ in range(8)]
+    others = [Resp(server.redis_port) for _ in range(8)]
+    for number in range(8):
+        deaf[number].socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            for index in range(40):  # each is new, and may be much work
+                deaf[number].send("EVAL", f"{heavy} -- {number} {index}", "0")
+                deaf[number].send("GET", "big")
+        for index in range(10):
+            others[number].send("EVAL", f"{heavy} -- other {number} {index}", "0")
+    for each in others:
+        assert [each.reply() for _ in range(10)] == [(":", b"20000")] * 10
+    for each in deaf + others:
+        each.close()

@@ -22,14 +22,18 @@ static void resume_first(struct list *delayed) {
     redis_connection_go_on(connection);
 }
 
+static void resume_all(struct list *delayed) {
+    struct list all;
+    list_init(&all);
+    list_append_all(&all, delayed);
+    while (!list_is_empty(&all)) {
+        resume_first(&all);
+    }
+}
+
 static void on_timer(uv_timer_t *timer) {
     struct redis_door *door = timer->data;
-    struct list delayed;
-    list_init(&delayed);
-    list_append_all(&delayed, &door->delayed);
-    while (!list_is_empty(&delayed)) {
-        resume_first(&delayed);
-    }
+    resume_all(&door->delayed);
 }
 
 static void delay(struct redis_connection *connection, struct list *delayed) {
@@ -92,14 +96,19 @@ void redis_delays_begin(struct redis_pending *pending) {
     connection->work = 0;
 }
 
+/* Who is resumed need not go on: it may wait for its client to read. So when nothing is on its way
+ * any more, which would wake the others, all of them look again. */
 void redis_delays_end(struct redis_door *door, struct redis_pending *pending) {
-    bool was_much = pending->work > 0;
+    if (pending->work == 0) {
+        return;
+    }
     door->work -= pending->work;
     pending->work = 0;
-    for (size_t i = 0; was_much && i < RESUMED_AT_ONCE; i++) {
-        if (!list_is_empty(&door->delayed_rules)) {
-            resume_first(&door->delayed_rules);
-        }
+    if (door->work == 0) {
+        resume_all(&door->delayed_rules);
+    }
+    for (size_t i = 0; i < RESUMED_AT_ONCE && !list_is_empty(&door->delayed_rules); i++) {
+        resume_first(&door->delayed_rules);
     }
 }
 
