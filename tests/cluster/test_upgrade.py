@@ -82,16 +82,21 @@ class Story:
     def check(self):
         cluster = self.cluster
         wait_for(
-            lambda: len({hash_of(cluster, index) for index in cluster.answering()}) == 1, 30, "members to be equal"
+            lambda: len({contents_of(cluster, index) for index in cluster.answering()}) == 1, 30, "members to be equal"
         )
         for index in cluster.answering():
             leases = set(cluster.rpc(index).leases())
             assert set(self.leases) <= leases
 
 
-def hash_of(cluster, index):
-    answer = cluster.rpc(index).maintenance.Hash(etcdrpc.HashRequest(), timeout=CALL_SECONDS)
-    return answer.hash, answer.header.revision
+def contents_of(cluster, index):
+    """All that clients can see; and the hash, which each release computes in its own way."""
+    rpc = cluster.rpc(index)
+    everything = etcdrpc.RangeRequest(key=b"\0", range_end=b"\0", serializable=True)
+    answer = rpc.kv.Range(everything, timeout=CALL_SECONDS)
+    keys = tuple(kv.SerializeToString(deterministic=True) for kv in answer.kvs)
+    whole = None if OLD else rpc.maintenance.Hash(etcdrpc.HashRequest(), timeout=CALL_SECONDS).hash
+    return keys, answer.header.revision, tuple(sorted(rpc.leases())), whole
 
 
 def version_of(server):
