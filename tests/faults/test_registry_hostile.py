@@ -2,8 +2,8 @@
 import time
 
 import pytest
-from hostile_client import attacked, check_memory_returns
-from registry_attack import INSTANCES, Flood, check_iterations, fill, many_instances, registry_server, request
+from hostile_client import check_memory_returns
+from registry_attack import INSTANCES, Flood, attacked, check_iterations, fill, many_instances, registry_server, request
 
 from harness.acceptance import either
 

@@ -260,6 +260,9 @@ static void send_answer(struct consul_call *call, unsigned status, const char *t
     size_t n = make_fields(call, type, index_text, fields);
     consul_call_stop_waiting(call);
     http_reply_fields(call->exchange, status, fields, n, body);
+    /* It was copied, and the call lives until the client has taken it. */
+    buffer_clear(&call->body);
+    arena_clear(&call->scratch);
 }
 
 void consul_call_start(struct consul_call *call, unsigned status) {
