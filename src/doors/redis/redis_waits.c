@@ -447,7 +447,7 @@ void redis_waits_run(struct redis_connection *connection,
                      const struct redis_exec_command *command) {
     uint64_t timeout_ms;
     struct bytes block = command->argv[command->argc - 1];
-    const char *error = find_block(command, &block) && command->command->id == REDIS_CMD_XREAD
+    const char *error = command->command->id == REDIS_CMD_XREAD && find_block(command, &block)
                             ? get_block(block, &timeout_ms)
                             : get_timeout(block, &timeout_ms);
     if (error == NULL && count_keys(command) > KEYS_MAX) {
