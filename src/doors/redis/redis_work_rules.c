@@ -154,7 +154,9 @@ size_t redis_work_of(const struct key_store *keys, unsigned db, const struct red
                      const struct bytes *argv, size_t argc) {
     struct redis_key_places places;
     size_t work = WORK_AN_ARGUMENT * argc;
-    if (argc > 1) {
+    if (command->id == REDIS_CMD_SCRIPT && argc > 2) {
+        work += argv[2].size; /* which is compiled */
+    } else if (argc > 1) {
         work += redis_scripting_estimate(keys, bytes_from_text(command->name), argv[1]);
     }
     size_t each = element_work(command);
