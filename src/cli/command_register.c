@@ -62,13 +62,15 @@ static enum lease_status try_once(struct registering *registering) {
     return status;
 }
 
-/* A service may start before its registry does: it goes on trying until a server answers. */
+/* A service may start before its registry does: it goes on trying until a server answers, unless
+ * --timeout says how long. */
 static enum lease_status try_until_reached(struct registering *registering) {
     const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000L * 1000L};
     const char *title = registering->hold.options.title;
+    bool is_patient = !arguments_has(&registering->hold.cli->arguments, "--timeout");
     bool is_told = false;
     enum lease_status status;
-    while ((status = try_once(registering)) == LEASE_UNAVAILABLE) {
+    while ((status = try_once(registering)) == LEASE_UNAVAILABLE && is_patient) {
         if (!is_told) {
             fprintf(stderr, "lease: %s waits until a server is reached: %s\n", title,
                     lease_error());
