@@ -137,6 +137,7 @@ class Shell:
             command.read_until(lambda printed: printed if shown is None else difference(shown, printed) is None)
         else:
             command.read_until(lambda _: False)
+            command.process.wait(SECONDS)  # a program closes its output a moment before it ends
         code = command.end()
         self.running.remove(command)
         printed = "\n".join(command.printed)
