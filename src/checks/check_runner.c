@@ -310,6 +310,11 @@ static void on_timer_closed(uv_handle_t *handle) {
     free(runner);
 }
 
+void check_runner_halt(struct check_runner *runner) {
+    runner->is_closing = true;
+    (void)uv_timer_stop(&runner->timer);
+}
+
 void check_runner_close(struct check_runner *runner) {
     runner->is_closing = true;
     for (size_t i = 0; i < runner->jobs.n_handles; i++) {

@@ -20,6 +20,8 @@ struct check_runner;
  * outlive it. Aborts when memory is out. */
 struct check_runner *check_runner_open(uv_loop_t *loop, struct service *service,
                                        const struct check_network_options *options);
+/* The service is about to be closed: nothing is begun any more. */
+void check_runner_halt(struct check_runner *runner);
 /* The service is closed and has answered every request. */
 void check_runner_close(struct check_runner *runner);
 

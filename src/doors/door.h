@@ -119,6 +119,9 @@ struct door {
     const struct datagram_handler *(*datagrams)(void *door);
     /* Appends metrics in Prometheus' format; names begin with leased_<name>_. NULL: none. */
     void (*write_metrics)(const void *door, struct buffer *out);
+    /* Every connection is closed, and the service is about to be: timers that use it must not fire
+     * any more. NULL: there are none. */
+    void (*stop)(void *door);
     /* After every connection is closed and the service has answered every request. The loop runs
      * on, so that handles can be closed. NULL: there is nothing to do. */
     void (*close)(void *door);

@@ -127,6 +127,14 @@ void open_doors_write_metrics(const struct open_doors *doors, struct buffer *out
     }
 }
 
+void open_doors_stop(struct open_doors *doors) {
+    for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
+        if (doors->instances[i] != NULL && door_at(doors, i)->stop != NULL) {
+            door_at(doors, i)->stop(doors->instances[i]);
+        }
+    }
+}
+
 void open_doors_close(struct open_doors *doors) {
     for (size_t i = 0; i < doors->options->doors->n_doors; i++) {
         if (doors->instances[i] != NULL && door_at(doors, i)->close != NULL) {

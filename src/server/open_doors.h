@@ -39,6 +39,8 @@ const struct datagram_handler *open_doors_datagrams(struct open_doors *doors, si
 
 void open_doors_write_metrics(const struct open_doors *doors, struct buffer *out);
 
+/* Before the service is closed. */
+void open_doors_stop(struct open_doors *doors);
 /* After net_server_shutdown() has called back and no request is left with the service. */
 void open_doors_close(struct open_doors *doors);
 

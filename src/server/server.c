@@ -581,6 +581,7 @@ static void replication_closed(void *data) {
 static void net_closed(void *data) {
     struct server *server = data;
     if (--server->n_net_open == 0) {
+        open_doors_stop(&server->doors);
         replication_close(server->service, replication_closed, server);
     }
 }

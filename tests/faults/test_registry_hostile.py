@@ -104,3 +104,12 @@ def test_a_restart_takes_no_longer(full):
     begun = time.monotonic()
     full.restart()
     assert time.monotonic() - begun < either(20.0, 10.0)
+
+
+def test_all_doors_stop_cleanly():
+    """Timers of the doors may be due at any moment of it."""
+    for _ in range(either(3, 20)):
+        with registry_server() as server:
+            fill(server, many_instances(10))
+            server.stop()
+            assert server.process.exit_code() == 0

@@ -158,6 +158,10 @@ struct consul_bound *consul_bound_create(struct consul_door *door) {
     return bound;
 }
 
+void consul_bound_stop(struct consul_bound *bound) {
+    (void)uv_timer_stop(&bound->timer);
+}
+
 static void on_closed(uv_handle_t *handle) {
     struct consul_bound *bound = handle->data;
     bound->is_timer_closed = true;

@@ -12,6 +12,8 @@
 struct consul_bound;
 
 struct consul_bound *consul_bound_create(struct consul_door *door);
+/* The service is about to be closed. */
+void consul_bound_stop(struct consul_bound *bound);
 void consul_bound_destroy(struct consul_bound *bound);
 
 #endif

@@ -51,6 +51,10 @@ static void serve(void *door, struct net_scope *scope) {
     consul_routes_add(scope, door);
 }
 
+static void stop_door(void *opaque) {
+    consul_bound_stop(((struct consul_door *)opaque)->bound);
+}
+
 static void close_door(void *opaque) {
     struct consul_door *door = opaque;
     consul_bound_destroy(door->bound);
@@ -96,5 +100,6 @@ const struct door consul_door = {
     .open = open_door,
     .serve = serve,
     .write_metrics = consul_metrics_write,
+    .stop = stop_door,
     .close = close_door,
 };

@@ -37,6 +37,12 @@ static void serve(void *opaque, struct net_scope *scope) {
     registry_api_gateway_register(scope);
 }
 
+static void stop_door(void *opaque) {
+    struct registry_api *door = opaque;
+    (void)uv_timer_stop(&door->timer);
+    check_runner_halt(door->checks);
+}
+
 static void on_closed(uv_handle_t *handle) {
     free(handle->data);
 }
@@ -72,5 +78,6 @@ const struct door registry_door = {
     .open = open_door,
     .serve = serve,
     .write_metrics = write_metrics,
+    .stop = stop_door,
     .close = close_door,
 };

@@ -70,6 +70,13 @@ static void write_metrics(const void *door, struct buffer *out) {
     xds_metrics_write(door, out);
 }
 
+static void stop_door(void *opaque) {
+    struct xds_door *door = opaque;
+    uv_timer_stop(&door->watchdog);
+    uv_timer_stop(&door->retry);
+    uv_idle_stop(&door->idle);
+}
+
 /* One handle after the other. */
 static void on_closed(uv_handle_t *handle) {
     struct xds_door *door = handle->data;
@@ -100,5 +107,6 @@ const struct door xds_door = {
     .open = open_door,
     .serve = serve,
     .write_metrics = write_metrics,
+    .stop = stop_door,
     .close = close_door,
 };
