@@ -30,6 +30,7 @@ struct grpc_call {
 };
 
 struct service {
+    uint64_t iteration;
     struct key_store *keys;
     struct watch_hub *hub;
     bool reads_wait;
@@ -157,6 +158,10 @@ enum status service_check_user(struct service *service, const struct caller *cal
     return STATUS_OK;
 }
 
+uint64_t service_iteration(const struct service *service) {
+    return service->iteration;
+}
+
 const struct state_view *service_view(const struct service *service) {
     return (const void *)service;
 }
@@ -281,6 +286,7 @@ static void ask(struct grpc_call *call, const struct grpc_method *method, bool i
 static void play(struct xds_door *door, struct grpc_call *calls, struct bytes input) {
     struct service *service = door->service;
     while (input.size >= HEAD) {
+        service->iteration += 2; /* before a poll and after it */
         unsigned step = input.data[0];
         size_t size = input.data[1] + 256U * input.data[2];
         size = size < input.size - HEAD ? size : input.size - HEAD;
