@@ -373,6 +373,12 @@ static bool owes_answer(const struct connection *connection) {
            !connection->is_lingering && !connection->protocol->is_idle(connection->session);
 }
 
+bool connection_has_kept_input(const struct connection *connection) {
+    const struct protocol *protocol = connection->protocol;
+    return protocol != NULL && protocol->has_kept_input != NULL &&
+           protocol->has_kept_input(connection->session);
+}
+
 void connection_flush(struct connection *connection) {
     if (connection->is_closing) {
         return;

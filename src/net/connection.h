@@ -67,6 +67,8 @@ void connection_go_on_reading(struct connection *connection);
 
 /* Sends what there is, runs the ends of calls, closes if it is time. */
 void connection_flush(struct connection *connection);
+/* Whether that will hand over input that was held back. */
+bool connection_has_kept_input(const struct connection *connection);
 /* At the end of the iteration; harmless more than once. */
 void connection_close_later(struct connection *connection);
 void connection_drain(struct connection *connection);

@@ -88,24 +88,59 @@ void connection_pool_mark_dirty(struct connection_pool *pool, struct list *in_di
     list_append(is_urgent ? &pool->dirty : &pool->dirty_later, in_dirty);
 }
 
-/* What doors produce while they are told of ends belongs to the next iteration, and so does what
- * this one has no time for: a connection that always has more to send must not keep the others
- * waiting. */
-static void flush_dirty(struct connection_pool *pool) {
-    struct list dirty;
-    list_init(&dirty);
-    list_append_all(&dirty, &pool->dirty);
-    list_append_all(&dirty, &pool->dirty_later);
-    uint64_t begun_ns = uv_hrtime();
+struct flush {
+    struct list urgent;
+    struct list later;
+    uint64_t begun_ns;
+};
+
+static bool is_over(const struct flush *flush) {
+    return uv_hrtime() - flush->begun_ns > FLUSH_NS_MAX;
+}
+
+/* A connection whose door goes on with input that it had held back may be much work, whatever it
+ * has to send: answers of the others go first. */
+static void flush_urgent(struct flush *flush) {
     struct list *node = NULL;
-    while ((node = list_pop_first(&dirty)) != NULL) {
-        connection_flush(list_entry(node, struct connection, in_dirty));
-        if (uv_hrtime() - begun_ns > FLUSH_NS_MAX) {
-            break;
+    while (!is_over(flush) && (node = list_pop_first(&flush->urgent)) != NULL) {
+        struct connection *connection = list_entry(node, struct connection, in_dirty);
+        if (connection_has_kept_input(connection)) {
+            list_append(&flush->later, node);
+        } else {
+            connection_flush(connection);
         }
     }
-    list_append_all(&dirty, &pool->dirty_later);
-    list_append_all(&pool->dirty_later, &dirty);
+}
+
+/* One at least, so that they are served however much the others have to send. */
+static void flush_later(struct flush *flush) {
+    struct list *node = NULL;
+    while ((node = list_pop_first(&flush->later)) != NULL) {
+        connection_flush(list_entry(node, struct connection, in_dirty));
+        if (is_over(flush)) {
+            return;
+        }
+    }
+}
+
+static void put_back(struct list *left, struct list *dirty) {
+    list_append_all(left, dirty);
+    list_append_all(dirty, left);
+}
+
+/* What doors produce while they are told of ends belongs to the next iteration, and so does what
+ * this one has no time for: a connection that always has more to send must not keep the others
+ * waiting, so what is left goes behind what is urgent then, and before all else. */
+static void flush_dirty(struct connection_pool *pool) {
+    struct flush flush = {.begun_ns = uv_hrtime()};
+    list_init(&flush.urgent);
+    list_init(&flush.later);
+    list_append_all(&flush.urgent, &pool->dirty);
+    list_append_all(&flush.later, &pool->dirty_later);
+    flush_urgent(&flush);
+    flush_later(&flush);
+    put_back(&flush.later, &pool->dirty_later);
+    put_back(&flush.urgent, &pool->dirty_later);
 }
 
 void connection_pool_flush(struct connection_pool *pool) {

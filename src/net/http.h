@@ -150,6 +150,10 @@ bool http_is_writable(struct http_exchange *exchange);
 /* False when so much waits to be sent, to this peer or to all together, that an answer which may be
  * large should be refused instead of being made. */
 bool http_has_room(const struct http_exchange *exchange);
+/* Counts memory that the door is about to hold for this exchange, such as watches. False: nothing
+ * was counted, because this connection holds more than its share of what all may hold. */
+bool http_hold(struct http_exchange *exchange, size_t size);
+void http_release(struct http_exchange *exchange, size_t size);
 void http_finish(struct http_exchange *exchange);
 /* Cuts an answer off that cannot be completed, in a way that the client notices. */
 void http_abort(struct http_exchange *exchange);

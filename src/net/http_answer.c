@@ -161,3 +161,11 @@ bool http_is_writable(struct http_exchange *exchange) {
 bool http_has_room(const struct http_exchange *exchange) {
     return http_exchange_has_room(exchange);
 }
+
+bool http_hold(struct http_exchange *exchange, size_t size) {
+    return http_exchange_hold(exchange, size);
+}
+
+void http_release(struct http_exchange *exchange, size_t size) {
+    http_exchange_release(exchange, size);
+}

@@ -77,6 +77,9 @@ struct protocol {
     /* False: no more bytes are wanted now, and the connection stops reading. NULL: always wanted.
      */
     bool (*wants_input)(const void *session);
+    /* True: settle() will hand over input that was held back, which may be much work. NULL: never.
+     */
+    bool (*has_kept_input)(const void *session);
     /* Silence after which a connection that serves nothing is closed; 0: as the limits say. NULL:
      * the same. */
     uint64_t (*idle_limit_ms)(const void *session);

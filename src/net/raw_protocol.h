@@ -78,6 +78,8 @@ void raw_connection_set_caller(struct raw_connection *connection, const void *ca
 /* Queues bytes (copied). Never blocks and never fails: a peer that lets more than the limit gather
  * is closed. Harmless when the connection is over. */
 void raw_connection_send(struct raw_connection *connection, struct bytes bytes);
+/* What was queued and the peer has not taken. */
+size_t raw_connection_unsent_bytes(const struct raw_connection *connection);
 /* False when more than the high-water mark waits for this peer, and when the connection is over, so
  * that `while writable, send` always ends. on_writable follows. */
 bool raw_connection_is_writable(struct raw_connection *connection);
@@ -95,6 +97,9 @@ void raw_connection_set_idle_limit(struct raw_connection *connection, uint64_t i
 
 /* Closes when everything queued is sent. No more bytes are given. */
 void raw_connection_close(struct raw_connection *connection);
+/* Closes at once and drops what is queued: for a peer that does not take it. `reason` is a constant
+ * text for the log. */
+void raw_connection_abort(struct raw_connection *connection, const char *reason);
 /* The peer broke the protocol: counted, and closed as above. `reason` is a constant text for the
  * log. */
 void raw_connection_refuse(struct raw_connection *connection, const char *reason);

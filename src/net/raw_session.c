@@ -112,6 +112,11 @@ static bool wants_input(const void *session) {
     return !((const struct raw_connection *)session)->is_paused;
 }
 
+static bool has_kept_input(const void *session) {
+    const struct raw_connection *connection = session;
+    return connection->is_resumed && !connection->is_paused && connection->in.size > 0;
+}
+
 /* What it has asked is still answered. */
 static void end_input(void *session) {
     drop_input(session);
@@ -149,11 +154,7 @@ void raw_connection_send(struct raw_connection *connection, struct bytes bytes) 
     }
     struct net_shared *shared = connection->host->shared;
     if (unsent_bytes(connection) + bytes.size > shared->limits.connection_queue_abort) {
-        log_warning("connection closed", LOG_TEXT("reason", "the peer lets its answers gather"),
-                    LOG_TEXT("protocol", connection->protocol->name),
-                    LOG_NUMBER("queued_bytes", unsent_bytes(connection)));
-        connection->state = SESSION_FAILED;
-        wake(connection);
+        raw_connection_abort(connection, "the peer lets its answers gather");
         return;
     }
     if (connection->out_taken > 0 && connection->out_taken >= queued_bytes(connection)) {
@@ -165,6 +166,10 @@ void raw_connection_send(struct raw_connection *connection, struct bytes bytes) 
     buffer_append(&connection->out, bytes.data, bytes.size);
     shared->stats.queued_bytes += bytes.size;
     wake(connection);
+}
+
+size_t raw_connection_unsent_bytes(const struct raw_connection *connection) {
+    return unsent_bytes(connection);
 }
 
 bool raw_connection_is_writable(struct raw_connection *connection) {
@@ -280,6 +285,7 @@ const struct protocol raw_session_protocol = {
     .is_idle = is_idle,
     .is_serving = is_serving,
     .wants_input = wants_input,
+    .has_kept_input = has_kept_input,
     .idle_limit_ms = idle_limit_ms,
     .end_input = end_input,
     .ping = NULL,
@@ -342,6 +348,10 @@ void raw_connection_set_caller(struct raw_connection *connection, const void *ca
 
 void raw_connection_pause(struct raw_connection *connection) {
     connection->is_paused = true;
+    /* Its request waits for the door, not for the peer. */
+    if (connection->state == SESSION_OPENING) {
+        connection->state = SESSION_OPEN;
+    }
     wake(connection);
 }
 
@@ -373,6 +383,16 @@ void raw_connection_set_idle_limit(struct raw_connection *connection, uint64_t l
 void raw_connection_close(struct raw_connection *connection) {
     if (!is_over(connection)) {
         connection->state = SESSION_ENDING;
+        wake(connection);
+    }
+}
+
+void raw_connection_abort(struct raw_connection *connection, const char *reason) {
+    if (!connection->is_closed && connection->state != SESSION_FAILED) {
+        log_warning("connection closed", LOG_TEXT("reason", reason),
+                    LOG_TEXT("protocol", connection->protocol->name),
+                    LOG_NUMBER("queued_bytes", unsent_bytes(connection)));
+        connection->state = SESSION_FAILED;
         wake(connection);
     }
 }

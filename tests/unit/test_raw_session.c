@@ -12,6 +12,7 @@ struct seen {
     char log[LOG_SIZE];
     struct raw_connection *connection;
     bool is_pausing; /* after each line */
+    bool is_putting_off;
     unsigned n_closed;
 };
 
@@ -38,6 +39,10 @@ static size_t lines_on_bytes(struct raw_connection *connection, struct bytes byt
     struct seen *seen = raw_connection_data(connection);
     size_t used = 0;
     const uint8_t *end;
+    if (seen->is_putting_off) {
+        raw_connection_pause(connection);
+        return 0;
+    }
     while ((end = memchr(bytes.data + used, '\n', bytes.size - used)) != NULL) {
         struct bytes line = bytes_of(bytes.data + used, (size_t)(end - bytes.data) - used);
         used += line.size + 1;
@@ -203,6 +208,19 @@ static void who_pauses_at_each_message_gets_them_one_by_one(void **state) {
         raw_session_protocol.settle(bench.session);
     }
     assert_string_equal(bench.seen.log, "open;1;2;3;");
+    bench_close(&bench);
+}
+
+/* It is closed when no request has come in time. */
+static void a_first_message_that_the_door_puts_off_has_come(void **state) {
+    struct bench bench;
+    bench_open(&bench);
+    bench_give(&bench, "on");
+    assert_int_equal(state_of(&bench), SESSION_OPENING);
+    bench.seen.is_putting_off = true;
+    bench_give(&bench, "e\n");
+    assert_string_equal(bench.seen.log, "open;");
+    assert_int_equal(state_of(&bench), SESSION_OPEN);
     bench_close(&bench);
 }
 
@@ -442,6 +460,7 @@ int main(void) {
         cmocka_unit_test(an_unfinished_message_comes_again_with_what_follows),
         cmocka_unit_test(a_message_without_end_breaks_the_protocol),
         cmocka_unit_test(a_paused_connection_is_given_nothing_until_it_resumes),
+        cmocka_unit_test(a_first_message_that_the_door_puts_off_has_come),
         cmocka_unit_test(who_pauses_at_each_message_gets_them_one_by_one),
         cmocka_unit_test(a_writer_is_told_to_wait_and_when_to_go_on),
         cmocka_unit_test(a_peer_that_takes_nothing_does_not_gather_without_end),
