@@ -50,6 +50,15 @@ bool service_withdraw(struct service *service, struct service_request *request);
  * whoever can choose submits later. */
 bool service_is_congested(const struct service *service);
 
+/* While history that takes too much of the quota is being freed, whoever makes more of it had
+ * better wait: beyond the quota and an eighth of it puts are refused, whoever asks. */
+enum history_pressure {
+    HISTORY_PRESSURE_NONE,
+    HISTORY_PRESSURE_HIGH, /* for changes that are large */
+    HISTORY_PRESSURE_FULL  /* for all */
+};
+enum history_pressure service_history_pressure(const struct service *service);
+
 /* A linearizable read: the state may be read once ready() is called, at once for the leader in
  * possession of its leader lease. */
 struct service_read {

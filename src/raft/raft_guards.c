@@ -187,9 +187,12 @@ bool raft_guards_may_transfer(const struct raft_guards_view *view, uint64_t matc
     return !raft_guards_is_on(GUARD_TRANSFER_READY) || match_index == view->last_index;
 }
 
-/* libraft's voters refuse their vote when their own log does not say that they are voters. */
+/* libraft's voters refuse their vote when their own log does not say that they are voters. Those of
+ * the first configuration wrote it themselves: a leader that was elected after one of them died has
+ * never heard of it. */
 bool raft_guards_knows_its_role(uint64_t match_index, uint64_t voter_since) {
-    return !raft_guards_is_on(GUARD_CHANGE_READY) || match_index >= voter_since;
+    return !raft_guards_is_on(GUARD_CHANGE_READY) || match_index >= voter_since ||
+           voter_since == RAFT_GUARDS_FIRST_INDEX;
 }
 
 bool raft_guards_may_change(const struct raft_guards_view *view) {

@@ -111,6 +111,9 @@ bool raft_guards_admit_timeout_now(const struct raft_guards_view *view);
 /* 10 */
 bool raft_guards_may_transfer(const struct raft_guards_view *view, uint64_t match_index);
 
+/* The first configuration is the first entry, which every member of it writes by itself. */
+enum { RAFT_GUARDS_FIRST_INDEX = 1 };
+
 /* 11: a voter must know that it is one before the voters are changed. `match_index` of it;
  * `voter_since`: the entry that made it one. */
 bool raft_guards_knows_its_role(uint64_t match_index, uint64_t voter_since);

@@ -120,6 +120,9 @@ void apply_item(void *data, const struct log_item *item) {
     }
     bool is_ours = header.incarnation == service->proposals.incarnation;
     struct proposal *proposal = is_ours ? proposals_match(service, header.sequence) : NULL;
+    if (proposal != NULL && proposal->n_commands != header.n_commands) {
+        proposal = NULL; /* another member gave itself out as this one */
+    }
     if (is_ours) {
         service->proposals.sequence_applied = header.sequence;
     }

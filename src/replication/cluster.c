@@ -151,8 +151,9 @@ bool cluster_send(struct service *service, uint64_t to_id, const struct peer_fra
     if (service->peers == NULL) {
         return false;
     }
-    bool is_urgent =
-        frame->type == PEER_PING || frame->type == PEER_PONG || frame->type == PEER_RELEASE;
+    /* A member that does not hear of a refusal goes on as if there were none (proposals.c). */
+    bool is_urgent = frame->type == PEER_PING || frame->type == PEER_PONG ||
+                     frame->type == PEER_RELEASE || frame->type == PEER_PROPOSE_REFUSED;
     struct buffer *buffer =
         peers_frame_begin(service->peers, to_id, (uint8_t)frame->type, is_urgent);
     if (buffer == NULL) {

@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "core/auth_command.h"
 #include "core/cluster_version.h"
+#include "core/key_work.h"
+#include "core/rule_scope.h"
 #include "replication/service_internal.h"
 
 #include <stdlib.h>
@@ -21,7 +23,11 @@ enum {
     /* CLOCK_BOOTTIME runs on while the machine sleeps and libuv's timers do not: look this often
      * at least. */
     SLEEP_MS_MAX = 1000,
-    STALL_POLL_MS = 5
+    STALL_POLL_MS = 5,
+    /* After leases whose end was much work, a millisecond for so many units of key_work.h: about
+     * half as long as it took. What clients have sent meanwhile is written and answered before the
+     * next are proposed. */
+    PAUSE_WORK_A_MS = 100 * 1000
 };
 
 const uint32_t service_lateness_bounds_ms[11] = {1, 2, 5, 10, 20, 50, 100, 200, 1000, 5000, 30000};
@@ -270,6 +276,9 @@ static void expiry_done(struct service_request *request, const struct outcome *o
         service->counters.expired += outcome->expire.n_ended;
         count_lateness(service, batch, outcome->expire.n_ended == batch->n);
     }
+    if (batch->work >= RULE_SCOPE_WORK_MUCH) {
+        service->expiry.pause_until_ms = expiry_now_ms(service) + batch->work / PAUSE_WORK_A_MS;
+    }
     /* Whatever still is what was meant was not ended: the proposal failed, or was of another term,
      * or the hooks of others were work enough for one entry. A newer lease of the same id is none
      * of this batch's business. */
@@ -291,17 +300,39 @@ bool expiry_is_under_way(const struct service *service) {
     return false;
 }
 
+/* NULL: what is in flight is enough. One that is much work is alone: others are served between it
+ * and the next. */
 static struct expiry_batch *expiry_free_batch(struct service *service) {
+    struct expiry_batch *free_batch = NULL;
     for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
-        if (!service->expiry.batches[i]->in_flight) {
-            return service->expiry.batches[i];
+        struct expiry_batch *batch = service->expiry.batches[i];
+        if (!batch->in_flight) {
+            free_batch = batch;
+        } else if (batch->work >= RULE_SCOPE_WORK_MUCH) {
+            return NULL;
         }
     }
-    return NULL;
+    return free_batch;
+}
+
+/* Ends the batch where applying it would end: the rest is due as before. */
+static void cut_batch(struct lease_table *leases, struct expiry_batch *batch) {
+    size_t n = 0;
+    batch->work = 0;
+    while (n < batch->n && batch->work < RULE_SCOPE_WORK_MUCH) {
+        batch->work += KEY_WORK_A_DELETE * (1 + lease_table_key_count(leases, batch->ids[n++]));
+    }
+    for (size_t i = n; i < batch->n; i++) {
+        lease_table_unclaim(leases, batch->ids[i]);
+    }
+    batch->n = n;
 }
 
 static void expiry_propose(struct service *service, uint64_t now_ms) {
     struct lease_table *leases = state_machine_leases(service->machine);
+    if (now_ms < service->expiry.pause_until_ms) {
+        return;
+    }
     for (;;) {
         struct expiry_batch *batch = expiry_free_batch(service);
         if (batch == NULL) {
@@ -311,6 +342,7 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
         if (batch->n == 0) {
             return; /* what is due nevertheless comes in the next iteration */
         }
+        cut_batch(leases, batch);
         for (size_t i = 0; i < batch->n; i++) {
             batch->due_ms[i] = lease_table_due_ms(leases, batch->ids[i]);
             batch->epochs[i] = epoch_of(leases, batch->ids[i]);
@@ -393,6 +425,9 @@ void expiry_arm(struct service *service) {
     }
     if (service->expiry.is_held && next_ms < now_ms + STALL_POLL_MS) {
         next_ms = now_ms + STALL_POLL_MS;
+    }
+    if (next_ms < service->expiry.pause_until_ms) {
+        next_ms = service->expiry.pause_until_ms;
     }
     uint64_t sleep_ms = next_ms > now_ms ? next_ms - now_ms : 0;
     if (sleep_ms > SLEEP_MS_MAX) {

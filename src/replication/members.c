@@ -176,10 +176,13 @@ enum peer_answer members_admit(void *data, const struct peer_hello *hello) {
             return PEER_REMOVED;
         }
         /* A leader knows all members. Any other node may be behind, and must not keep out the one
-         * who could tell it. */
-        bool may_be_new = !service->leadership.serving &&
-                          (member_table_count(table) > 0 || service->options.is_joining ||
-                           first_member(service, id) != NULL);
+         * who could tell it. After a restart that is all that came behind the first configuration,
+         * until a leader tells how much of the log is committed. */
+        bool has_begun =
+            member_table_count(table) > 0 || raft_engine_last_index(service->engine) > 1;
+        bool may_be_new =
+            !service->leadership.serving &&
+            (has_begun || service->options.is_joining || first_member(service, id) != NULL);
         if (!may_be_new) {
             return PEER_NOT_A_MEMBER;
         }

@@ -81,6 +81,10 @@ static enum status check(struct service *service, uint64_t from_id,
     if (size > command_size_max + others_size_max) {
         return STATUS_REQUEST_TOO_LARGE;
     }
+    /* Outcomes go to the requests of whoever has this number: nobody has ours. */
+    if (frame->propose.incarnation == service->proposals.incarnation) {
+        return STATUS_MALFORMED;
+    }
     struct peer_proposals *pending = &service->peer_proposals;
     forget_committed(service);
     if (bytes_of_member(pending, from_id) >= PROPOSALS_IN_FLIGHT_BYTES_MAX ||
@@ -110,31 +114,34 @@ static void refuse(struct service *service, uint64_t to_id, uint64_t sequence, e
 
 /* --- Order. --- */
 
-static struct peer_refusal *refusal_of(struct peer_proposals *proposals, uint64_t from_id) {
-    struct peer_refusal *free_place = &proposals->refusals[0];
+static struct peer_order *order_of(struct service *service, uint64_t from_id) {
+    struct peer_order *orders = service->peer_proposals.orders;
+    struct peer_order *free_place = &orders[0];
     for (size_t i = 0; i < MEMBERS_MAX; i++) {
-        struct peer_refusal *refusal = &proposals->refusals[i];
-        if (refusal->from_id == from_id) {
-            return refusal;
+        if (orders[i].from_id == from_id) {
+            return &orders[i];
         }
-        free_place = refusal->from_id == 0 ? refusal : free_place;
+        /* Nobody has it, or a member that is gone. */
+        free_place = members_server(service, orders[i].from_id) == NULL ? &orders[i] : free_place;
     }
-    return free_place; /* or that of a member which is gone */
+    return free_place;
+}
+
+/* A member of release 0.2 leaves no number out. Which version the cluster has is known when an
+ * entry of this term has been applied; until then nobody suffers for long. */
+static bool keeps_order(const struct service *service) {
+    return !service->leadership.serving ||
+           state_machine_cluster_version(service->machine) >= CLUSTER_VERSION_RULES;
 }
 
 /* A client's requests are applied in the order in which it sent them, so what was sent before its
- * member heard of a refusal is refused as well. Whoever heard of one leaves a number out. */
-static bool follows_refused(const struct peer_refusal *refusal, uint64_t from_id,
-                            const struct peer_frame *frame) {
-    return refusal->from_id == from_id && refusal->incarnation == frame->propose.incarnation &&
-           refusal->sequence + 1 == frame->propose.sequence;
-}
-
-/* A large command is alone in its proposal, and no two members need allow the same size: others
- * do not suffer for it. */
-static bool ends_order(const struct service *service, enum status status) {
-    return status != STATUS_OK && status != STATUS_REQUEST_TOO_LARGE &&
-           state_machine_cluster_version(service->machine) >= CLUSTER_VERSION_RULES;
+ * member heard that one is refused is refused as well; whoever heard leaves a number out. What was
+ * taken in an earlier term may have been cut off the log by another leader. */
+static bool follows_lost(const struct peer_order *order, const struct service *service,
+                         uint64_t from_id, const struct peer_frame *frame) {
+    return order->from_id == from_id && order->incarnation == frame->propose.incarnation &&
+           order->sequence + 1 == frame->propose.sequence &&
+           order->term != service->leadership.term && keeps_order(service);
 }
 
 void peer_proposals_take(struct service *service, uint64_t from_id,
@@ -146,9 +153,10 @@ void peer_proposals_take(struct service *service, uint64_t from_id,
     struct peer_proposal proposal = {.index = raft_engine_last_index(service->engine) + 1,
                                      .from_id = from_id,
                                      .bytes = frame->propose.commands.size};
-    struct peer_refusal *refusal = refusal_of(&service->peer_proposals, from_id);
-    enum status status = follows_refused(refusal, from_id, frame) ? STATUS_NO_LEADER
-                                                                  : check(service, from_id, frame);
+    struct peer_order *order = order_of(service, from_id);
+    enum status status = follows_lost(order, service, from_id, frame)
+                             ? STATUS_NO_LEADER
+                             : check(service, from_id, frame);
     if (status == STATUS_OK) {
         status = proposals_propose(service, &header, frame->propose.commands);
     }
@@ -157,9 +165,11 @@ void peer_proposals_take(struct service *service, uint64_t from_id,
     } else {
         refuse(service, from_id, frame->propose.sequence, status);
     }
-    if (ends_order(service, status)) {
-        *refusal = (struct peer_refusal){.from_id = from_id,
-                                         .incarnation = frame->propose.incarnation,
-                                         .sequence = frame->propose.sequence};
-    }
+    /* A large command is alone in its proposal, and no two members need allow the same size: others
+     * do not suffer for it. */
+    bool is_kept = status == STATUS_OK || status == STATUS_REQUEST_TOO_LARGE;
+    *order = (struct peer_order){.from_id = from_id,
+                                 .incarnation = frame->propose.incarnation,
+                                 .sequence = frame->propose.sequence,
+                                 .term = is_kept ? service->leadership.term : 0};
 }

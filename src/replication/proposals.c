@@ -140,6 +140,7 @@ static void proposal_depart(struct service *service, struct proposal *proposal) 
 
 static void proposal_send(struct service *service, struct proposal *proposal) {
     proposal->sequence = ++service->proposals.sequence;
+    service->proposals.forwards_to = 0;
     proposal->term = raft_engine_term(service->engine);
     struct log_entry_header header = {.incarnation = service->proposals.incarnation,
                                       .sequence = proposal->sequence,
@@ -158,8 +159,32 @@ static void proposal_send(struct service *service, struct proposal *proposal) {
 
 /* --- Through another node. --- */
 
+/* The leader refuses what was sent before this node heard of a refusal (peer_proposals.c). A number
+ * that is left out says that it has heard. Numbers without one between them went to one leader
+ * in one term over one link. */
+static void leave_a_number_out(struct service *service) {
+    service->proposals.sequence_left_out = ++service->proposals.sequence;
+}
+
+/* What went before the number that was left out is applied as a rule, but the refusal of it may
+ * have been lost with the leader's link to this node. */
+static bool waits_for_earlier(const struct service *service) {
+    const struct list *oldest = service->proposals.in_flight.next;
+    if (oldest == &service->proposals.in_flight) {
+        return false;
+    }
+    const struct proposal *proposal = list_entry(oldest, struct proposal, link);
+    return proposal->forwarded_to != 0 && proposal->sequence < service->proposals.sequence_left_out;
+}
+
 static bool proposal_forward(struct service *service, struct proposal *proposal,
                              uint64_t leader_id) {
+    uint64_t term = raft_engine_term(service->engine);
+    if (service->proposals.forwards_to != leader_id || service->proposals.forwards_term != term) {
+        service->proposals.forwards_to = leader_id;
+        service->proposals.forwards_term = term;
+        leave_a_number_out(service);
+    }
     struct peer_frame frame = {.type = PEER_PROPOSE};
     frame.propose.incarnation = service->proposals.incarnation;
     frame.propose.sequence = service->proposals.sequence + 1;
@@ -171,27 +196,46 @@ static bool proposal_forward(struct service *service, struct proposal *proposal,
     }
     proposal->sequence = ++service->proposals.sequence;
     proposal->forwarded_to = leader_id;
+    proposal->term = term;
     return true;
 }
 
-/* The leader refuses what was sent before this node heard of a refusal (peer_proposals.c). A number
- * that is left out says that it has heard. */
-static void leave_a_number_out(struct service *service) {
-    service->proposals.sequence++;
+/* What went to the leader behind this number. */
+static void fail_forwarded_behind(struct service *service, uint64_t leader_id, uint64_t sequence) {
+    for (struct list *node = service->proposals.in_flight.next, *next;
+         node != &service->proposals.in_flight; node = next) {
+        struct proposal *proposal = list_entry(node, struct proposal, link);
+        next = node->next;
+        if (proposal->forwarded_to == leader_id && proposal->sequence > sequence) {
+            fail_in_flight(service, proposal, STATUS_LEADER_CHANGED);
+        }
+    }
 }
 
 void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64_t sequence,
                                enum status status) {
     struct proposal *proposal = proposals_match(service, sequence);
     bool is_told_why = status == STATUS_REQUEST_TOO_LARGE || status == STATUS_TOO_MANY_REQUESTS;
-    leave_a_number_out(service);
+    /* After one that is too large the leader goes on. A number that is left out for an older one
+     * would let through what follows a newer one, which is not known here yet. */
+    bool ends_order = status != STATUS_REQUEST_TOO_LARGE &&
+                      from_id == service->proposals.forwards_to &&
+                      sequence > service->proposals.sequence_left_out;
     if (proposal != NULL && proposal->forwarded_to == from_id) {
         fail_in_flight(service, proposal, is_told_why ? status : STATUS_LEADER_CHANGED);
+    }
+    if (ends_order) {
+        /* These are refused as well. Their clients know it before anything is sent behind the
+         * number that is left out. */
+        leave_a_number_out(service);
+        fail_forwarded_behind(service, from_id, sequence);
     }
 }
 
 void proposals_link_lost(struct service *service, uint64_t id) {
-    leave_a_number_out(service); /* refusals may have been on their way */
+    if (id == service->proposals.forwards_to) {
+        leave_a_number_out(service); /* refusals may have been on their way */
+    }
     for (struct list *node = service->proposals.in_flight.next, *next;
          node != &service->proposals.in_flight; node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
@@ -256,14 +300,17 @@ static void drop_empty(struct service *service, struct proposal *proposal) {
 }
 
 /* What an earlier leader was asked to propose may or may not have been. Waiting for it would leave
- * no room in flight, not even for the first entry of our own term. */
+ * no room in flight, not even for the first entry of our own term. Nor need a leader that is
+ * elected again have it still: in between another may have led. */
 static void fail_forwarded_elsewhere(struct service *service, uint64_t leader_id,
                                      enum status status) {
+    uint64_t term = raft_engine_term(service->engine);
     for (struct list *node = service->proposals.in_flight.next, *next;
          node != &service->proposals.in_flight; node = next) {
         struct proposal *proposal = list_entry(node, struct proposal, link);
         next = node->next;
-        if (proposal->forwarded_to != 0 && proposal->forwarded_to != leader_id) {
+        if (proposal->forwarded_to != 0 &&
+            (proposal->forwarded_to != leader_id || proposal->term != term)) {
             fail_in_flight(service, proposal, status);
         }
     }
@@ -282,7 +329,7 @@ void proposals_flush(struct service *service) {
            service->proposals.in_flight_bytes < PROPOSALS_IN_FLIGHT_BYTES_MAX) {
         /* Looked at each time: a step of raft may end it. */
         bool leads = service->leadership.term != 0;
-        if (!leads && leader_id == 0) {
+        if (!leads && (leader_id == 0 || waits_for_earlier(service))) {
             return;
         }
         if (list_is_empty(&service->proposals.ready)) {

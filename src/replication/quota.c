@@ -128,6 +128,28 @@ enum status quota_check(struct service *service, const struct command *command) 
 
 /* --- History. --- */
 
+static bool is_tight(const struct service *service, const struct quota_sizes *sizes) {
+    uint64_t quota = service->quota.bytes;
+    return sizes->all > quota - quota / LEFT_PART && is_history_worth_it(service, sizes);
+}
+
+/* Only while quota_poll() has history compacted, or what that leaves behind is being freed: so it
+ * ends. */
+enum history_pressure service_history_pressure(const struct service *service) {
+    uint64_t quota = service->quota.bytes;
+    if (!service->options.compacts_history ||
+        key_store_bytes(state_machine_keys(service->machine)) <= quota / HISTORY_PART) {
+        return HISTORY_PRESSURE_NONE;
+    }
+    struct quota_sizes sizes = sizes_of(service);
+    if (sizes.all > quota && is_history_worth_it(service, &sizes)) {
+        return HISTORY_PRESSURE_FULL;
+    }
+    return sizes.history > quota / HISTORY_PART + quota / LEFT_PART || is_tight(service, &sizes)
+               ? HISTORY_PRESSURE_HIGH
+               : HISTORY_PRESSURE_NONE;
+}
+
 static void compacted(struct service_request *request, const struct outcome *outcome) {
     struct quota *quota = list_entry(request, struct quota, compaction);
     quota->is_compacting = false;
@@ -162,9 +184,8 @@ void quota_poll(struct service *service) {
     service->quota.seen_revision = newest;
     struct quota_sizes sizes = sizes_of(service);
     uint64_t quota = service->quota.bytes;
-    bool is_tight = sizes.all > quota - quota / LEFT_PART && is_history_worth_it(service, &sizes);
     int64_t revision = middle_of_history(service);
-    if ((sizes.history <= quota / HISTORY_PART && !is_tight) ||
+    if ((sizes.history <= quota / HISTORY_PART && !is_tight(service, &sizes)) ||
         revision <= key_store_compacted_revision(state_machine_keys(service->machine))) {
         return;
     }

@@ -12,7 +12,9 @@
 
 enum {
     /* How many entries a learner may lack to be in sync: what is on its way at any moment. */
-    IN_SYNC_ENTRIES = 256
+    IN_SYNC_ENTRIES = 256,
+    /* A change that is refused is tried again all the time. */
+    REFUSED_LOG_MS = 10 * 1000
 };
 
 static const struct member_table *table_of(const struct service *service) {
@@ -67,6 +69,12 @@ static void begun(struct service *service, const char *what, uint64_t id, enum s
     char text[32];
     snprintf(text, sizeof text, "%016" PRIx64, id);
     if (status != STATUS_OK) {
+        uint64_t now_ms = clock_boottime_ms();
+        uint64_t *logged_ms = &service->monitor.change_refused_ms;
+        if (*logged_ms != 0 && clock_elapsed_ms(now_ms, *logged_ms) < REFUSED_LOG_MS) {
+            return;
+        }
+        *logged_ms = now_ms;
         log_warning("members cannot be changed", LOG_TEXT("change", what), LOG_TEXT("id", text),
                     LOG_TEXT("reason", status_text(status)));
         return;

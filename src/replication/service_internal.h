@@ -63,7 +63,7 @@ struct proposal {
     uint64_t sequence;
     uint64_t submitted_ms;
     uint64_t submitted_us;
-    uint64_t term; /* in which we proposed it */
+    uint64_t term; /* in which we proposed or forwarded it */
     uint64_t n_commands;
     size_t work;            /* that its transactions may be: see txn_estimate.h */
     struct buffer commands; /* until it is handed on */
@@ -76,6 +76,9 @@ struct proposals {
     uint64_t incarnation;
     uint64_t sequence;           /* of the newest proposal */
     uint64_t sequence_applied;   /* of the newest one of ours that was applied */
+    uint64_t sequence_left_out;  /* the newest number that no proposal has */
+    uint64_t forwards_to;        /* whom the newest one was forwarded to; 0: proposed here */
+    uint64_t forwards_term;      /* in which that was */
     struct proposal *open;       /* gathering; NULL: none */
     struct buffer free_commands; /* room for the next one to gather in */
     struct list ready;           /* gathered, waiting for room in flight */
@@ -97,11 +100,12 @@ struct peer_proposal {
     size_t bytes;
 };
 
-/* The newest proposal of a member that was refused. */
-struct peer_refusal {
+/* The newest proposal of a member. */
+struct peer_order {
     uint64_t from_id; /* 0: none */
     uint64_t incarnation;
     uint64_t sequence;
+    uint64_t term; /* in which it was taken; 0: it was refused */
 };
 
 struct peer_proposals {
@@ -110,7 +114,7 @@ struct peer_proposals {
     size_t first;
     size_t n;
     size_t bytes; /* of all */
-    struct peer_refusal refusals[MEMBERS_MAX];
+    struct peer_order orders[MEMBERS_MAX];
 };
 
 /* leadership.c */
@@ -224,6 +228,7 @@ struct expiry_batch {
     struct service_request request;
     struct service *service;
     bool in_flight;
+    size_t work; /* that ending them may be, in units of key_work.h */
     size_t n;
     int64_t ids[EXPIRY_BATCH_MAX];
     uint32_t epochs[EXPIRY_BATCH_MAX];
@@ -250,6 +255,7 @@ struct expiry {
                                  * lease clock's time */
     uint64_t hold_until_ms;     /* after a stall or an election nothing expires before this */
     bool is_held;               /* see there */
+    uint64_t pause_until_ms;    /* by the lease clock: the last ends were much work */
     uv_timer_t timer;
     uint64_t timer_ms; /* when it fires; UINT64_MAX: not running */
     struct lease_clock clock;
@@ -323,6 +329,8 @@ struct monitor {
     struct latency applies;
     uint64_t slow_applies;
     uint64_t slow_logged_ms;
+    uint64_t
+        change_refused_ms; /* when it was last logged that members cannot be changed; 0: never */
     uint64_t leader_changes;
     uint64_t leader_id; /* the last that was seen */
     uint64_t proposals_failed;

@@ -5,6 +5,7 @@ import etcd3
 from clients import Load
 from membership import (
     EXIT_REMOVED,
+    Refused,
     add_member,
     ctl,
     hexadecimal,
@@ -293,6 +294,45 @@ def test_a_node_that_joins_need_not_know_the_token():
         # Its own restart does not depend on it either.
         cluster.kill(1)
         cluster.restart(1)
+        cluster.wait_equal()
+
+
+def test_a_node_returns_to_a_leader_that_was_added_without_it():
+    """It has applied nothing yet and knows only the members of its log: it must not refuse the leader."""
+    with Cluster() as cluster:
+        away = cluster.followers()[0]
+        cluster.kill(away)
+        index = join(cluster, "fourth")
+        wait_voting(cluster, index)
+        fourth = id_of(cluster[index], "fourth")
+
+        def leads():
+            leader = cluster.leader()
+            if leader == index:
+                return True
+            try:
+                ctl(cluster[leader], "move-leader", fourth)
+            except Refused:  # it has just lost the leadership, or the fourth is not up to date yet
+                pass
+            return None
+
+        wait_for(leads, 20, "the fourth leads")
+        cluster.restart(away)
+        cluster.rpc(away).put(b"/through", b"it")
+        assert cluster.leader() == index
+        cluster.wait_equal()
+
+
+def test_a_node_is_added_before_the_one_that_is_dead_is_removed():
+    """The next leader has not heard of the dead one, which was a voter from the beginning."""
+    with Cluster() as cluster:
+        dead = cluster.leader()
+        cluster.kill(dead)
+        cluster.leader()
+        index = join(cluster, "fourth")
+        wait_voting(cluster, index)
+        remove_member(cluster[index], cluster[dead].name)
+        cluster.forget(dead)
         cluster.wait_equal()
 
 

@@ -1,4 +1,5 @@
 #include "checks.h"
+#include "clients.h"
 
 #include "core/auth.h"
 #include "core/state_view.h"
@@ -407,6 +408,9 @@ void __wrap_apply_item(void *data, const struct log_item *item) {
     if (*known != 0 && *known != hash) {
         check_failed("agreement", "%s applies another entry at %llu than others did",
                      node_current()->name, (unsigned long long)item->index);
+    }
+    if (*known == 0) {
+        pipelines_applied(item);
     }
     *known = hash;
     __real_apply_item(data, item);

@@ -6,7 +6,8 @@
  * queuers run the trial rules (tests/rules): a lock that is handed on when a lease ends; mutexes
  * share one lock by the rules of etcd's Lock service and by its recipe for clients; natives want
  * several things at once by the rules of the native API; registrars register instances of a
- * service; the last three take locks as clients of Redis, ZooKeeper and Consul do.
+ * service; pipelines send without waiting; the last three take locks as clients of Redis, ZooKeeper
+ * and Consul do.
  */
 #ifndef LEASED_SIM_CLIENTS_H
 #define LEASED_SIM_CLIENTS_H
@@ -76,6 +77,14 @@ void registrars_start(size_t n);
 void registrars_stop(void);
 /* When no lease is left. */
 void registrars_check(void);
+
+/* Clients that send without waiting for answers. */
+enum { PIPELINES_MAX = 4 };
+struct log_item;
+void pipelines_start(size_t n);
+void pipelines_stop(void);
+/* A committed entry that no node has applied before, in the order of the log. */
+void pipelines_applied(const struct log_item *item);
 
 /* Clients of locks by other protocols: see actor.h, too. */
 enum { REDIS_LOCKERS_MAX = 5, ZK_LOCKERS_MAX = 5, CONSUL_LOCKERS_MAX = 5 };

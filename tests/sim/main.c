@@ -11,7 +11,8 @@
 
 static const char usage[] =
     "usage: lease-sim [--seed N | --seeds FROM-TO | --soak] [--jobs N] [--nodes N]\n"
-    "                 [--plan NAME] [--natives] [--registrars] [--doors] [--verbose] [--hash]\n"
+    "                 [--plan NAME] [--natives] [--registrars] [--pipelines] [--doors]\n"
+    "                 [--verbose] [--hash]\n"
     "                 [--keep-going]\n"
     "                 [--skip-sync PREFIX-OF-FILES | --skip-sync directory]\n";
 
@@ -72,6 +73,10 @@ static struct arguments parse(int argc, char **argv) {
         }
         if (strcmp(name, "--registrars") == 0) {
             arguments.run.has_registrars = true;
+            continue;
+        }
+        if (strcmp(name, "--pipelines") == 0) {
+            arguments.run.has_pipelines = true;
             continue;
         }
         if (strcmp(name, "--doors") == 0) {

@@ -139,6 +139,7 @@ static void set_up(const struct run_options *options, enum plan plan) {
 struct guests {
     bool has_natives;
     bool has_registrars;
+    bool has_pipelines;
     bool has_doors;
 };
 
@@ -168,6 +169,9 @@ static void start_clients(enum plan plan, const struct guests *guests) {
     if (guests->has_registrars) {
         registrars_start(random_between(3, REGISTRARS_MAX));
     }
+    if (guests->has_pipelines) {
+        pipelines_start(random_between(1, PIPELINES_MAX));
+    }
     if (guests->has_doors && plan_is_gentle(plan)) {
         actors_keep_what_they_renew();
     }
@@ -189,6 +193,7 @@ static void wind_down(const struct guests *guests) {
     mutexes_stop();
     natives_stop();
     registrars_stop();
+    pipelines_stop();
     actors_stop();
     users_stop();
     checks_healed();
@@ -241,6 +246,8 @@ void run(const struct run_options *options) {
      * known to tell something would not. */
     const struct guests guests = {.has_natives = options->has_natives || options->seed % 10 == 9,
                                   .has_registrars = options->has_registrars,
+                                  .has_pipelines =
+                                      options->has_pipelines || options->seed % 10 == 7,
                                   .has_doors = options->has_doors || options->seed % 10 == 8};
     start_clients(plan, &guests);
     faults_start(plan);

@@ -13,6 +13,7 @@ struct run_options {
     bool is_verbose;
     bool has_registrars;      /* processes that register instances */
     bool has_natives;         /* clients of the native API, whatever the seed says */
+    bool has_pipelines;       /* clients that send without waiting, whatever the seed says */
     bool has_doors;           /* clients of Redis, ZooKeeper and Consul, whatever the seed says */
     const char *skipped_sync; /* NULL, or what no disk syncs: see machine_disk.h */
 };

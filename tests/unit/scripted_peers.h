@@ -29,6 +29,7 @@ struct script {
     bool grants_votes;
     bool acknowledges; /* entries */
     bool answers_pings;
+    bool is_full;           /* links have no room but for what is urgent */
     uint32_t version_known; /* of the cluster, as the members say in their pongs; 0: the first */
     /* Called with what is neither raft's nor a ping. */
     void (*sent)(uint64_t to_id, uint8_t type, struct bytes body);
@@ -170,6 +171,9 @@ size_t peers_room(const struct peers *peers, uint64_t id) {
 
 struct buffer *peers_frame_begin(struct peers *peers, uint64_t to_id, uint8_t type,
                                  bool is_urgent) {
+    if (script.is_full && !is_urgent) {
+        return NULL;
+    }
     script.type = type;
     script.body.size = 0;
     return &script.body;

@@ -135,8 +135,11 @@ static int lead_again(void **state) {
     service->options.request_size_max = 0;
     run_until(serves);
     run_until(all_is_committed);
+    sequence++; /* the members know */
     return 0;
 }
+
+static uint64_t incarnation = 99; /* of the members */
 
 /* A proposal of n puts with values of this size. STATUS_OK: it was not refused. */
 static enum status propose(uint64_t from_id, size_t n, size_t value_size) {
@@ -151,7 +154,7 @@ static enum status propose(uint64_t from_id, size_t n, size_t value_size) {
         command_encode(&commands, &put);
     }
     struct peer_frame frame = {.type = PEER_PROPOSE};
-    frame.propose.incarnation = 99;
+    frame.propose.incarnation = incarnation;
     frame.propose.sequence = ++sequence;
     frame.propose.n_commands = n;
     frame.propose.commands = bytes_of(commands.data, commands.size);
@@ -228,6 +231,58 @@ static void what_follows_another_members_refused_proposal_is_taken(void **state)
     assert_int_equal(propose(THIRD_ID, 1, 100), STATUS_OK);
 }
 
+/* A member that does not hear of it waits for seconds, and sends what must not be done without it.
+ */
+static void a_refusal_is_told_although_the_link_is_full(void **state) {
+    (void)state;
+    service->transfer.is_under_way = true;
+    script.is_full = true;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
+    script.is_full = false;
+    service->transfer.is_under_way = false;
+}
+
+/* Members come and go while one leads. */
+static void the_order_is_known_of_members_that_come_after_many_others(void **state) {
+    (void)state;
+    enum { GONE_ID = 100 };
+    memset(service->peer_proposals.orders, 0, sizeof service->peer_proposals.orders);
+    for (uint64_t i = 0; i < MEMBERS_MAX; i++) {
+        assert_int_equal(propose(GONE_ID + i, 1, 100), STATUS_OK);
+    }
+    service->transfer.is_under_way = true;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
+    service->transfer.is_under_way = false;
+    uint64_t next = sequence;
+    assert_int_equal(propose(THIRD_ID, 1, 100), STATUS_OK);
+    sequence = next;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
+}
+
+static void on_done(struct service_request *request, const struct outcome *outcome) {
+    (void)request;
+    assert_int_equal(outcome->status, STATUS_OK);
+}
+
+/* Its outcomes would be given to requests of this node's clients. */
+static void a_proposal_in_the_name_of_the_leader_is_refused(void **state) {
+    (void)state;
+    static struct service_request request = {.done = on_done};
+    struct command put = {.type = COMMAND_PUT};
+    put.put.key = bytes_from_text("key");
+    script.acknowledges = false;
+    service_submit(service, &caller_anonymous, &request, &put);
+    proposals_flush(service);
+    uint64_t next = sequence;
+    sequence = service->proposals.sequence - 1;
+    incarnation = service->proposals.incarnation;
+    assert_int_equal(propose(OTHER_ID, 2, 10), STATUS_NO_LEADER);
+    incarnation = 99;
+    sequence = next;
+    script.acknowledges = true;
+    run_until(all_is_committed);
+}
+
 /* What was proposed in an earlier term counts no longer; its entries may be gone. */
 static void a_new_term_begins_with_nothing_on_its_way(void **state) {
     (void)state;
@@ -239,7 +294,52 @@ static void a_new_term_begins_with_nothing_on_its_way(void **state) {
     assert_in_range(service->peer_proposals.bytes, 100, 200);
 }
 
+static bool follows(void) {
+    return raft_engine_role(service->engine) != ENGINE_LEADER;
+}
+
+/* Another may have led in between and cut off the log what the proposal follows. */
+static void what_follows_a_proposal_of_an_earlier_term_is_refused(void **state) {
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
+    struct raft_message_view vote = {
+        .kind = MESSAGE_VOTE,
+        .vote = {.term = raft_engine_term(service->engine) + 1,
+                 .last_index = raft_engine_last_index(service->engine) + 1,
+                 .last_term = raft_engine_term(service->engine),
+                 .disrupt_leader = true}};
+    script_message(THIRD_ID, &vote);
+    run_until(follows);
+    uint64_t next = sequence;
+    (void)lead_again(state);
+    sequence = next;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
+    sequence++; /* it has heard */
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
+}
+
+static bool leads(void) {
+    return service->leadership.term != 0;
+}
+
+/* Which version the cluster has is known when an entry of the term has been applied. */
+static void a_leader_that_does_not_serve_yet_keeps_the_order(void **state) {
+    (void)state;
+    script.acknowledges = false;
+    run_until(leads);
+    service->transfer.is_under_way = true;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
+    service->transfer.is_under_way = false;
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
+    sequence++; /* it has heard */
+    assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
+    script.acknowledges = true;
+}
+
 int main(void) {
+    const struct CMUnitTest first[] = {
+        cmocka_unit_test(a_leader_that_does_not_serve_yet_keeps_the_order),
+    };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(larger_requests_than_the_leader_allows_are_refused, lead_again),
         cmocka_unit_test_setup(what_no_member_would_gather_is_refused, lead_again),
@@ -247,7 +347,13 @@ int main(void) {
         cmocka_unit_test_setup(bytes_of_all_members_on_their_way_are_bounded, lead_again),
         cmocka_unit_test_setup(what_follows_a_refused_proposal_is_refused, lead_again),
         cmocka_unit_test_setup(what_follows_another_members_refused_proposal_is_taken, lead_again),
+        cmocka_unit_test_setup(a_refusal_is_told_although_the_link_is_full, lead_again),
+        cmocka_unit_test_setup(the_order_is_known_of_members_that_come_after_many_others,
+                               lead_again),
+        cmocka_unit_test_setup(a_proposal_in_the_name_of_the_leader_is_refused, lead_again),
         cmocka_unit_test_setup(a_new_term_begins_with_nothing_on_its_way, lead_again),
+        cmocka_unit_test_setup(what_follows_a_proposal_of_an_earlier_term_is_refused, lead_again),
     };
-    return cmocka_run_group_tests(tests, open_leader, close_leader);
+    int failed = cmocka_run_group_tests(first, open_leader, close_leader);
+    return failed + cmocka_run_group_tests(tests, open_leader, close_leader);
 }

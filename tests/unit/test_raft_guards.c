@@ -255,6 +255,18 @@ static bool voters_know_before_voters_change(void) {
            raft_engine_change(fixture.engine, ENGINE_REMOVE, 2, NULL, fixture.now_ms) == STATUS_OK;
 }
 
+/* Server 3 is dead, and has been a voter from the beginning. */
+static void a_voter_of_the_first_configuration_knows_it(void **state) {
+    (void)state;
+    fixture_boot(1, "VVVb", 1, 0);
+    fixture_lead_committed();
+    uint64_t term = raft_engine_term(fixture.engine);
+    fixture_receive_result(4, term, 0, raft_engine_last_index(fixture.engine));
+    assert_int_equal(raft_engine_change(fixture.engine, ENGINE_PROMOTE, 4, NULL, fixture.now_ms),
+                     STATUS_OK);
+    fixture_close();
+}
+
 static bool spare_does_not_make_the_leader_spin(void) {
     fixture_boot(1, "VVV", 1, 0);
     fixture_lead_committed();
@@ -473,12 +485,14 @@ static void every_guard_has_a_scenario(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[N_SCENARIOS + 1];
+    struct CMUnitTest tests[N_SCENARIOS + 2];
     for (size_t i = 0; i < N_SCENARIOS; i++) {
         tests[i] = (struct CMUnitTest){.name = scenarios[i].name,
                                        .test_func = a_scenario_holds_by_its_guard_alone,
                                        .initial_state = (void *)(uintptr_t)&scenarios[i]};
     }
     tests[N_SCENARIOS] = (struct CMUnitTest)cmocka_unit_test(every_guard_has_a_scenario);
+    tests[N_SCENARIOS + 1] =
+        (struct CMUnitTest)cmocka_unit_test(a_voter_of_the_first_configuration_knows_it);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
