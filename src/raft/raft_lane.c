@@ -15,7 +15,12 @@ enum {
     /* About as long as one write to a fast disk takes. */
     SPIN_US = 250,
     /* Spins without success double the number of waits without a spin, up to 63. */
-    SPIN_FAILURES_MAX = 6
+    SPIN_FAILURES_MAX = 6,
+    /* A yield that takes longer gave the processor to a thread that computes: our own loop and its
+     * clients sleep again sooner, */
+    YIELD_US_MAX = 1000,
+    /* and that will be there for a while. */
+    SPINS_SKIPPED = 1000
 };
 
 struct raft_lane {
@@ -47,21 +52,29 @@ static void set_come(struct raft_lane *lane, bool has_come) {
 }
 
 /* Waking a thread takes as long as a quarter of a write to a fast disk. The processor is yielded to
- * anybody who wants it. Without success the next waits go without a spin, twice as many each time,
- * so that jobs that come seldom cost nothing. */
+ * anybody who wants it. Whoever computes keeps it for milliseconds, though, while a thread that
+ * sleeps gets it as soon as it is woken: then the next waits go without a spin. So they do without
+ * success, twice as many each time, so that jobs that come seldom cost nothing. */
 static void spin_wait(struct raft_lane *lane) {
     if (lane->n_spins_to_skip > 0) {
         lane->n_spins_to_skip--;
         return;
     }
-    uint64_t end_us = clock_boottime_us() + SPIN_US;
+    uint64_t begun_us = clock_boottime_us();
+    uint64_t now_us = begun_us;
     while (!__atomic_load_n(&lane->has_come, __ATOMIC_RELAXED)) {
-        if (clock_boottime_us() >= end_us) {
+        uint64_t yielded_us = now_us;
+        sched_yield();
+        now_us = clock_boottime_us();
+        if (now_us - yielded_us > YIELD_US_MAX) {
+            lane->n_spins_to_skip = SPINS_SKIPPED;
+            return;
+        }
+        if (now_us - begun_us >= SPIN_US) {
             lane->n_spin_failures += lane->n_spin_failures < SPIN_FAILURES_MAX;
             lane->n_spins_to_skip = (1U << lane->n_spin_failures) - 1;
             return;
         }
-        sched_yield();
     }
     lane->n_spin_failures = 0;
 }

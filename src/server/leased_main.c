@@ -7,6 +7,7 @@
 #include "server/request_list.h"
 #include "server/restore.h"
 #include "server/server.h"
+#include "server/time_slice.h"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -103,6 +104,7 @@ int leased_main(const struct door_list *doors, int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     tune_memory();
+    time_slice_shorten();
     setenv("UV_THREADPOOL_SIZE", "4", 0);
     int code = server_run(&options);
     options_clear(&options);

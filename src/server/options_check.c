@@ -419,6 +419,13 @@ static enum status check_doors(struct options *options, char *out_error) {
             return status;
         }
         const struct door *door = options->doors->doors[i];
+        const struct options_door *settings = &options->door_settings[i];
+        if (door->needs_own_port && settings->is_chosen && settings->listen.n == 0) {
+            return fail(out_error,
+                        "--doors: %s cannot be served on the client URLs, because nothing tells it "
+                        "from other protocols; give --listen-%s HOST:PORT (its usual port is %u)",
+                        door->name, door->name, door->default_port);
+        }
         const char *wrong =
             door->check != NULL ? door->check(options->door_settings[i].values) : NULL;
         if (wrong != NULL) {

@@ -514,6 +514,14 @@ static void the_etcd_api_is_served_unless_others_are_chosen(void **state) {
     assert_error_says("--doors");
 }
 
+/* Nothing would tell a DNS query from other protocols on the client URLs. */
+static void dns_needs_a_listener_of_its_own(void **state) {
+    assert_int_equal(PARSE("--doors", "etcd,dns"), OPTIONS_INVALID);
+    assert_error_says("give --listen-dns HOST:PORT");
+    assert_int_equal(PARSE("--doors", "etcd,dns", "--listen-dns", "127.0.0.1:8600"), OPTIONS_RUN);
+    assert_int_equal(PARSE("--listen-dns", "127.0.0.1:8600"), OPTIONS_RUN);
+}
+
 static void a_door_may_have_listeners_of_its_own(void **state) {
     assert_int_equal(PARSE("--listen-etcd", "127.0.0.1:2479,[::1]:2479"), OPTIONS_RUN);
     const struct url_list *list = &options.door_settings[index_of_etcd()].listen;
@@ -632,6 +640,7 @@ int main(void) {
         cmocka_unit_test(an_election_lasts_at_least_five_heartbeats),
         cmocka_unit_test(compaction_counts_hours_durations_or_revisions),
         cmocka_unit_test(the_etcd_api_is_served_unless_others_are_chosen),
+        cmocka_unit_test(dns_needs_a_listener_of_its_own),
         cmocka_unit_test(a_door_may_have_listeners_of_its_own),
         cmocka_unit_test(a_listener_of_a_door_that_others_reach_must_be_allowed),
         cmocka_unit_test(flags_of_doors_are_flags_like_others),

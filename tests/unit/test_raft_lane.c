@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -245,6 +248,58 @@ static void a_lane_that_did_nothing_closes_at_once(void **state) {
     assert_true(uv_hrtime() - begin < UINT64_C(500000000));
 }
 
+/* --- A neighbour that computes. --- */
+
+static void *compute(void *is_over) {
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+    while (!__atomic_load_n((bool *)is_over, __ATOMIC_RELAXED)) {
+    }
+    return NULL;
+}
+
+/* This thread, and those that it makes, on the first of its processors. */
+static cpu_set_t share_one_processor(void) {
+    cpu_set_t all;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    int first = 0;
+    while (!CPU_ISSET(first, &all)) {
+        first++;
+    }
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    return all;
+}
+
+/* Nobody who sleeps and is woken waits for it; so must not whoever spins and yields. */
+static void a_neighbour_that_computes_does_not_hold_jobs_up(void **state) {
+    static uint64_t sleeping_ns;
+    bool is_over = false;
+    pthread_t neighbour;
+    struct fixture fixture;
+    cpu_set_t all = share_one_processor();
+    set_up(&fixture, false);
+    assert_int_equal(pthread_create(&neighbour, NULL, compute, &is_over), 0);
+    uint64_t begun_ns = uv_hrtime();
+    for (int i = 0; i < JOBS; i++) {
+        raft_lane_submit(fixture.lane, &jobs[i].job);
+        run_until(&fixture, i + 1);
+    }
+    uint64_t took_ns = uv_hrtime() - begun_ns;
+    __atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
+    pthread_join(neighbour, NULL);
+    tear_down(&fixture);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    if (!is_prompt) {
+        sleeping_ns = took_ns;
+    } else {
+        print_message("sleeping %.1f ms, spinning %.1f ms\n", (double)sleeping_ns / 1e6,
+                      (double)took_ns / 1e6);
+        assert_true(took_ns < 3 * sleeping_ns + UINT64_C(50000000));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_runs_in_the_thread_and_is_done_on_the_loop),
@@ -255,6 +310,7 @@ int main(void) {
         cmocka_unit_test(signals_are_blocked_in_the_thread_and_not_outside),
         cmocka_unit_test(rest_is_told_once_after_work),
         cmocka_unit_test(a_lane_that_did_nothing_closes_at_once),
+        cmocka_unit_test(a_neighbour_that_computes_does_not_hold_jobs_up),
     };
     int failures = cmocka_run_group_tests_name("sleeping", tests, NULL, NULL);
     return failures + cmocka_run_group_tests_name("spinning", tests, make_prompt, NULL);
