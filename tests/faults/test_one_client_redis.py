@@ -1,29 +1,17 @@
 """One client of the Redis protocol asks for much, again and again; see test_one_client.py. Another client's puts and
 renewals must not wait for it, memory is bounded and comes back."""
-import contextlib
-import functools
 import socket
-import threading
 import time
 
 import pytest
-from hostile_client import attacked as attacked_for, check_memory_returns, reading, send_all
+from hostile_client import check_memory_returns, send_all
+from redis_attack import ATTACK_SECONDS, CONNECTIONS, MIB, attacked, connections, fill, flood, request
 
 from harness.acceptance import either
 from harness.redis import Resp, leased_with_redis
 
-MIB = 1024 * 1024
-# What was promised, and what several attackers in a process of Python leave of two busy processors.
-attacked = functools.partial(attacked_for, wait_max=either(4.0, 0.25))
-ATTACK_SECONDS = either(0.4, 5.0)
-CONNECTIONS = either(4, 20)
 KEYS = either(40_000, 100_000)
 ELEMENTS = either(30_000, 60_000)
-
-
-def request(*words):
-    encoded = [word if isinstance(word, bytes) else str(word).encode("latin1") for word in words]
-    return b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded)
 
 
 @pytest.fixture(scope="module", name="server")
@@ -39,51 +27,9 @@ def a_server():
             fill(resp, [("HSET", "hash", *[part for n in batch for part in (n, "value")]) for batch in batches])
             fill(resp, [("ZADD", "zset", *[part for n in batch for part in (n, f"m{n}")]) for batch in batches])
             fill(resp, [("SET", "big", "x" * 1_000_000)])
+            fill(resp, [("HSET", "large", f"field:{number}", "x" * 1_000_000) for number in range(15)])
             fill(resp, [("SET", "a" * 10_000, "1")])
         yield server
-
-
-def fill(resp, commands):
-    for first in range(0, len(commands), 16):
-        part = commands[first: first + 16]
-        for command in part:
-            resp.send(*command)
-        for _ in part:
-            assert resp.reply()[0] != "-"
-
-
-@contextlib.contextmanager
-def connections(server, n=CONNECTIONS, reads=True):
-    with contextlib.ExitStack() as stack:
-        opened = []
-        for _ in range(n):
-            each = stack.enter_context(contextlib.closing(Resp(server.redis_port)))
-            stack.callback(shut, each)
-            if reads:
-                reading(each)
-            opened.append(each)
-        yield opened
-
-
-def shut(connection):
-    with contextlib.suppress(OSError):
-        connection.socket.shutdown(socket.SHUT_RDWR)
-
-
-def flood(opened, data, seconds=ATTACK_SECONDS):
-    """All of them send the same, again and again."""
-    end = time.monotonic() + seconds
-
-    def send(connection):
-        while time.monotonic() < end:
-            if send_all(connection, data, end - time.monotonic()) < len(data):
-                break
-
-    threads = [threading.Thread(target=send, args=(each,)) for each in opened]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 HEAVY = "local n = 0 while true do n = n + 1 end"
@@ -97,6 +43,7 @@ READS = {
                     ("ZREVRANGEBYSCORE", "zset", "+inf", "-inf", "LIMIT", "0", "1")],
     "members at random": [("SRANDMEMBER", "set"), ("HRANDFIELD", "hash", "5"), ("SRANDMEMBER", "set", "-100000")],
     "large values": [("MGET", *["big"] * 10)],
+    "large fields": [("HGETALL", "large")],
     "many keys": [("MGET", *["key:1"] * 100_000)],
     "sets of nothing": [("SDIFF", "set", *["none"] * 50_000)],
     "scripts that read": [("EVAL_RO", HEAVY, "0")],

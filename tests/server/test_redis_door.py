@@ -185,6 +185,16 @@ def test_clients_that_wait_for_entries_of_a_stream_all_get_them(server, resp):
     assert resp("XREAD", "BLOCK", "20", "STREAMS", "stream", "$") == ("*", None)
 
 
+def test_entries_that_are_there_do_not_wait_for_clients_that_want_later_ones(server, resp):
+    resp("XADD", "stream", "1-1", "old", "1")
+    with Resp(server.redis_port) as waiting:
+        waiting.send("XREAD", "BLOCK", "0", "STREAMS", "stream", "$")
+        wait_for(lambda: b"blocked_clients:1" in resp("INFO", "clients")[1], WAIT_SECONDS, "it waits")
+        entry = ("*", [("$", b"1-1"), ("*", [("$", b"old"), ("$", b"1")])])
+        expected = ("*", [("*", [("$", b"stream"), ("*", [entry])])])
+        assert resp("XREAD", "BLOCK", "500", "STREAMS", "stream", "0") == expected
+
+
 def test_the_end_of_a_long_stream(resp):
     """Found without a look at all that is before it, whatever it holds."""
     for start in range(0, 6_000, 1_000):

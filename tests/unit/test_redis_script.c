@@ -451,15 +451,27 @@ static void what_a_script_costs_is_expected_the_next_time(void **state) {
     static const char release[] = "if redis.call('get', 'k') == 'v' then return "
                                   "redis.call('del', 'k') else return 0 end";
     static const char many[] = "for i, key in ipairs(KEYS) do redis.call('del', key) end return 1";
+    static const char *const others[] = {"return redis.call('KEYS', ARGV[1])",
+                                         "return redis.call(ARGV[1], ARGV[2])",
+                                         "local c = redis.call return c('get', 'k')"};
+    enum redis_script_look look;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        (void)redis_script_expected_work(bytes_from_text(others[i]), &look);
+        assert_int_equal(look, REDIS_SCRIPT_LOOKS_AT_ALL);
+    }
     redis_script_forget();
-    assert_int_equal(redis_script_expected_work(bytes_from_text(heavy)), REDIS_SCRIPT_WORK_UNKNOWN);
-    assert_int_equal(redis_script_expected_work(bytes_from_text(release)), 0);
-    assert_int_equal(redis_script_expected_work(bytes_from_text(many)), 0);
+    assert_int_equal(redis_script_expected_work(bytes_from_text(heavy), &look),
+                     REDIS_SCRIPT_WORK_UNKNOWN);
+    assert_int_equal(look, REDIS_SCRIPT_LOOKS_ORDINARY);
+    assert_int_equal(redis_script_expected_work(bytes_from_text(release), &look), 0);
+    assert_int_equal(redis_script_expected_work(bytes_from_text(many), &look), 0);
+    assert_int_equal(look, REDIS_SCRIPT_LOOKS_CHEAP);
     assert_reply(heavy, ":1\r\n");
-    assert_true(redis_script_expected_work(bytes_from_text(heavy)) >= 20000);
-    assert_int_equal(redis_script_expected_work(bytes_from_text(heavy)), redis_script_last_work());
+    assert_true(redis_script_expected_work(bytes_from_text(heavy), &look) >= 20000);
+    assert_int_equal(redis_script_expected_work(bytes_from_text(heavy), &look),
+                     redis_script_last_work());
     assert_reply(release, ":0\r\n");
-    assert_true(redis_script_expected_work(bytes_from_text(release)) < 2048);
+    assert_true(redis_script_expected_work(bytes_from_text(release), &look) < 2048);
 }
 
 static void many_scripts_are_compiled_in_turn(void **state) {

@@ -31,7 +31,8 @@ const struct caller *redis_connection_caller(struct redis_connection *connection
 /* In door->converted. */
 static struct bytes convert(struct redis_connection *connection, struct bytes reply) {
     struct buffer *out = &connection->door->converted;
-    if (out->capacity > REPLY_CAPACITY_KEPT) {
+    /* Of a reply as large as the last one every page would have to be got again. */
+    if (out->capacity > REPLY_CAPACITY_KEPT && reply.size <= REPLY_CAPACITY_KEPT) {
         buffer_clear(out);
         buffer_init(out);
     }
@@ -40,10 +41,6 @@ static struct bytes convert(struct redis_connection *connection, struct bytes re
                                                    : redis_reply_to_resp2(reply, out);
     assert(status == STATUS_OK);
     return bytes_of(out->data, out->size);
-}
-
-static void send_bytes(struct redis_connection *connection, struct bytes bytes) {
-    raw_connection_send(connection->raw, bytes);
 }
 
 /* Whether CLIENT REPLY lets the reply of the next request out: to be asked in the order of the
@@ -57,7 +54,14 @@ static bool is_wanted(struct redis_connection *connection) {
 }
 
 void redis_connection_push(struct redis_connection *connection, struct bytes push) {
-    send_bytes(connection, convert(connection, push));
+    redis_output_send(connection, convert(connection, push));
+}
+
+static void destroy_pending(struct redis_pending *pending) {
+    redis_long_read_uncount(pending);
+    buffer_clear(&pending->encoded);
+    buffer_clear(&pending->reply);
+    free(pending);
 }
 
 static void flush_pending(struct redis_connection *connection) {
@@ -67,15 +71,13 @@ static void flush_pending(struct redis_connection *connection) {
         if (!pending->is_done) {
             break;
         }
-        send_bytes(connection, bytes_of(pending->reply.data, pending->reply.size));
+        redis_output_send(connection, bytes_of(pending->reply.data, pending->reply.size));
         list_remove(&pending->link);
         connection->n_pending--;
         connection->n_reads -= pending->is_read;
         connection->pending_bytes -= pending->cost;
         raw_connection_end_request(connection->raw);
-        buffer_clear(&pending->reply);
-        buffer_clear(&pending->encoded);
-        free(pending);
+        destroy_pending(pending);
     }
     if (connection->is_full && connection->n_pending < REDIS_PENDING_MAX / 2 &&
         connection->pending_bytes < REDIS_PENDING_BYTES_MAX / 2) {
@@ -111,17 +113,24 @@ static struct redis_pending *create_pending(struct redis_connection *connection,
     return pending;
 }
 
+/* Requests and replies that are on their way: input waits when they are too much. */
+static void add_cost(struct redis_pending *pending, size_t cost) {
+    pending->cost += cost;
+    pending->connection->pending_bytes += cost;
+}
+
 void redis_connection_reply(struct redis_connection *connection, struct buffer *reply) {
     struct bytes bytes = bytes_of(reply->data, reply->size);
     count_error(connection, bytes);
     if (bytes.size > 0 && is_wanted(connection)) {
         if (list_is_empty(&connection->pending)) {
-            send_bytes(connection, convert(connection, bytes));
+            redis_output_send(connection, convert(connection, bytes));
         } else {
             struct redis_pending *pending = create_pending(connection, NULL);
             if (pending != NULL) {
                 struct bytes converted = convert(connection, bytes);
                 buffer_append(&pending->reply, converted.data, converted.size);
+                add_cost(pending, converted.size);
                 pending->is_done = true;
             }
         }
@@ -139,12 +148,6 @@ struct redis_pending *redis_pending_create(struct redis_connection *connection,
         pending->is_silent = is_silent;
     }
     return pending;
-}
-
-static void destroy_pending(struct redis_pending *pending) {
-    buffer_clear(&pending->encoded);
-    buffer_clear(&pending->reply);
-    free(pending);
 }
 
 void redis_pending_done(struct redis_pending *pending, struct bytes reply) {
@@ -228,12 +231,6 @@ static void rule_done(struct service_request *request, const struct outcome *out
     } else {
         redis_pending_done(pending, outcome->rule.answer);
     }
-}
-
-/* Requests and replies that are on their way: input waits when they are too much. */
-static void add_cost(struct redis_pending *pending, size_t cost) {
-    pending->cost += cost;
-    pending->connection->pending_bytes += cost;
 }
 
 void redis_pending_submit(struct redis_pending *pending) {
@@ -331,6 +328,7 @@ static void run_read(struct redis_connection *connection, const struct redis_exe
     if (status != STATUS_OK) {
         redis_reply_status(out, status);
     }
+    redis_delays_note_read(connection->door, out->size);
 }
 
 static void read_ready(struct service_read *read, enum status status) {
@@ -340,6 +338,10 @@ static void read_ready(struct service_read *read, enum status status) {
     pending->is_with_service = false;
     if (connection == NULL || status != STATUS_OK) {
         redis_pending_failed(pending, status == STATUS_OK ? STATUS_CANCELED : status);
+        return;
+    }
+    if (pending->is_long) {
+        redis_long_read_start(pending);
         return;
     }
     struct redis_door *door = connection->door;
@@ -360,7 +362,7 @@ static size_t reply_size(const struct redis_door *door, const struct redis_exec_
                                  command->command, command->argv, command->argc);
 }
 
-/* Has to wait, which a follower's reads do. */
+/* Has to wait, which a follower's reads do, and those of a whole database. */
 static void wait_for_read(struct redis_connection *connection,
                           const struct redis_exec_command *command, const struct key_range *ranges,
                           size_t n_ranges) {
@@ -376,6 +378,9 @@ static void wait_for_read(struct redis_connection *connection,
     pending->is_with_service = true;
     pending->is_read = true;
     connection->n_reads++;
+    if (redis_long_read_takes(door, command)) {
+        redis_long_read_count(pending);
+    }
     enum status status = service_read(door->service, redis_connection_caller(connection),
                                       &pending->read, ranges, n_ranges);
     if (status != STATUS_PENDING) {
@@ -399,9 +404,15 @@ static void read_or_submit(struct redis_connection *connection,
         status =
             service_read_now(door->service, redis_connection_caller(connection), ranges, n_ranges);
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && !redis_long_read_takes(door, command)) {
         run_read(connection, command, out);
-    } else if (status == STATUS_PENDING) {
+        if (!redis_output_has_room(connection, out->size)) {
+            /* It was larger than it looked, as elements may be. It is made again when it fits. */
+            connection->unfit_reply = out->size;
+            out->size = 0;
+            redis_output_wait(connection);
+        }
+    } else if (status == STATUS_OK || status == STATUS_PENDING) {
         wait_for_read(connection, command, ranges, n_ranges);
     } else {
         redis_reply_status(out, status);
@@ -409,6 +420,14 @@ static void read_or_submit(struct redis_connection *connection,
 }
 
 /* --- Commands. --- */
+
+/* A message for nobody need not be written. */
+static bool is_unheard(const struct redis_connection *connection,
+                       const struct redis_exec_command *command) {
+    return (command->command->id == REDIS_CMD_PUBLISH ||
+            command->command->id == REDIS_CMD_SPUBLISH) &&
+           redis_pubsub_is_unheard(connection->door->pubsub);
+}
 
 void redis_connection_run(struct redis_connection *connection,
                           const struct redis_exec_command *command) {
@@ -424,6 +443,8 @@ void redis_connection_run(struct redis_connection *connection,
         redis_waits_run(connection, command);
     } else if ((flags & REDIS_F_READ) != 0) {
         read_or_submit(connection, command, out);
+    } else if (is_unheard(connection, command)) {
+        redis_reply_integer(out, 0);
     } else {
         submit(connection, command, 0);
     }
@@ -568,12 +589,14 @@ static bool dispatch(struct redis_connection *connection, const struct bytes *ar
         }
         door->stats.commands++;
         connection->last = command.command;
+        connection->is_served = true;
+        connection->unfit_reply = 0;
         if (is_queued) {
             redis_transaction_queue(connection, &command);
         } else {
             redis_connection_run(connection, &command);
         }
-        return true;
+        return connection->unfit_reply == 0;
     }
     door->stats.commands++;
     redis_transaction_refuse(connection);
@@ -688,6 +711,7 @@ static size_t on_bytes(struct raw_connection *raw, struct bytes bytes) {
     bool goes_on = true;
     uint64_t begun_ns = uv_hrtime();
     connection->used_ms = service_now_ms(door->service);
+    connection->is_served = false;
     while (goes_on && used < bytes.size) {
         if (!takes_input(connection)) {
             /* Of a client that waits for a key input is kept, so that its end is noticed. */

@@ -11,11 +11,15 @@ enum {
     WORK_MUCH = 1024,             /* less is not counted */
     WORK_ON_ITS_WAY = 768 * 1024, /* through the log; a single command may be more */
     WORK_A_READ = 2,              /* reads have half of what an iteration allows */
+    CHANGE_LARGE = 32 * 1024,     /* in work and in bytes of its request */
+    /* Replies to reads that an iteration makes, the last of which may be more: each is copied a few
+     * times. */
+    READ_BYTES = 4 * 1024 * 1024,
     RESUMED_AT_ONCE = 2,
     TURN_NS = 4 * 1000 * 1000 /* of one connection's input */
 };
 
-static void resume_first(struct list *delayed) {
+void redis_delays_resume_first(struct list *delayed) {
     struct redis_connection *connection =
         list_entry(list_pop_first(delayed), struct redis_connection, in_delayed);
     connection->is_delayed = false;
@@ -27,16 +31,17 @@ static void resume_all(struct list *delayed) {
     list_init(&all);
     list_append_all(&all, delayed);
     while (!list_is_empty(&all)) {
-        resume_first(&all);
+        redis_delays_resume_first(&all);
     }
 }
 
 static void on_timer(uv_timer_t *timer) {
     struct redis_door *door = timer->data;
+    list_append_all(&door->delayed, &door->delayed_served);
     resume_all(&door->delayed);
 }
 
-static void delay(struct redis_connection *connection, struct list *delayed) {
+void redis_delays_wait(struct redis_connection *connection, struct list *delayed) {
     connection->is_delayed = true;
     list_append(delayed, &connection->in_delayed);
     raw_connection_pause(connection->raw);
@@ -44,7 +49,7 @@ static void delay(struct redis_connection *connection, struct list *delayed) {
 
 void redis_delays_yield(struct redis_connection *connection) {
     struct redis_door *door = connection->door;
-    delay(connection, &door->delayed);
+    redis_delays_wait(connection, connection->is_served ? &door->delayed_served : &door->delayed);
     if (!uv_is_active((uv_handle_t *)door->delay_timer)) {
         uv_timer_start(door->delay_timer, on_timer, 0, 0);
     }
@@ -52,6 +57,18 @@ void redis_delays_yield(struct redis_connection *connection) {
 
 bool redis_delays_turn_is_over(uint64_t begun_ns) {
     return uv_hrtime() - begun_ns > TURN_NS;
+}
+
+void redis_delays_note_read(struct redis_door *door, size_t reply_size) {
+    uint64_t iteration = service_iteration(door->service);
+    door->read_bytes = reply_size + (door->read_iteration == iteration ? door->read_bytes : 0);
+    door->read_iteration = iteration;
+}
+
+/* What a read answers is known when it has run: whoever comes behind large ones waits. */
+static bool has_read_enough(const struct redis_door *door) {
+    return door->read_bytes >= READ_BYTES &&
+           door->read_iteration == service_iteration(door->service);
 }
 
 /* What a command may be, through the log or not. */
@@ -67,6 +84,55 @@ static size_t work_of(struct redis_connection *connection,
                          command->command, command->argv, command->argc);
 }
 
+/* What it answers is known only when it has run; large ones can be guessed. */
+static bool has_room_for_reply(struct redis_connection *connection,
+                               const struct redis_exec_command *command) {
+    const struct redis_door *door = connection->door;
+    if (connection->unfit_reply > 0) {
+        return redis_output_has_room(connection, connection->unfit_reply);
+    }
+    return !redis_output_is_tight(connection) ||
+           redis_output_has_room(connection,
+                                 redis_work_reply_size(state_view_keys(service_view(door->service)),
+                                                       command->db, command->command, command->argv,
+                                                       command->argc));
+}
+
+/* Messages are not published faster than they are delivered here. */
+static bool has_to_wait_for_delivery(const struct redis_connection *connection,
+                                     const struct redis_exec_command *command) {
+    return (command->command->id == REDIS_CMD_PUBLISH ||
+            command->command->id == REDIS_CMD_SPUBLISH) &&
+           redis_pubsub_is_behind(connection->door->pubsub);
+}
+
+static size_t request_size(const struct redis_connection *connection,
+                           const struct redis_exec_command *command) {
+    size_t size = 0;
+    if (command->command->id == REDIS_CMD_EXEC) {
+        return redis_transaction_is_open(connection) ? connection->multi->commands.size : 0;
+    }
+    for (size_t i = 0; i < command->argc; i++) {
+        size += command->argv[i].size;
+    }
+    return size;
+}
+
+/* What this door's clients overwrite fills the history. They wait until it was freed before others
+ * are refused for it. */
+static bool has_to_wait_for_history(const struct redis_connection *connection,
+                                    const struct redis_exec_command *command, size_t work) {
+    switch (service_history_pressure(connection->door->service)) {
+    case HISTORY_PRESSURE_NONE:
+        return false;
+    case HISTORY_PRESSURE_HIGH:
+        return work + request_size(connection, command) >= CHANGE_LARGE;
+    case HISTORY_PRESSURE_FULL:
+        return true;
+    }
+    return false;
+}
+
 bool redis_delays_has_to_wait(struct redis_connection *connection,
                               const struct redis_exec_command *command) {
     struct redis_door *door = connection->door;
@@ -74,12 +140,32 @@ bool redis_delays_has_to_wait(struct redis_connection *connection,
     size_t work = work_of(connection, command);
     bool is_rule = command->command->id == REDIS_CMD_EXEC || (flags & REDIS_F_WRITE) != 0 ||
                    ((flags & REDIS_F_READ) != 0 && connection->n_pending > connection->n_reads);
+    if (is_rule && command->command->id != REDIS_CMD_EXEC) {
+        work += redis_work_of_values(state_view_keys(service_view(door->service)), command->db,
+                                     command->command, command->argv, command->argc);
+    }
     connection->work = is_rule && work >= WORK_MUCH ? work : 0;
+    if (!has_room_for_reply(connection, command) || has_to_wait_for_delivery(connection, command)) {
+        redis_output_wait(connection);
+        return true;
+    }
+    if (!is_rule && redis_long_read_takes(door, command)) {
+        return redis_long_read_has_to_wait(connection);
+    }
+    bool is_change = command->command->id == REDIS_CMD_EXEC || (flags & REDIS_F_WRITE) != 0;
+    if (is_change && has_to_wait_for_history(connection, command, work)) {
+        redis_output_wait(connection);
+        return true;
+    }
+    if (!is_rule && (flags & REDIS_F_READ) != 0 && has_read_enough(door)) {
+        redis_delays_yield(connection);
+        return true;
+    }
     if (work < WORK_MUCH) {
         return false;
     }
     if (is_rule && door->work > 0 && door->work + work > WORK_ON_ITS_WAY) {
-        delay(connection, &door->delayed_rules);
+        redis_delays_wait(connection, &door->delayed_rules);
         return true;
     }
     if (!is_rule && !service_allow_work(door->service, WORK_A_READ * work)) {
@@ -108,7 +194,7 @@ void redis_delays_end(struct redis_door *door, struct redis_pending *pending) {
         resume_all(&door->delayed_rules);
     }
     for (size_t i = 0; i < RESUMED_AT_ONCE && !list_is_empty(&door->delayed_rules); i++) {
-        resume_first(&door->delayed_rules);
+        redis_delays_resume_first(&door->delayed_rules);
     }
 }
 
@@ -127,7 +213,9 @@ void redis_delays_open(struct redis_door *door) {
         abort();
     }
     list_init(&door->delayed);
+    list_init(&door->delayed_served);
     list_init(&door->delayed_rules);
+    list_init(&door->delayed_long_reads);
     uv_timer_init(door->environment->loop, timer);
     timer->data = door;
     door->delay_timer = timer;

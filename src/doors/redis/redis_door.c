@@ -45,6 +45,7 @@ static void *open_door(const struct door_environment *environment) {
     door->random = door->hash_key.words[0];
     door->stats.started_ms = service_now_ms(door->service);
     redis_delays_open(door);
+    door->output = redis_output_create(door);
     door->cursors = redis_cursors_create();
     door->pubsub = redis_pubsub_create(door);
     door->waits = redis_waits_create(door);
@@ -60,6 +61,7 @@ static void close_door(void *opaque) {
     redis_waits_destroy(door->waits);
     redis_pubsub_destroy(door->pubsub);
     redis_cursors_destroy(door->cursors);
+    redis_output_destroy(door->output);
     redis_delays_close(door);
     buffer_clear(&door->encoded);
     buffer_clear(&door->converted);

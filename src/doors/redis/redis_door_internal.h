@@ -25,13 +25,18 @@ enum {
     REDIS_PENDING_MAX = 1024,              /* commands of one connection on their way */
     REDIS_PENDING_BYTES_MAX = 1024 * 1024, /* of their requests */
     REDIS_NAME_SIZE_MAX = 64,              /* of CLIENT SETNAME and SETINFO */
-    REDIS_ARENA_USES = 64                  /* commands until the scratch memory is given back */
+    REDIS_ARENA_USES = 64,                 /* commands until the scratch memory is given back */
+    /* What open transactions, watched keys and clients that wait for keys hold, of all connections.
+     * Small ones always have room. */
+    REDIS_HELD_BYTES_MAX = 64 * 1024 * 1024,
+    REDIS_HELD_SMALL = 4 * 1024
 };
 
 /* The release whose commands are served. */
 #define REDIS_VERSION_SHOWN "7.0.15"
 
 struct redis_cursors;
+struct redis_output;
 struct redis_pubsub;
 struct redis_waits;
 struct redis_waiter;
@@ -52,9 +57,16 @@ struct redis_door {
     /* struct redis_connection, whose next command is much work: until the next iteration of the
      * loop, or until there is less on its way. */
     struct list delayed;
+    struct list delayed_served; /* as `delayed`, of those that had their turn in this iteration */
     struct list delayed_rules;
+    struct list delayed_long_reads;
     uv_timer_t *delay_timer;
-    size_t work; /* that is on its way, of commands that are much */
+    size_t work;       /* that is on its way, of commands that are much */
+    size_t held_bytes; /* of REDIS_HELD_BYTES_MAX */
+    size_t read_bytes; /* of replies to reads, in that iteration of the loop */
+    uint64_t read_iteration;
+    size_t n_long_reads;
+    struct redis_output *output;
     struct redis_cursors *cursors;
     struct redis_pubsub *pubsub;
     struct redis_waits *waits;
@@ -74,6 +86,11 @@ uint64_t redis_door_random(struct redis_door *door);
 /* Whether authentication is on. */
 bool redis_door_asks_who(const struct redis_door *door);
 
+/* Whether so much more may be held for a client that has so much already. */
+static inline bool redis_door_may_hold(const struct redis_door *door, size_t held, size_t more) {
+    return held + more <= REDIS_HELD_SMALL || door->held_bytes + more <= REDIS_HELD_BYTES_MAX;
+}
+
 /* --- One connection. --- */
 
 /* What a transaction has gathered. */
@@ -85,6 +102,7 @@ struct redis_multi {
     size_t n_watches;
     struct buffer watches; /* as redis_exec_put_watch() writes them */
     unsigned db;           /* that a SELECT among them has chosen */
+    size_t held;           /* of door->held_bytes */
 };
 
 struct redis_connection {
@@ -107,6 +125,10 @@ struct redis_connection {
     struct redis_scan scan; /* of the request whose bytes come */
     struct list in_delayed; /* of the door's */
     size_t work;            /* of the command that is run next */
+    size_t unfit_reply;     /* of the command that waits: its reply found no room; 0: not known */
+    uint64_t sent_bytes;    /* in all */
+    uint64_t taken_bytes;   /* of them, when redis_output.c last looked */
+    uint64_t taken_ms;      /* when some more of them had been taken */
     const struct redis_command *last;
     char *name;    /* of CLIENT SETNAME; NULL: none */
     char *library; /* of CLIENT SETINFO */
@@ -117,8 +139,10 @@ struct redis_connection {
     bool is_full;     /* input waits until less is pending */
     bool is_slow;     /* input waits until output was taken */
     bool is_delayed;  /* input waits until there is time for much work */
+    bool is_served;   /* a command of the input that is being handled was run */
     bool shows_tokens;
     bool is_closing;
+    bool is_aborted;  /* it did not take what was sent, and will be closed in this iteration */
     bool replies_off; /* CLIENT REPLY OFF */
     uint8_t skips;    /* CLIENT REPLY SKIP: replies that are left out, 2 for the next but one */
     char user[65];    /* that has logged in */
@@ -137,6 +161,7 @@ struct redis_pending {
     bool is_with_service;
     bool is_done;
     bool is_read;      /* waits for a read of the service */
+    bool is_long;      /* a worker reads: redis_long_read.c */
     bool is_silent;    /* CLIENT REPLY: the client does not want the reply */
     size_t n_commands; /* of a transaction */
     size_t cost;
@@ -185,14 +210,49 @@ bool redis_delays_has_to_wait(struct redis_connection *connection,
                               const struct redis_exec_command *command);
 /* Whether a connection's input has been handled for long enough; uv_hrtime() when that began. */
 bool redis_delays_turn_is_over(uint64_t begun_ns);
-/* The rest of the input is given in the next iteration of the loop. */
+/* The rest of the input is given in the next iteration of the loop, behind those that had no turn
+ * in this one. */
 void redis_delays_yield(struct redis_connection *connection);
+/* A read over the view has made a reply of this size. */
+void redis_delays_note_read(struct redis_door *door, size_t reply_size);
 /* The command was submitted. */
 void redis_delays_begin(struct redis_pending *pending);
 /* It was answered. */
 void redis_delays_end(struct redis_door *door, struct redis_pending *pending);
 /* The connection is over. */
 void redis_delays_leave(struct redis_connection *connection);
+/* The connection takes no input until it is resumed from this list. */
+void redis_delays_wait(struct redis_connection *connection, struct list *delayed);
+void redis_delays_resume_first(struct list *delayed);
+
+/* --- redis_output.c: what waits until clients take it --- */
+
+struct redis_output *redis_output_create(struct redis_door *door);
+void redis_output_destroy(struct redis_output *output);
+/* Gives bytes to the client. */
+void redis_output_send(struct redis_connection *connection, struct bytes bytes);
+/* Whether it is worth while to guess how large a reply will be. */
+bool redis_output_is_tight(const struct redis_connection *connection);
+/* Whether a reply of about this size may be made now. */
+bool redis_output_has_room(struct redis_connection *connection, size_t size);
+/* The connection takes no input until there may be room. */
+void redis_output_wait(struct redis_connection *connection);
+/* Whether a message of this size may go to one more subscriber now. False: later; subscribers that
+ * take nothing are closed. */
+bool redis_output_has_room_for_message(struct redis_door *door, size_t size);
+/* False: this subscriber has let too much gather, and is closed. */
+bool redis_output_takes_message(struct redis_connection *connection, size_t size);
+
+/* --- redis_long_read.c: reads of a whole database, by a worker --- */
+
+bool redis_long_read_takes(struct redis_door *door, const struct redis_exec_command *command);
+/* Whether there are others already. Then the connection takes no input until it is given again. */
+bool redis_long_read_has_to_wait(struct redis_connection *connection);
+/* An entry that is or will be one of them, until it is answered. */
+void redis_long_read_count(struct redis_pending *pending);
+void redis_long_read_uncount(struct redis_pending *pending);
+/* The entry has its request in `encoded`. */
+void redis_long_read_start(struct redis_pending *pending);
 
 /* --- redis_local.c: commands that the connection does itself. Appends to `out`, or has made an
  * entry or sent something itself when it gives false. --- */
@@ -248,6 +308,10 @@ void redis_pubsub_run(struct redis_connection *connection, const struct redis_ex
 void redis_pubsub_leave(struct redis_connection *connection);
 /* What PUBSUB may be in work. */
 size_t redis_pubsub_work(const struct redis_pubsub *pubsub);
+/* Whether so many messages are still to be delivered that more should wait. */
+bool redis_pubsub_is_behind(const struct redis_pubsub *pubsub);
+/* Whether nobody in the whole cluster can hear a message. */
+bool redis_pubsub_is_unheard(const struct redis_pubsub *pubsub);
 /* How many of this member's clients a message would reach. */
 size_t redis_pubsub_receivers(struct redis_pubsub *pubsub, bool is_sharded, struct bytes channel);
 

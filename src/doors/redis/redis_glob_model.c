@@ -54,7 +54,8 @@ bool redis_glob_match(struct bytes pattern, struct bytes text, size_t *steps_lef
     size_t t = 0;
     size_t star_p = SIZE_MAX;
     size_t star_t = 0;
-    for (;;) {
+    /* A class is looked at before it is counted: not once more for each text that is left. */
+    while (*steps_left > 0) {
         if (p < pattern.size && pattern.data[p] == '*') {
             star_p = ++p;
             star_t = t;
@@ -80,6 +81,7 @@ bool redis_glob_match(struct bytes pattern, struct bytes text, size_t *steps_lef
         p = star_p;
         t = ++star_t;
     }
+    return false;
 }
 
 struct bytes redis_glob_prefix(struct bytes pattern) {

@@ -30,6 +30,8 @@ enum {
     BYTES_A_STEP = 8,            /* … and of its bytes */
     CHANNEL_BYTES_A_WORK = 16,   /* that are compared in a unit of core/key_work.h */
     MATCH_STEPS_MAX = 64 * 1024, /* of comparing one channel with one pattern */
+    FULL_MS = 5,                 /* until subscribers are looked at again */
+    BEHIND_MAX = 256             /* revisions */
 };
 
 /* Where the messages come from. */
@@ -50,6 +52,7 @@ struct redis_pubsub {
     struct redis_topics *topics;
     struct position sources[2];
     size_t steps_left; /* of this part */
+    bool is_full;      /* it ended because subscribers have not taken enough */
     uv_timer_t *timer; /* for the next part */
     struct buffer push;
 };
@@ -73,6 +76,14 @@ static bool push_to(struct redis_pubsub *pubsub, enum source source, struct redi
         }
         if (pubsub->steps_left == 0) {
             return false;
+        }
+        if (!redis_output_has_room_for_message(pubsub->door, pubsub->push.size)) {
+            pubsub->is_full = true;
+            return false;
+        }
+        if (!redis_output_takes_message(subscription->connection, pubsub->push.size)) {
+            subscription->pushed[source] = message;
+            continue;
         }
         redis_connection_push(subscription->connection,
                               bytes_of(pubsub->push.data, pubsub->push.size));
@@ -166,6 +177,20 @@ size_t redis_pubsub_receivers(struct redis_pubsub *pubsub, bool is_sharded, stru
     return n;
 }
 
+bool redis_pubsub_is_behind(const struct redis_pubsub *pubsub) {
+    const struct service_watch *watch = &pubsub->sources[MESSAGES].watch;
+    struct service *service = pubsub->door->service;
+    int64_t newest = key_store_revision(state_view_keys(service_view(service)));
+    return watch->private.watcher != NULL && !service_watch_is_current(service, watch) &&
+           newest - pubsub->sources[MESSAGES].revision > BEHIND_MAX;
+}
+
+bool redis_pubsub_is_unheard(const struct redis_pubsub *pubsub) {
+    struct service_member member;
+    return pubsub->sources[MESSAGES].watch.private.watcher == NULL &&
+           service_members(pubsub->door->service, &member, 1) == 1;
+}
+
 size_t redis_pubsub_work(const struct redis_pubsub *pubsub) {
     enum { WORK_A_TOPIC = 8 };
     return WORK_A_TOPIC * (redis_topics_count(pubsub->topics, CHANNEL) +
@@ -201,12 +226,13 @@ static bool deliver(struct redis_pubsub *pubsub, enum source source,
     struct position *position = &pubsub->sources[source];
     size_t n_before = 0;
     pubsub->steps_left = PART_STEPS;
+    pubsub->is_full = false;
     for (size_t i = 0; i < batch->n_events; i++) {
         if (is_done(position, batch->events[i], &n_before)) {
             continue;
         }
         if (pubsub->steps_left == 0 || !deliver_one(pubsub, batch->events[i])) {
-            uv_timer_start(pubsub->timer, next_part, 0, 0);
+            uv_timer_start(pubsub->timer, next_part, pubsub->is_full ? FULL_MS : 0, 0);
             return false;
         }
         position->n_events++;
@@ -343,6 +369,7 @@ void redis_pubsub_leave(struct redis_connection *connection) {
             pubsub->topics,
             list_entry(connection->subscriptions.next, struct redis_subscription, in_connection));
     }
+    redis_topics_give_memory_back(pubsub->topics);
     set_watches(pubsub);
 }
 

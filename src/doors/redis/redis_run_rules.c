@@ -6,7 +6,12 @@
 
 #include <string.h>
 
-enum { OBJECTS_OF_RUN = 4096 }; /* RULE_CHANGES_MAX: no run makes more */
+enum {
+    OBJECTS_OF_RUN = 4096, /* RULE_CHANGES_MAX: no run makes more */
+    /* Elements that go with their objects, in one run: everybody waits for it. One object may have
+     * as many. */
+    ELEMENTS_ENDED_MAX = 128 * 1024
+};
 
 bool redis_run_is_full(struct redis_run *run) {
     run->is_exceeded = run->is_exceeded || run->reply->size > REDIS_REPLY_BYTES_MAX;
@@ -14,9 +19,10 @@ bool redis_run_is_full(struct redis_run *run) {
 }
 
 bool redis_run_matches(struct redis_run *run, struct bytes pattern, struct bytes text) {
-    size_t left = REDIS_GLOB_STEPS_MAX - run->glob_steps;
+    size_t most = REDIS_GLOB_STEPS_MAX + run->glob_steps_more;
+    size_t left = most - run->glob_steps;
     bool is_match = redis_glob_match(pattern, text, &left);
-    run->glob_steps = REDIS_GLOB_STEPS_MAX - left;
+    run->glob_steps = most - left;
     run->is_exceeded = run->is_exceeded || left == 0;
     return is_match;
 }
@@ -96,6 +102,10 @@ void redis_object_delete(struct redis_run *run, struct redis_object *object) {
     if (object->lease_id != 0) {
         run->store->lease_end(run->context, object->lease_id);
     }
+    size_t n = object->header.count > 0 ? (size_t)object->header.count : 0;
+    run->is_exceeded =
+        run->is_exceeded || (run->n_ended > 0 && run->n_ended + n > ELEMENTS_ENDED_MAX);
+    run->n_ended += n;
     object->header = (struct redis_header){.type = REDIS_NONE};
     object->lease_id = 0;
     object->create_revision = 0;

@@ -22,8 +22,10 @@ enum {
     /* Of one reply, and of the records that one command collects. The rule's answer may be smaller
      * still: RULE_ANSWER_SIZE_MAX. */
     REDIS_REPLY_BYTES_MAX = 16 * 1024 * 1024,
-    /* Steps of comparing with patterns, in one run: some fifty milliseconds. */
-    REDIS_GLOB_STEPS_MAX = 32 * 1024 * 1024
+    /* Steps of comparing with patterns, in one run: some milliseconds, and how many more when no
+     * other client waits for it. */
+    REDIS_GLOB_STEPS_MAX = 4 * 1024 * 1024,
+    REDIS_GLOB_STEPS_OF_WORKER_MORE = 28 * 1024 * 1024
 };
 
 typedef bool (*redis_visit)(void *context, const struct record *record);
@@ -68,8 +70,10 @@ struct redis_run {
     int64_t revision; /* that the changes will have */
     uint64_t seed;    /* for commands that choose at random; chosen by the proposer */
     uint32_t n_objects;
+    size_t n_ended;                           /* elements that went with their objects */
     size_t call_bytes;                        /* of the arguments of a script's calls */
     size_t glob_steps;                        /* of comparing with patterns */
+    size_t glob_steps_more;                   /* that may be made beyond REDIS_GLOB_STEPS_MAX */
     uint64_t script_work;                     /* of the scripts of this run so far */
     const struct redis_cursor_table *cursors; /* NULL: none */
     bool shows_tokens;                        /* SET NX answers with the token as an attribute */

@@ -381,6 +381,9 @@ static int call_host(lua_State *lua, bool is_raised) {
     if (status != STATUS_OK) {
         return redis_script_stop(lua, status);
     }
+    uint64_t work = run->host_work;
+    run->host_work = 0;
+    redis_script_charge(lua, work);
     redis_reply_reader_init(&reader, bytes_of(run->reply.data, run->reply.size));
     next_value(lua, &reader, &value);
     push_value(lua, &reader, &value);

@@ -35,6 +35,7 @@ struct compiled {
     size_t source_size;
     uint64_t used_at;  /* which of them was not used for longest */
     uint64_t work_max; /* of its runs so far */
+    enum redis_script_look look;
 };
 
 static struct {
@@ -204,11 +205,65 @@ static void drop_oldest(void) {
     drop_compiled(oldest);
 }
 
+static size_t count_words(struct bytes source, const char *word) {
+    size_t n = 0;
+    size_t size = strlen(word);
+    const uint8_t *at = source.data;
+    const uint8_t *end = source.data + source.size;
+    while ((at = memmem(at, (size_t)(end - at), word, size)) != NULL) {
+        at += size;
+        n++;
+    }
+    return n;
+}
+
+static bool has_any_word(struct bytes source, const char *const *words, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (count_words(source, words[i]) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Scripts of locks have calls one after the other, and loops over their keys or arguments at most.
+ */
+static enum redis_script_look look_of(struct bytes source) {
+    static const char *const patterns[] = {"keys'", "keys\"", "scan"};
+    /* Loops, functions of libraries, and commands that look at much. */
+    static const char *const words[] = {"while", "repeat", "function", "load",   "rep",   "gsub",
+                                        "find",  "match",  "sort",     "concat", "range", "members",
+                                        "diff",  "inter",  "union",    "getall", "vals"};
+    uint8_t lower[CHEAP_SIZE_MAX];
+    if (source.size == 0 || source.size > CHEAP_SIZE_MAX) {
+        return REDIS_SCRIPT_LOOKS_AT_ALL; /* or may do so somewhere */
+    }
+    for (size_t i = 0; i < source.size; i++) {
+        uint8_t letter = source.data[i];
+        lower[i] = letter >= 'A' && letter <= 'Z' ? (uint8_t)(letter + 'a' - 'A') : letter;
+    }
+    source.data = lower;
+    /* Each call says which command it is of. */
+    size_t n_calls = count_words(source, "call('") + count_words(source, "call(\"");
+    bool has_any_command = count_words(source, "call") != n_calls ||
+                           count_words(source, "redis") < n_calls ||
+                           count_words(source, "redis[") > 0;
+    if (has_any_command || has_any_word(source, patterns, sizeof patterns / sizeof patterns[0])) {
+        return REDIS_SCRIPT_LOOKS_AT_ALL;
+    }
+    bool has_loops = count_words(source, "for") !=
+                     count_words(source, " in ipairs(") + count_words(source, " in pairs(");
+    return has_loops || has_any_word(source, words, sizeof words / sizeof words[0])
+               ? REDIS_SCRIPT_LOOKS_ORDINARY
+               : REDIS_SCRIPT_LOOKS_CHEAP;
+}
+
 static void keep_compiled(struct bytes source) {
     struct compiled compiled = {.image = redis_script_memory_save(),
                                 .source = malloc(source.size + 1),
                                 .source_size = source.size,
-                                .used_at = ++machine.uses};
+                                .used_at = ++machine.uses,
+                                .look = look_of(source)};
     assert(compiled.source != NULL);
     if (source.size > 0) {
         memcpy(compiled.source, source.data, source.size);
@@ -513,41 +568,18 @@ uint64_t redis_script_last_work(void) {
     return machine.last_work;
 }
 
-static size_t count_words(struct bytes source, const char *word) {
-    size_t n = 0;
-    size_t size = strlen(word);
-    const uint8_t *at = source.data;
-    const uint8_t *end = source.data + source.size;
-    while ((at = memmem(at, (size_t)(end - at), word, size)) != NULL) {
-        at += size;
-        n++;
-    }
-    return n;
-}
-
-/* Whether a script looks as scripts of locks do: calls one after the other, and loops over its keys
- * or arguments at most. A guess, which nothing depends on but what is let through at a time. */
-static bool looks_cheap(struct bytes source) {
-    static const char *const words[] = {"while", "repeat", "function", "load", "rep",
-                                        "gsub",  "find",   "match",    "sort", "concat"};
-    if (source.size == 0 || source.size > CHEAP_SIZE_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (count_words(source, words[i]) > 0) {
-            return false;
-        }
-    }
-    return count_words(source, "for") ==
-           count_words(source, " in ipairs(") + count_words(source, " in pairs(");
-}
-
-uint64_t redis_script_expected_work(struct bytes source) {
+uint64_t redis_script_expected_work(struct bytes source, enum redis_script_look *out_look) {
     for (size_t i = 0; i < machine.n_compiled; i++) {
         const struct compiled *compiled = &machine.compiled[i];
         if (bytes_equal(bytes_of(compiled->source, compiled->source_size), source)) {
+            *out_look = compiled->look;
             return compiled->work_max;
         }
     }
-    return looks_cheap(source) ? 0 : REDIS_SCRIPT_WORK_UNKNOWN;
+    *out_look = look_of(source);
+    return *out_look == REDIS_SCRIPT_LOOKS_CHEAP ? 0 : REDIS_SCRIPT_WORK_UNKNOWN;
+}
+
+void redis_script_note_work(uint64_t work) {
+    machine.run->host_work += work;
 }

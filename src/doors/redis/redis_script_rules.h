@@ -68,9 +68,17 @@ enum status redis_script_check(struct bytes source, const struct redis_script_li
 
 /* The work of the run that ended last. */
 uint64_t redis_script_last_work(void);
+/* What a script looks like: a guess, which nothing depends on but what is let through at a time. */
+enum redis_script_look {
+    REDIS_SCRIPT_LOOKS_CHEAP,    /* as scripts of locks do */
+    REDIS_SCRIPT_LOOKS_ORDINARY, /* loops, or commands that look at much */
+    REDIS_SCRIPT_LOOKS_AT_ALL    /* commands that compare all keys with a pattern, or any command */
+};
 /* What a run of this source may be in work, as far as this process knows: a guess for those who
  * decide how many are let through at a time. */
-uint64_t redis_script_expected_work(struct bytes source);
+uint64_t redis_script_expected_work(struct bytes source, enum redis_script_look *out_look);
+/* To be called by the host: what a call of it cost beside its reply, in units of work. */
+void redis_script_note_work(uint64_t work);
 
 /* The name of a script: the SHA-1 of its source in lower-case hexadecimal digits, not terminated.
  */

@@ -28,7 +28,8 @@ struct redis_script_run {
     int resp;            /* redis.setresp() */
     int coroutines;      /* that are inside of each other */
     uint64_t random;     /* state of math.random() */
-    struct buffer reply; /* of the last call */
+    struct buffer reply; /* of the last call … */
+    uint64_t host_work;  /* … and what it cost beside that */
     struct buffer *out;
     size_t out_start;
 };

@@ -139,6 +139,8 @@ static enum status call(void *context, const struct bytes *argv, size_t argc, st
     if (!spend(run, argv, argc)) {
         return STATUS_REQUEST_TOO_LARGE;
     }
+    enum { GLOB_STEPS_A_WORK = 4 };
+    size_t glob_steps = run->glob_steps;
     struct buffer *outer = run->reply;
     const struct redis_command *command = argc == 0 ? NULL : redis_command_find(argv[0]);
     run->reply = out;
@@ -159,6 +161,7 @@ static enum status call(void *context, const struct bytes *argv, size_t argc, st
     }
     bool is_full = redis_run_is_full(run);
     run->reply = outer;
+    redis_script_note_work((run->glob_steps - glob_steps) / GLOB_STEPS_A_WORK);
     return is_full ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
 }
 
@@ -226,6 +229,11 @@ void redis_scripting_eval(struct redis_run *run, const struct bytes *argv, size_
 
 /* --- How much may be on its way. --- */
 
+/* So that some hundred, a dozen, or a few are on their way at once. */
+static const size_t least_work[] = {[REDIS_SCRIPT_LOOKS_CHEAP] = 6 * 1024,
+                                    [REDIS_SCRIPT_LOOKS_ORDINARY] = 48 * 1024,
+                                    [REDIS_SCRIPT_LOOKS_AT_ALL] = 192 * 1024};
+
 /* Two units of a script's work take as long as one of core's. */
 static size_t estimate_script(const struct key_store *keys, bool is_sha, struct bytes argument) {
     uint8_t key[1 + REDIS_SCRIPT_SHA_SIZE] = {'x'};
@@ -244,7 +252,10 @@ static size_t estimate_script(const struct key_store *keys, bool is_sha, struct 
         }
         source = record_value(record);
     }
-    return (size_t)(redis_script_expected_work(source) / 2);
+    enum redis_script_look look;
+    size_t work = (size_t)(redis_script_expected_work(source, &look) / 2);
+    /* Its arguments may make much of what was little before. */
+    return work > least_work[look] ? work : least_work[look];
 }
 
 size_t redis_scripting_estimate(const struct key_store *keys, struct bytes name,

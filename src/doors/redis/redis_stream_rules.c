@@ -78,6 +78,12 @@ static bool parse_id(struct bytes text, uint64_t missing_seq, struct redis_strea
            (dash == NULL || get_number(bytes_of(dash + 1, text.size - size - 1), &out_id->seq));
 }
 
+bool redis_stream_id_parse(struct bytes text, struct redis_stream_id *out_id) {
+    bool is_id = parse_id(text, 0, out_id);
+    *out_id = is_id ? *out_id : first_id;
+    return is_id;
+}
+
 static bool get_id(struct redis_run *run, struct bytes text, uint64_t missing_seq,
                    struct redis_stream_id *out_id) {
     if (!parse_id(text, missing_seq, out_id)) {

@@ -2,10 +2,14 @@
 
 #include "doors/redis/redis_door_internal.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS_FIRST = 64 };
+enum {
+    BUCKETS_FIRST = 64,
+    FREED_MUCH = 32 * 1024 * 1024 /* so much is worth a search for pages to give back */
+};
 
 /* A table of lists, which doubles. */
 struct table {
@@ -22,6 +26,7 @@ struct redis_topics {
     size_t n_kinds[3];
     size_t n_of_keys;
     size_t bytes;
+    size_t freed; /* since memory was last given back */
 };
 
 /* --- Tables. --- */
@@ -34,6 +39,14 @@ static void table_make(struct table *table, size_t n_buckets) {
     table->n_buckets = n_buckets;
     for (size_t i = 0; i < n_buckets; i++) {
         list_init(&table->buckets[i]);
+    }
+}
+
+/* Nothing is in it. */
+static void table_shrink(struct table *table) {
+    if (table->n_buckets > BUCKETS_FIRST) {
+        free(table->buckets);
+        table_make(table, BUCKETS_FIRST);
     }
 }
 
@@ -209,6 +222,7 @@ void redis_topics_unsubscribe(struct redis_topics *topics,
     subscription->connection->n_subscriptions[topic->kind]--;
     subscription->connection->subscription_bytes -= size;
     topics->bytes -= size;
+    topics->freed += size;
     list_remove(&subscription->in_bucket);
     list_remove(&subscription->in_topic);
     list_remove(&subscription->in_connection);
@@ -222,6 +236,20 @@ void redis_topics_unsubscribe(struct redis_topics *topics,
         topics->n_of_keys -= is_of_keys(topic);
         free(topic);
     }
+}
+
+/* The server looks for such memory by itself, but counts what was held during the last search as
+ * usual. */
+void redis_topics_give_memory_back(struct redis_topics *topics) {
+    if (topics->freed < FREED_MUCH) {
+        return;
+    }
+    topics->freed = 0;
+    if (topics->subscriptions.n == 0) {
+        table_shrink(&topics->by_name);
+        table_shrink(&topics->subscriptions);
+    }
+    malloc_trim(0);
 }
 
 /* --- Life. --- */

@@ -77,5 +77,7 @@ bool redis_topics_subscribe(struct redis_topics *topics, struct redis_connection
                             enum redis_topic_kind kind, struct bytes name);
 /* Frees it, and its topic when it was the last. */
 void redis_topics_unsubscribe(struct redis_topics *topics, struct redis_subscription *subscription);
+/* After many have gone: small pieces between others are not given back by themselves. */
+void redis_topics_give_memory_back(struct redis_topics *topics);
 
 #endif

@@ -31,17 +31,37 @@ void redis_transaction_refuse(struct redis_connection *connection) {
     }
 }
 
-static void unwatch(struct redis_multi *multi) {
+/* To be called when what is gathered has changed. */
+static void count_held(struct redis_connection *connection) {
+    struct redis_multi *multi = connection->multi;
+    size_t held = multi->commands.size + multi->watches.size;
+    connection->door->held_bytes += held - multi->held;
+    multi->held = held;
+}
+
+static void unwatch(struct redis_connection *connection) {
+    struct redis_multi *multi = connection->multi;
     buffer_clear(&multi->watches);
     buffer_init(&multi->watches);
     multi->n_watches = 0;
+    count_held(connection);
+}
+
+static size_t size_of(const struct redis_exec_command *command) {
+    enum { ARGUMENT_SIZE = 3 /* its length, as a rule */ };
+    size_t size = 0;
+    for (size_t i = 0; i < command->argc; i++) {
+        size += ARGUMENT_SIZE + command->argv[i].size;
+    }
+    return size;
 }
 
 void redis_transaction_clear(struct redis_connection *connection) {
     struct redis_multi *multi = connection->multi;
     if (multi != NULL) {
-        unwatch(multi);
+        unwatch(connection);
         buffer_clear(&multi->commands);
+        count_held(connection);
         *multi = (struct redis_multi){0};
     }
 }
@@ -60,9 +80,13 @@ void redis_transaction_queue(struct redis_connection *connection,
     } else if (multi->n >= REDIS_TRANSACTION_MAX || multi->commands.size > RULE_REQUEST_SIZE_MAX) {
         redis_reply_error_text(out, "ERR the transaction is too large");
         multi->is_refused = true;
+    } else if (!redis_door_may_hold(connection->door, multi->held, size_of(command))) {
+        redis_reply_error_text(out, "ERR the open transactions of all clients are too large");
+        multi->is_refused = true;
     } else {
         int64_t db;
         redis_exec_put_command(&multi->commands, multi->db, command->argv, command->argc);
+        count_held(connection);
         multi->n++;
         if (command->command->id == REDIS_CMD_SELECT &&
             redis_number_integer(command->argv[1], &db) && db >= 0 && db < REDIS_DATABASES) {
@@ -93,6 +117,7 @@ static struct redis_exec_command next_command(struct reader *reader, struct aren
 size_t redis_transaction_work(struct redis_connection *connection) {
     const struct redis_multi *multi = connection->multi;
     struct redis_door *door = connection->door;
+    const struct key_store *keys = state_view_keys(service_view(door->service));
     struct reader reader;
     size_t work = 0;
     if (!redis_transaction_is_open(connection) || multi->is_refused) {
@@ -101,10 +126,12 @@ size_t redis_transaction_work(struct redis_connection *connection) {
     reader_init(&reader, bytes_of(multi->commands.data, multi->commands.size));
     for (size_t i = 0; i < multi->n; i++) {
         struct redis_exec_command command = next_command(&reader, &door->arena);
-        bool is_local = (command.command->flags & REDIS_F_LOCAL) != 0;
-        work += is_local ? redis_local_work(connection, &command)
-                         : redis_work_of(state_view_keys(service_view(door->service)), command.db,
-                                         command.command, command.argv, command.argc);
+        if ((command.command->flags & REDIS_F_LOCAL) != 0) {
+            work += redis_local_work(connection, &command);
+            continue;
+        }
+        work += redis_work_of(keys, command.db, command.command, command.argv, command.argc) +
+                redis_work_of_values(keys, command.db, command.command, command.argv, command.argc);
     }
     return work;
 }
@@ -238,6 +265,7 @@ static void watch_now(struct redis_connection *connection,
         redis_exec_put_watch(&multi->watches, &watch);
         multi->n_watches++;
     }
+    count_held(connection);
 }
 
 static void watch_ready(struct service_read *read, enum status status) {
@@ -265,6 +293,10 @@ static bool watch(struct redis_connection *connection, const struct redis_exec_c
     }
     if (multi_of(connection)->n_watches + command->argc - 1 > REDIS_TRANSACTION_MAX) {
         redis_reply_error_text(out, "ERR too many keys are watched");
+        return true;
+    }
+    if (!redis_door_may_hold(door, multi_of(connection)->held, size_of(command))) {
+        redis_reply_error_text(out, "ERR the keys that all clients watch are too large");
         return true;
     }
     struct redis_pending *pending = redis_pending_create(connection, command->command);
@@ -322,7 +354,7 @@ bool redis_transaction_run(struct redis_connection *connection,
         return watch(connection, command, out);
     case REDIS_CMD_UNWATCH:
         if (connection->multi != NULL) {
-            unwatch(connection->multi);
+            unwatch(connection);
         }
         redis_reply_ok(out);
         return true;

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { RECORDS_MAX = 256 * 1024 };
+enum { RECORDS_MAX = 256 * 1024, RECORDS_OF_WORKER_MAX = 8 * 1024 * 1024 };
 
 struct view {
     const struct key_store *keys;
@@ -31,7 +31,8 @@ static bool spend(struct view *view) {
 
 static const struct record *get(void *context, struct key_space_id space, struct bytes key) {
     struct view *view = context;
-    return spend(view) ? key_store_find(view->keys, space, key) : NULL;
+    /* Which is found by itself, and takes longer than the next of a range. */
+    return spend(view) && spend(view) ? key_store_find(view->keys, space, key) : NULL;
 }
 
 struct walk {
@@ -102,6 +103,19 @@ struct key_range *redis_view_ranges(struct arena *arena, const struct redis_exec
     return ranges;
 }
 
+static enum status execute(struct redis_run *run, struct view *view,
+                           const struct redis_exec_command *command) {
+    size_t before = run->reply->size;
+    view->run = run;
+    redis_command_run(run, command->argv, command->argc);
+    bool is_exceeded = redis_run_is_full(run);
+    if (is_exceeded || run->is_interrupted) {
+        run->reply->size = before;
+        return is_exceeded ? STATUS_REQUEST_TOO_LARGE : STATUS_CANCELED;
+    }
+    return STATUS_OK;
+}
+
 enum status redis_view_run(struct redis_door *door, const struct redis_exec_command *command,
                            struct buffer *out) {
     const struct state_view *state = service_view(door->service);
@@ -121,13 +135,21 @@ enum status redis_view_run(struct redis_door *door, const struct redis_exec_comm
                             .seed = redis_door_random(door),
                             .cursors = &cursors,
                             .is_read_only = true};
-    view.run = &run;
-    size_t before = out->size;
-    redis_command_run(&run, command->argv, command->argc);
-    bool is_exceeded = redis_run_is_full(&run);
-    if (is_exceeded || run.is_interrupted) {
-        out->size = before;
-        return is_exceeded ? STATUS_REQUEST_TOO_LARGE : STATUS_CANCELED;
-    }
-    return STATUS_OK;
+    return execute(&run, &view, command);
+}
+
+enum status redis_view_run_long(const struct key_store *keys, struct arena *arena,
+                                const struct redis_exec_command *command, struct buffer *out) {
+    bool is_keys = command->command->id == REDIS_CMD_KEYS;
+    struct view view = {.keys = keys,
+                        .records_left = is_keys ? RECORDS_OF_WORKER_MAX : RECORDS_MAX};
+    struct redis_run run = {.store = &view_store,
+                            .context = &view,
+                            .arena = arena,
+                            .reply = out,
+                            .db = command->db,
+                            .revision = key_store_revision(keys),
+                            .glob_steps_more = REDIS_GLOB_STEPS_OF_WORKER_MORE,
+                            .is_read_only = true};
+    return execute(&run, &view, command);
 }

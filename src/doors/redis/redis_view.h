@@ -22,5 +22,9 @@ struct key_range *redis_view_ranges(struct arena *arena, const struct redis_exec
  * bytes, than one read may; then nothing is appended. */
 enum status redis_view_run(struct redis_door *door, const struct redis_exec_command *command,
                            struct buffer *out);
+/* The same in a worker, with a store that is a view: of KEYS, which may look at more there, and of
+ * operations on sets. */
+enum status redis_view_run_long(const struct key_store *keys, struct arena *arena,
+                                const struct redis_exec_command *command, struct buffer *out);
 
 #endif

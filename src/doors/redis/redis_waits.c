@@ -11,13 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 1024, KEYS_MAX = 1024 /* of one command */ };
+enum {
+    BUCKETS = 16 * 1024,
+    KEYS_MAX = 1024, /* of one command */
+    /* Of those that wait for one key, so many try at once; fewer when what they get is large. */
+    TRYING_MAX = 64,
+    TRYING_LARGE_MAX = 4,
+    ANSWER_LARGE = 16 * 1024
+};
 
 /* One key that a waiter waits for. */
 struct wait_key {
     struct list link; /* of its bucket, in the order of arrival */
     struct redis_waiter *waiter;
-    struct bytes key; /* of the header's record */
+    struct bytes key;             /* of the header's record */
+    struct redis_stream_id after; /* of a stream: entries behind this one */
 };
 
 struct redis_waiter {
@@ -28,10 +36,12 @@ struct redis_waiter {
     uv_timer_t timer;
     bool has_timer;
     bool is_trying; /* the rule is on its way */
+    bool is_woken;  /* … and something came meanwhile */
     bool is_late;   /* time is up */
     bool is_closed; /* out of all lists */
     enum redis_type type;
     const struct redis_command *command;
+    size_t held; /* of door->held_bytes */
     size_t n_keys;
     struct wait_key keys[];
 };
@@ -40,6 +50,7 @@ struct redis_waits {
     struct redis_door *door;
     struct list buckets[BUCKETS];
     size_t n;
+    int64_t trying_max;
     struct service_watch watch;
 };
 
@@ -53,17 +64,26 @@ static struct list *bucket_of(struct redis_waits *waits, struct bytes key) {
 
 /* How many elements there are to be had, as far as this member knows. A key of another type is
  * worth a try: the rule says what is wrong. */
-static int64_t count_of(const struct redis_waits *waits, struct bytes key, enum redis_type type) {
+static int64_t count_of(const struct redis_waits *waits, struct bytes key, enum redis_type type,
+                        struct redis_stream_id *out_last) {
     const struct key_store *keys = state_view_keys(service_view(waits->door->service));
     const struct record *record = key_store_find(keys, KEY_SPACE_REDIS, key);
     struct redis_header header;
+    *out_last = (struct redis_stream_id){UINT64_MAX, UINT64_MAX};
     if (record == NULL || !redis_header_decode(record_value(record), &header)) {
         return 0;
     }
-    if (header.type == REDIS_STREAM) {
+    if (header.type == REDIS_STREAM && type == REDIS_STREAM) {
+        *out_last = header.last;
         return INT64_MAX; /* nobody takes anything away */
     }
     return header.type == type ? header.count : 1;
+}
+
+/* Whether a stream whose last id is this has, or had, something for it. */
+static bool is_news(const struct wait_key *one, struct redis_stream_id last) {
+    return one->waiter->type != REDIS_STREAM || last.ms > one->after.ms ||
+           (last.ms == one->after.ms && last.seq > one->after.seq);
 }
 
 /* --- The end of a wait. --- */
@@ -80,6 +100,7 @@ static void leave(struct redis_waiter *waiter) {
     if (!waiter->is_closed) {
         waiter->is_closed = true;
         waits->n--;
+        waits->door->held_bytes -= waiter->held;
         for (size_t i = 0; i < waiter->n_keys; i++) {
             list_remove(&waiter->keys[i].link);
         }
@@ -130,7 +151,9 @@ static void try_it(struct redis_waiter *waiter);
 
 static bool may_get_something(const struct redis_waiter *waiter) {
     for (size_t i = 0; i < waiter->n_keys; i++) {
-        if (count_of(waiter->waits, waiter->keys[i].key, waiter->type) > 0) {
+        struct redis_stream_id last;
+        if (count_of(waiter->waits, waiter->keys[i].key, waiter->type, &last) > 0 &&
+            is_news(&waiter->keys[i], last)) {
             return true;
         }
     }
@@ -145,9 +168,14 @@ struct attempt {
 static void tried(struct service_request *request, const struct outcome *outcome) {
     struct attempt *attempt = list_entry(request, struct attempt, request);
     struct redis_waiter *waiter = attempt->waiter;
+    struct redis_waits *waits = waiter->waits;
     free(attempt);
     waiter->is_trying = false;
     if (waiter->connection == NULL) {
+        /* Those behind it have waited for this. */
+        for (size_t i = 0; i < waiter->n_keys; i++) {
+            serve_key(waits, waiter->keys[i].key);
+        }
         destroy(waiter);
         return;
     }
@@ -160,12 +188,13 @@ static void tried(struct service_request *request, const struct outcome *outcome
         return;
     }
     struct bytes answer = outcome->rule.answer;
+    waits->trying_max = answer.size > ANSWER_LARGE ? TRYING_LARGE_MAX : TRYING_MAX;
     bool is_nothing = bytes_equal(answer, nothing_of(waiter));
     if (!is_nothing) {
         finish(waiter, answer);
     } else if (waiter->is_late) {
         finish(waiter, time_is_up_reply);
-    } else if (waiter->type != REDIS_STREAM && may_get_something(waiter)) {
+    } else if (waiter->type == REDIS_STREAM ? waiter->is_woken : may_get_something(waiter)) {
         try_it(waiter);
     }
 }
@@ -179,6 +208,7 @@ static void try_it(struct redis_waiter *waiter) {
     attempt->waiter = waiter;
     attempt->request.done = tried;
     waiter->is_trying = true;
+    waiter->is_woken = false;
     const struct command command = {
         .type = COMMAND_RULE,
         .rule = {.number = REDIS_RULE_EXEC,
@@ -192,17 +222,21 @@ static void try_it(struct redis_waiter *waiter) {
 static void serve_key(struct redis_waits *waits, struct bytes key) {
     struct list *bucket = bucket_of(waits, key);
     int64_t left = -1;
+    struct redis_stream_id last;
     for (struct list *node = bucket->next; node != bucket && left != 0; node = node->next) {
         struct wait_key *one = list_entry(node, struct wait_key, link);
         if (!bytes_equal(one->key, key)) {
             continue;
         }
         if (left < 0) {
-            left = count_of(waits, key, one->waiter->type);
+            left = count_of(waits, key, one->waiter->type, &last);
+            left = left < waits->trying_max ? left : waits->trying_max;
         }
-        if (left > 0) {
+        if (left > 0 && is_news(one, last)) {
             left--;
-            if (!one->waiter->is_trying) {
+            if (one->waiter->is_trying) {
+                one->waiter->is_woken = true;
+            } else {
                 try_it(one->waiter);
             }
         }
@@ -378,15 +412,30 @@ static enum redis_type type_of(const struct redis_command *command) {
                                                                                   : REDIS_LIST;
 }
 
-/* A key that was named before is waited for once. */
-static bool is_known(const struct redis_waiter *waiter, struct bytes name) {
-    for (size_t i = 0; i < waiter->n_keys; i++) {
-        struct bytes key = waiter->keys[i].key;
-        if (bytes_equal(bytes_of(key.data + 1, key.size - 1), name)) {
+/* A key that was named before is waited for once. The waiter's own keys are the last ones of each
+ * bucket. */
+static bool is_known(const struct redis_waiter *waiter, const struct list *bucket,
+                     struct bytes key) {
+    for (const struct list *node = bucket->previous; node != bucket; node = node->previous) {
+        const struct wait_key *one = list_entry(node, struct wait_key, link);
+        if (one->waiter != waiter) {
+            return false;
+        }
+        if (bytes_equal(one->key, key)) {
             return true;
         }
     }
     return false;
+}
+
+/* What it will hold: its keys twice, once in the request. */
+static size_t size_of(const struct redis_exec_command *command) {
+    enum { KEY_OVERHEAD = sizeof(struct wait_key) + 32 };
+    size_t size = sizeof(struct redis_waiter);
+    for (size_t i = 0; i < command->argc; i++) {
+        size += KEY_OVERHEAD + 2 * command->argv[i].size;
+    }
+    return size;
 }
 
 static struct redis_waiter *create(struct redis_connection *connection,
@@ -406,9 +455,6 @@ static struct redis_waiter *create(struct redis_connection *connection,
     waiter->timer.data = waiter;
     for (size_t i = 0; i < n_keys; i++) {
         struct wait_key *key = &waiter->keys[waiter->n_keys];
-        if (is_known(waiter, names[i])) {
-            continue;
-        }
         uint8_t *bytes = malloc(1 + names[i].size);
         if (bytes == NULL) {
             abort();
@@ -417,10 +463,21 @@ static struct redis_waiter *create(struct redis_connection *connection,
         memcpy(bytes + 1, names[i].data, names[i].size);
         key->waiter = waiter;
         key->key = bytes_of(bytes, 1 + names[i].size);
-        list_append(bucket_of(waits, key->key), &key->link);
+        struct list *bucket = bucket_of(waits, key->key);
+        if (is_known(waiter, bucket, key->key)) {
+            free(bytes);
+            continue;
+        }
+        /* One that cannot be read is the rule's to refuse. */
+        if (waiter->type == REDIS_STREAM) {
+            (void)redis_stream_id_parse(names[n_keys + i], &key->after);
+        }
+        list_append(bucket, &key->link);
         waiter->n_keys++;
     }
     waits->n++;
+    waiter->held = size_of(command);
+    waits->door->held_bytes += waiter->held;
     buffer_init(&waiter->encoded);
     const struct redis_exec_head head = {.seed = redis_door_random(connection->door),
                                          .n_commands = 1};
@@ -429,9 +486,10 @@ static struct redis_waiter *create(struct redis_connection *connection,
     return waiter;
 }
 
-/* Whether others wait for one of its keys already: then it is not its turn. */
+/* Whether others wait for one of its keys already: then it is not its turn. Nobody takes anything
+ * away from a stream, and those in front of it may wait for later entries. */
 static bool is_behind(const struct redis_waiter *waiter) {
-    for (size_t i = 0; i < waiter->n_keys; i++) {
+    for (size_t i = 0; i < waiter->n_keys && waiter->type != REDIS_STREAM; i++) {
         struct list *bucket = bucket_of(waiter->waits, waiter->keys[i].key);
         for (struct list *node = bucket->next; node != &waiter->keys[i].link; node = node->next) {
             const struct wait_key *other = list_entry(node, struct wait_key, link);
@@ -452,6 +510,9 @@ void redis_waits_run(struct redis_connection *connection,
                             : get_timeout(block, &timeout_ms);
     if (error == NULL && count_keys(command) > KEYS_MAX) {
         error = "ERR a client can wait for 1024 keys at most";
+    }
+    if (error == NULL && !redis_door_may_hold(connection->door, 0, size_of(command))) {
+        error = "ERR the keys that all clients wait for are too large";
     }
     if (error != NULL) {
         redis_reply_error_text(&connection->door->scratch, error);
@@ -503,6 +564,7 @@ struct redis_waits *redis_waits_create(struct redis_door *door) {
         abort();
     }
     waits->door = door;
+    waits->trying_max = TRYING_LARGE_MAX;
     for (size_t i = 0; i < BUCKETS; i++) {
         list_init(&waits->buckets[i]);
     }

@@ -12,11 +12,13 @@ enum {
     WORK_SEEN = 2,  /* an element that is looked at */
     WORK_SHOWN = 8, /* one that is in the reply as well */
     WORK_AN_ARGUMENT = 16,
-    PATTERN_BYTES = 8,                      /* of a pattern, that cost a unit for each text */
-    WORK_OF_PATTERNS_MAX = 2 * 1024 * 1024, /* REDIS_GLOB_STEPS_MAX bounds it */
-    ELEMENT_SIZE = 32,                      /* in a reply, as a rule */
-    SCANNED_AT_ONCE = 512,                  /* elements of a small object are all given */
+    PATTERN_BYTES = 8,                 /* of a pattern, that cost a unit for each text */
+    WORK_OF_PATTERNS_MAX = 512 * 1024, /* REDIS_GLOB_STEPS_MAX bounds it */
+    ELEMENT_SIZE = 32,                 /* in a reply, as a rule */
+    SCANNED_AT_ONCE = 512,             /* elements of a small object are all given */
     SCANNED_MAX = 64 * 1024,
+    VALUE_BYTES = 4, /* that are copied for a unit, a few times each, into memory that is new */
+    WORK_OF_VALUES_LEAST = 6 * 1024,
     KEYS_LOOKED_AT = 1024, /* for this guess; commands with more are counted by their arguments */
 };
 
@@ -150,6 +152,19 @@ static size_t ranked(const struct redis_command *command, const struct bytes *ar
     return n < count ? n : count;
 }
 
+/* What a script would copy if it read every key that its arguments may name. */
+static size_t work_of_arguments(const struct key_store *keys, unsigned db, const struct bytes *argv,
+                                size_t argc) {
+    size_t work = 0;
+    for (size_t i = 3; i < argc && i < KEYS_LOOKED_AT; i++) {
+        struct redis_header header;
+        if (find_header(keys, db, argv[i], &header)) {
+            work += header.value.size / VALUE_BYTES;
+        }
+    }
+    return work;
+}
+
 size_t redis_work_of(const struct key_store *keys, unsigned db, const struct redis_command *command,
                      const struct bytes *argv, size_t argc) {
     struct redis_key_places places;
@@ -157,7 +172,8 @@ size_t redis_work_of(const struct key_store *keys, unsigned db, const struct red
     if (command->id == REDIS_CMD_SCRIPT && argc > 2) {
         work += argv[2].size; /* which is compiled */
     } else if (argc > 1) {
-        work += redis_scripting_estimate(keys, bytes_from_text(command->name), argv[1]);
+        size_t script = redis_scripting_estimate(keys, bytes_from_text(command->name), argv[1]);
+        work += script > 0 ? script + work_of_arguments(keys, db, argv, argc) : 0;
     }
     size_t each = element_work(command);
     if (each == 0 || !redis_command_keys(command, argv, argc, &places)) {
@@ -184,6 +200,55 @@ size_t redis_work_of(const struct key_store *keys, unsigned db, const struct red
         struct redis_header header;
         if (find_header(keys, db, argv[places.first + i * places.step], &header)) {
             work += each * ranked(command, argv, argc, (size_t)header.count);
+        }
+    }
+    return work;
+}
+
+/* Whether a command answers with values, or makes new ones of them, whose sizes its arguments do
+ * not tell. */
+static bool moves_values(const struct redis_command *command, const struct bytes *argv,
+                         size_t argc) {
+    switch (command->id) {
+    case REDIS_CMD_SET:
+        for (size_t i = 3; i < argc; i++) {
+            if (redis_word_is(argv[i], "get")) {
+                return true;
+            }
+        }
+        return false;
+    case REDIS_CMD_GETSET:
+    case REDIS_CMD_GETDEL:
+    case REDIS_CMD_GETEX:
+    case REDIS_CMD_APPEND:
+    case REDIS_CMD_SETRANGE:
+    case REDIS_CMD_COPY:
+    case REDIS_CMD_LPOP:
+    case REDIS_CMD_RPOP:
+    case REDIS_CMD_LMPOP:
+    case REDIS_CMD_LMOVE:
+    case REDIS_CMD_RPOPLPUSH:
+    case REDIS_CMD_SPOP:
+        return true;
+    default:
+        return (command->flags & REDIS_F_READ) != 0;
+    }
+}
+
+size_t redis_work_of_values(const struct key_store *keys, unsigned db,
+                            const struct redis_command *command, const struct bytes *argv,
+                            size_t argc) {
+    struct redis_key_places places;
+    /* Elements may be as large, and are not looked at: so some hundred commands at once. */
+    size_t work = WORK_OF_VALUES_LEAST;
+    if (!moves_values(command, argv, argc) || !redis_command_keys(command, argv, argc, &places) ||
+        places.first == 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
+        struct redis_header header;
+        if (find_header(keys, db, argv[places.first + i * places.step], &header)) {
+            work += header.value.size / VALUE_BYTES;
         }
     }
     return work;

@@ -14,6 +14,10 @@
 /* Of any command, a script as well. */
 size_t redis_work_of(const struct key_store *keys, unsigned db, const struct redis_command *command,
                      const struct bytes *argv, size_t argc);
+/* What it is more when it runs as a rule, because of the values that it copies. */
+size_t redis_work_of_values(const struct key_store *keys, unsigned db,
+                            const struct redis_command *command, const struct bytes *argv,
+                            size_t argc);
 /* The bytes that its reply may have, as far as its keys tell. */
 size_t redis_work_reply_size(const struct key_store *keys, unsigned db,
                              const struct redis_command *command, const struct bytes *argv,
