@@ -101,6 +101,7 @@ def main():
         print(f"registered {mine['app']} {mine['instanceId']}", flush=True)
 
     register()
+    registry.fetch()
     beats = 0
     while not stop.wait(chosen.interval) and not 0 < chosen.beats <= beats:
         status, _ = registry.ask("PUT", f"{place}?status=UP&lastDirtyTimestamp={mine['lastDirtyTimestamp']}")

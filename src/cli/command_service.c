@@ -120,6 +120,9 @@ static enum cli_exit show(struct cli *cli, struct lease_connection *connection) 
         print_settings(&list->service);
         cli_print_instances(list);
     }
+    if (result == CLI_OK && list->n_items == 0) {
+        result = CLI_FAILED;
+    }
     lease_free(list);
     lease_service_close(service);
     return result;
@@ -147,6 +150,7 @@ const struct cli_command cli_command_service_show = {
     .group = CLI_LOOK,
     .usage = "SERVICE",
     .help = "show a service: its settings, its guard, all its instances",
+    .more = "The exit code is 1 when it has no instances.\n",
     .examples = "lease service show web\n",
     .words_min = 1,
     .words_max = 1,

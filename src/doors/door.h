@@ -96,6 +96,8 @@ struct door {
     const char *api_version; /* of the protocol that is served; may be NULL */
     uint16_t default_port;   /* where its clients look for it; shown by --help */
     bool is_default;         /* served when --doors is left out */
+    /* No bytes of it tell it from other protocols: it is served on listeners of its own alone. */
+    bool needs_own_port;
 
     const struct door_flag *flags;
     size_t n_flags;

@@ -191,6 +191,12 @@ def test_operators_drain_and_deregister(server, name):
         assert lease_json(server, "service", "deregister", name, "i") == {"service": name, "id": "i", "drain_ms": 0}
 
 
+def test_a_service_without_instances_is_shown_and_ends_with_1(server, name):
+    for options in ((), ("--json",)):
+        shown = lease("service", "show", name, *options, server=server)
+        assert shown.returncode == 1 and shown.stdout and not shown.stderr
+
+
 def test_the_guard_is_shown(server, name):
     assert lease_json(server, "service", "set", name, "--guard-minimum", "2") == {"service": name}
     held = [registered(server, name, "--id", str(i), "--ttl", "1s") for i in range(2)]

@@ -6,6 +6,7 @@ failed often enough: no request reaches either of them later. Whatever connects 
 seen by a listener that takes its place."""
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -29,8 +30,10 @@ TTL_MS = 1000
 INTERVAL_MS, FALLS = 100, 2
 # What is promised is 50 ms; a busy machine has more.
 LATE_MS_MAX = either(500, 50)
-# Envoy asks again so long after an answer, and adds up to as much at random.
-REST_MS = 100
+# Over REST a change may meet Envoy between two requests: it asks again 20 ms after an answer, and adds up to as much at
+# random. It asks seldom: its requests wait for a change.
+REST_MS = 40
+REST_REQUESTS_A_SECOND_MAX = 5
 FORMS = [("whole", False), ("delta", False), ("rest", False), ("whole", True), ("delta", True)]
 IDS = ["eds", "eds-delta", "eds-rest", "ads", "ads-delta"]
 DOORS = ["--doors", "etcd,native,registry,xds"]
@@ -88,6 +91,10 @@ def start(folder, registries, service, n, checks=lambda port: ()):
     return [Instance(folder, registries, service, port, checks(port)) for port in free_ports(n)]
 
 
+def fetches(server):
+    return int(re.search(r"^leased_xds_fetches_total (\d+)$", get(server.client_port, "/metrics")[1], re.M)[1])
+
+
 def reached(traffic, moment):
     return {body for _, status, body in traffic.since(moment) if status == 200}
 
@@ -102,19 +109,23 @@ def test_a_killed_instance_gets_nothing_after_its_time(server, tmp_path, kind, a
             begun = time.monotonic()
             wait_for(lambda: reached(traffic, begun) == everybody, 20, "all are reached")
             dead = instances[0]
+            n_fetches = fetches(server)
             dead.kill()
             killed = time.monotonic()
             grave = Grave(dead.port)
             deadline = killed + TTL_MS / 1000
             wait_for(lambda: time.monotonic() > deadline + 2, 10, "its time and two seconds")
+            fetches_a_second = (fetches(server) - n_fetches) / (time.monotonic() - killed)
             last = max(grave.visits, default=killed)
             late_ms = (last - deadline) * 1000
             bound_ms = LATE_MS_MAX + (REST_MS if kind == "rest" else 0)
             grave.close()
             assert grave.visits, "nothing was sent to it at all: the test shows nothing"
             failures = [at for at in traffic.since(deadline + bound_ms / 1000) if at[1] != 200]
-            report(f"killed, {IDS[FORMS.index((kind, aggregated))]}", last_request_ms_after_ttl=round(late_ms))
+            report(f"killed, {IDS[FORMS.index((kind, aggregated))]}", last_request_ms_after_ttl=round(late_ms),
+                   fetches_a_second=round(fetches_a_second, 1))  # fmt: skip
             assert late_ms <= bound_ms and not failures
+            assert fetches_a_second < REST_REQUESTS_A_SECOND_MAX
             assert reached(traffic, deadline + bound_ms / 1000) == everybody - {str(dead.port)}
     finally:
         for instance in instances:

@@ -13,10 +13,11 @@ from registry_attack import (
 from harness import hpack, registry, xds
 from harness.acceptance import either
 from harness.http2_frames import PREFACE, headers, message, settings, window_update
+from harness.wait import wait_for
 
 pytestmark = pytest.mark.alone
 
-# Of one service. The endpoints of 100,000 are written in one iteration of the loop, which takes about 250 ms (docs/doors/xds.md).
+# Of one service.
 INSTANCES = either(6_000, 50_000)
 
 WIDE_OPEN = PREFACE + settings(initial_window_size=2**31 - 1) + window_update(0, 2**31 - 2**16)
@@ -146,6 +147,64 @@ def test_blocking_queries_that_all_wake(full):
                 time.sleep(SECONDS)
     check_memory_returns(full, before)
     check_iterations(full)
+
+
+def test_small_services_do_not_wait_for_large_ones(full):
+    """Those are written by workers, of which there are few."""
+    fill(full, [registration("little", "one")])
+    took = []
+    with Flood(full, [request("/lease/v1/registry/discover", {"service": "web", "limit": 1}, "POST")], connections=64):
+        time.sleep(SECONDS)
+        with socket.create_connection((full.host, full.client_port), 60) as side:
+            for _ in range(11):
+                began = time.monotonic()
+                side.sendall(request("/lease/v1/registry/discover", {"service": "little"}, "POST"))
+                assert side.recv(16384).startswith(b"HTTP/1.1 200")
+                took.append(time.monotonic() - began)
+    assert sorted(took)[5] < 0.1, took
+
+
+def version_of(server, kind, body):
+    status, answer = xds.fetch(f"{server.host}:{server.client_port}", kind, **body)
+    assert status == 200, answer
+    return answer["version_info"]
+
+
+@contextlib.contextmanager
+def waiting(server, kind, body, count):
+    """So many REST requests of one client that wait for a change."""
+    known = {**body, "version_info": version_of(server, kind, body)}
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            side = stack.enter_context(socket.create_connection((server.host, server.client_port), 60))
+            side.sendall(request(f"/v3/discovery:{kind}", known, "POST", "Prefer: wait=60\r\n"))
+        yield
+
+
+def test_rest_requests_that_all_wake():
+    """Each of them lists all services when it comes, and again when there is another one."""
+    with registry_server() as server:
+        fill(server, (registration(f"service-{i}", "one") for i in range(8000)))
+        with attacked(server, "REST requests of xDS that wait for any service"):
+            with waiting(server, "clusters", {}, 400):
+                time.sleep(SECONDS)
+                fill(server, [registration("another", "one")])
+                time.sleep(SECONDS)
+        check_iterations(server)
+
+
+def test_what_waiting_rest_requests_hold_is_counted(full):
+    """A watch for each name: beyond their share of what all clients may hold, requests are answered at once."""
+    count = 600
+
+    def asked():
+        return full.metric("leased_xds_waiting"), full.metric("leased_xds_not_modified_total")
+
+    before = asked()[1]
+    with waiting(full, "endpoints", {"resource_names": ["none"] * 1024}, count):
+        wait_for(lambda: sum(asked()) - before >= count, 30, "all have come")
+        assert 100 < asked()[0] < count
+    wait_for(lambda: full.metric("leased_xds_waiting") == 0, 60, "nobody waits")
 
 
 def test_aliases_of_a_large_service(full):

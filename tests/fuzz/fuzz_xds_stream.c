@@ -204,6 +204,28 @@ void service_unwatch(struct service *service, struct service_watch *watch) {
     }
 }
 
+/* No service is so large that a worker reads it. */
+enum status service_scan_start(struct service *service, const struct caller *caller,
+                               struct service_scan *scan, const struct key_range *ranges,
+                               size_t n_ranges) {
+    (void)service;
+    (void)caller;
+    (void)scan;
+    (void)ranges;
+    (void)n_ranges;
+    abort();
+}
+
+bool service_scan_end(struct service_scan *scan) {
+    (void)scan;
+    abort();
+}
+
+const struct key_view *snapshot_view_keys(const struct snapshot_view *view) {
+    (void)view;
+    abort();
+}
+
 /* --- Steps. --- */
 
 static void put(struct service *service, struct key_space_id space, struct bytes key,

@@ -6,10 +6,9 @@
  * no leases but those of sessions and lock-delays. The seed is printed; give it as the first
  * argument to replay a run.
  */
-#include "core/cluster_version.h"
-#include "core/state_machine.h"
 #include "doors/consul/consul_keys.h"
 #include "doors/consul/consul_rules.h"
+#include "model_machines.h"
 #include "model_random.h"
 
 #include <assert.h>
@@ -212,38 +211,7 @@ static void ref_run(struct attempt *attempt, const struct consul_op *ops, const 
     }
 }
 
-/* --- Both machines. --- */
-
-static struct state_machine *machine;
-static struct state_machine *second;
-static struct arena arena;
-static struct apply_context context;
 static const struct rule_set rules = {consul_rules, CONSUL_N_RULES};
-
-static struct outcome apply(const struct command *command) {
-    struct outcome outcome;
-    struct outcome other;
-    context.index++;
-    state_machine_apply(second, command, &context, &arena, &other);
-    state_machine_apply(machine, command, &context, &arena, &outcome);
-    assert(outcome.status == other.status);
-    assert(outcome.revision == other.revision);
-    assert(outcome.work == other.work);
-    return outcome;
-}
-
-static struct outcome run_rule(uint32_t number, struct buffer *request) {
-    const struct command command = {
-        .type = COMMAND_RULE,
-        .rule = {.number = number, .request = bytes_of(request->data, request->size)}};
-    struct outcome outcome = apply(&command);
-    buffer_clear(request);
-    return outcome;
-}
-
-static struct state_machine *new_machine(void) {
-    return state_machine_create(&(struct state_machine_options){.rules = &rules});
-}
 
 static const struct key_store *store(void) {
     return state_machine_keys(machine);
@@ -491,24 +459,6 @@ static void step_expire(void) {
     free(ids);
 }
 
-static void snapshot_of(struct state_machine *of, struct buffer *out) {
-    struct snapshot_view *view = snapshot_view_open(of);
-    buffer_init(out);
-    snapshot_view_write(view, out);
-    snapshot_view_close(view);
-}
-
-static void step_restore(void) {
-    struct buffer first;
-    struct buffer other;
-    snapshot_of(machine, &first);
-    snapshot_of(second, &other);
-    assert(first.size == other.size && memcmp(first.data, other.data, first.size) == 0);
-    assert(state_machine_restore(second, bytes_of(first.data, first.size)) == STATUS_OK);
-    buffer_clear(&first);
-    buffer_clear(&other);
-}
-
 static void step(void) {
     size_t place = random_below(SESSIONS);
     switch (random_below(20)) {
@@ -530,7 +480,7 @@ static void step(void) {
     }
     check();
     if (random_one_in(60)) {
-        step_restore();
+        machines_compare(true);
     }
     arena_reset(&arena);
 }
@@ -544,12 +494,7 @@ static void begin_round(void) {
         keys[i].session = -1;
         keys[i].delay = -1;
     }
-    machine = new_machine();
-    second = new_machine();
-    context = (struct apply_context){.term = 1};
-    const struct command raise = {.type = COMMAND_CLUSTER_VERSION,
-                                  .cluster_version = {.version = CLUSTER_VERSION_RULES}};
-    assert(apply(&raise).status == STATUS_OK);
+    machines_open(&rules);
 }
 
 int main(int argc, char **argv) {
@@ -560,10 +505,7 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < STEPS; i++) {
             step();
         }
-        key_store_validate(state_machine_keys(machine));
-        lease_table_validate(state_machine_leases(machine));
-        state_machine_destroy(machine);
-        state_machine_destroy(second);
+        machines_close();
     }
     arena_clear(&arena);
     return 0;

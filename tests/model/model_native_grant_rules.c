@@ -7,10 +7,9 @@
  * what they have seen, and nothing else. The seed is printed; give it as the
  * first argument to replay a run.
  */
-#include "core/cluster_version.h"
-#include "core/state_machine.h"
 #include "doors/native/native_keys.h"
 #include "doors/native/native_rules.h"
+#include "model_machines.h"
 #include "model_random.h"
 #include "native_reference.h"
 
@@ -25,34 +24,9 @@ static const char *const owner_names[OWNERS] = {"n", "o", "pp", "q"};
 static const char *const slot_names[REF_SLOTS] = {"4", "1", "x", "10", "2"};
 
 static struct ref ref;
-static struct state_machine *machine;
-static struct state_machine *second;
-static struct arena arena;
-static struct apply_context context;
 static int64_t newest_token[REF_RESOURCES];
 static int64_t highest_seen[REF_RESOURCES]; /* by the fences */
 static int64_t last_revision;
-
-static struct outcome apply(const struct command *command) {
-    struct outcome outcome;
-    struct outcome other;
-    context.index++;
-    state_machine_apply(second, command, &context, &arena, &other);
-    state_machine_apply(machine, command, &context, &arena, &outcome);
-    assert(outcome.status == other.status);
-    assert(outcome.revision == other.revision);
-    assert(outcome.work == other.work);
-    return outcome;
-}
-
-static struct outcome run_rule(uint32_t number, struct buffer *request) {
-    const struct command command = {
-        .type = COMMAND_RULE,
-        .rule = {.number = number, .request = bytes_of(request->data, request->size)}};
-    struct outcome outcome = apply(&command);
-    buffer_clear(request);
-    return outcome;
-}
 
 /* --- What is there. --- */
 
@@ -506,27 +480,6 @@ static void step_fence(void) {
     assert(stored_highest == highest_seen[at]);
 }
 
-static void take(struct state_machine *from, struct buffer *out_snapshot) {
-    struct snapshot_view *view = snapshot_view_open(from);
-    buffer_init(out_snapshot);
-    snapshot_view_write(view, out_snapshot);
-    snapshot_view_close(view);
-}
-
-static void step_snapshot(void) {
-    struct buffer a;
-    struct buffer b;
-    take(machine, &a);
-    take(second, &b);
-    assert(a.size == b.size);
-    assert(memcmp(a.data, b.data, a.size) == 0);
-    if (random_one_in(2)) {
-        assert(state_machine_restore(second, bytes_of(a.data, a.size)) == STATUS_OK);
-    }
-    buffer_clear(&a);
-    buffer_clear(&b);
-}
-
 static void step(void) {
     uint64_t choice = random_below(1000);
     last_revision = key_store_revision(state_machine_keys(machine));
@@ -549,7 +502,7 @@ static void step(void) {
     } else if (choice < 985) {
         step_fence();
     } else {
-        step_snapshot();
+        machines_compare(random_one_in(2));
     }
     settle();
     check();
@@ -558,28 +511,17 @@ static void step(void) {
 
 static void run(void) {
     const struct rule_set rules = {native_rules, NATIVE_N_RULES};
-    const struct state_machine_options options = {.rules = &rules};
-    machine = state_machine_create(&options);
-    second = state_machine_create(&options);
+    machines_open(&rules);
     memset(&ref, 0, sizeof ref);
     memset(newest_token, 0, sizeof newest_token);
     memset(highest_seen, 0, sizeof highest_seen);
-    context = (struct apply_context){.term = 1, .now_ms = 1000};
-    const struct command raise = {.type = COMMAND_CLUSTER_VERSION,
-                                  .cluster_version = {.version = CLUSTER_VERSION_RULES}};
-    (void)apply(&raise);
-    lease_table_lead(state_machine_leases(machine), context.now_ms);
     for (size_t i = 0; i < REF_POOLS; i++) {
         set_pool(i);
     }
     for (unsigned i = 0; i < STEPS; i++) {
         step();
     }
-    step_snapshot();
-    key_store_validate(state_machine_keys(machine));
-    lease_table_validate(state_machine_leases(machine));
-    state_machine_destroy(machine);
-    state_machine_destroy(second);
+    machines_close();
 }
 
 int main(int argc, char **argv) {

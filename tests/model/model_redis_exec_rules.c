@@ -7,11 +7,10 @@
  * What the commands answer is compared with redis-server in tests/conformance. The seed is printed;
  * give it as the first argument to replay a run.
  */
-#include "core/cluster_version.h"
-#include "core/state_machine.h"
 #include "doors/redis/redis_exec_rules.h"
 #include "doors/redis/redis_keys.h"
 #include "doors/redis/redis_script_rules.h"
+#include "model_machines.h"
 #include "model_random.h"
 
 #include <assert.h>
@@ -113,29 +112,10 @@ static const char *const scripts[] = {
     "redis.pcall('LPUSH', KEYS[1], 1) while ARGV[1] == '3' do end",
 };
 
-static struct state_machine *machine;
-static struct state_machine *second;
-static struct arena arena;
-static struct apply_context context;
 static const struct rule *const rules[] = {&redis_rule_exec};
 static const struct rule_set rule_set = {rules, 1};
 
 /* --- Applying. --- */
-
-static struct outcome apply(const struct command *command) {
-    struct outcome outcome;
-    struct outcome other;
-    context.index++;
-    state_machine_apply(second, command, &context, &arena, &other);
-    state_machine_apply(machine, command, &context, &arena, &outcome);
-    assert(outcome.status == other.status);
-    assert(outcome.revision == other.revision);
-    assert(outcome.work == other.work);
-    if (command->type == COMMAND_RULE && outcome.status == STATUS_OK) {
-        assert(bytes_equal(outcome.rule.answer, other.rule.answer));
-    }
-    return outcome;
-}
 
 static const char *word_for(char letter) {
     static const char *const keys[KEYS] = {"a", "b", "c", "d", "e", ""};
@@ -291,37 +271,15 @@ static void check_state(void) {
     assert(lease_table_count(state_machine_leases(machine)) == check.n_leases);
 }
 
-/* --- Snapshots. --- */
-
-static void take(struct state_machine *from, struct buffer *out_snapshot) {
-    struct snapshot_view *view = snapshot_view_open(from);
-    buffer_init(out_snapshot);
-    snapshot_view_write(view, out_snapshot);
-    snapshot_view_close(view);
-}
-
 static void step_snapshot(void) {
-    struct buffer one;
-    struct buffer other;
-    take(machine, &one);
-    take(second, &other);
-    assert(bytes_equal(bytes_of(one.data, one.size), bytes_of(other.data, other.size)));
-    enum status status = state_machine_restore(second, bytes_of(one.data, one.size));
-    assert(status == STATUS_OK);
+    machines_compare(true);
     redis_script_forget(); /* what was compiled before makes no difference */
-    buffer_clear(&one);
-    buffer_clear(&other);
 }
 
 /* --- Runs. --- */
 
 static void run(void) {
-    const struct command raise = {.type = COMMAND_CLUSTER_VERSION,
-                                  .cluster_version = {.version = CLUSTER_VERSION_RULES}};
-    context = (struct apply_context){.term = 1, .now_ms = 1000, .wall_ms = 1700000000000};
-    machine = state_machine_create(&(struct state_machine_options){.rules = &rule_set});
-    second = state_machine_create(&(struct state_machine_options){.rules = &rule_set});
-    assert(apply(&raise).status == STATUS_OK);
+    machines_open(&rule_set);
     for (unsigned step = 0; step < STEPS; step++) {
         context.wall_ms += (int64_t)random_below(100);
         context.now_ms += random_below(100);
@@ -335,9 +293,7 @@ static void run(void) {
         check_state();
         arena_reset(&arena);
     }
-    step_snapshot();
-    state_machine_destroy(machine);
-    state_machine_destroy(second);
+    machines_close();
 }
 
 int main(int argc, char **argv) {

@@ -5,8 +5,7 @@
  * table, counters are true, tokens grow, a stale token is refused, and the mirror has exactly those
  * that are alive. The seed is printed; give it as the first argument to replay a run.
  */
-#include "core/cluster_version.h"
-#include "core/state_machine.h"
+#include "model_machines.h"
 #include "model_random.h"
 #include "registry/registry_keys.h"
 #include "registry/registry_rules.h"
@@ -37,36 +36,7 @@ static struct ref_service {
     bool has_settings;
 } ref[SERVICES];
 
-static struct state_machine *machine;
-static struct state_machine *second;
-static struct arena arena;
-static struct apply_context context;
 static const struct rule_set rules = {registry_rules, REGISTRY_N_RULES};
-
-static struct outcome apply(const struct command *command) {
-    struct outcome outcome;
-    struct outcome other;
-    context.index++;
-    state_machine_apply(second, command, &context, &arena, &other);
-    state_machine_apply(machine, command, &context, &arena, &outcome);
-    assert(outcome.status == other.status);
-    assert(outcome.revision == other.revision);
-    assert(outcome.work == other.work);
-    return outcome;
-}
-
-static struct outcome run_rule(uint32_t number, struct buffer *request) {
-    const struct command command = {
-        .type = COMMAND_RULE,
-        .rule = {.number = number, .request = bytes_of(request->data, request->size)}};
-    struct outcome outcome = apply(&command);
-    buffer_clear(request);
-    return outcome;
-}
-
-static struct state_machine *new_machine(void) {
-    return state_machine_create(&(struct state_machine_options){.rules = &rules});
-}
 
 /* --- The reference. --- */
 
@@ -358,24 +328,6 @@ static void step_expire(void) {
     free(all);
 }
 
-static void snapshot_of(struct state_machine *of, struct buffer *out) {
-    struct snapshot_view *view = snapshot_view_open(of);
-    buffer_init(out);
-    snapshot_view_write(view, out);
-    snapshot_view_close(view);
-}
-
-static void step_restore(void) {
-    struct buffer first;
-    struct buffer other;
-    snapshot_of(machine, &first);
-    snapshot_of(second, &other);
-    assert(first.size == other.size && memcmp(first.data, other.data, first.size) == 0);
-    assert(state_machine_restore(second, bytes_of(first.data, first.size)) == STATUS_OK);
-    buffer_clear(&first);
-    buffer_clear(&other);
-}
-
 static void step(void) {
     size_t s = random_below(SERVICES);
     size_t i = random_below(IDS);
@@ -406,7 +358,7 @@ static void step(void) {
     }
     check();
     if (random_one_in(40)) {
-        step_restore();
+        machines_compare(true);
     }
     arena_reset(&arena);
 }
@@ -416,19 +368,11 @@ int main(int argc, char **argv) {
     arena_init(&arena);
     for (size_t round = 0; round < ROUNDS; round++) {
         memset(ref, 0, sizeof ref);
-        machine = new_machine();
-        second = new_machine();
-        context = (struct apply_context){.term = 1};
-        const struct command raise = {.type = COMMAND_CLUSTER_VERSION,
-                                      .cluster_version = {.version = CLUSTER_VERSION_RULES}};
-        assert(apply(&raise).status == STATUS_OK);
+        machines_open(&rules);
         for (size_t i = 0; i < STEPS; i++) {
             step();
         }
-        key_store_validate(state_machine_keys(machine));
-        lease_table_validate(state_machine_leases(machine));
-        state_machine_destroy(machine);
-        state_machine_destroy(second);
+        machines_close();
     }
     arena_clear(&arena);
     return 0;

@@ -5,8 +5,7 @@
  * that misbehave must change nothing. The seed is printed; give it as the first argument to replay
  * a run.
  */
-#include "core/cluster_version.h"
-#include "core/state_machine.h"
+#include "model_machines.h"
 #include "model_random.h"
 #include "trial_rules.h"
 
@@ -28,31 +27,6 @@ static const char *const names[LOCKS] = {"a", "b", "c"};
 static struct lock locks[LOCKS];
 static bool is_alive[LEASES + 1];
 static int64_t counted;
-static struct state_machine *machine;
-static struct state_machine *second;
-static struct arena arena;
-static struct apply_context context;
-
-static struct outcome apply(const struct command *command) {
-    struct outcome outcome;
-    struct outcome other;
-    context.index++;
-    state_machine_apply(second, command, &context, &arena, &other);
-    state_machine_apply(machine, command, &context, &arena, &outcome);
-    assert(outcome.status == other.status);
-    assert(outcome.revision == other.revision);
-    assert(outcome.work == other.work);
-    return outcome;
-}
-
-static struct outcome run_rule(uint32_t number, struct buffer *request) {
-    const struct command command = {
-        .type = COMMAND_RULE,
-        .rule = {.number = number, .request = bytes_of(request->data, request->size)}};
-    struct outcome outcome = apply(&command);
-    buffer_clear(request);
-    return outcome;
-}
 
 /* --- What should come of it. --- */
 
@@ -206,27 +180,6 @@ static void step_compact(void) {
     key_store_reclaim(state_machine_keys(random_one_in(2) ? machine : second), random_below(200));
 }
 
-static void take(struct state_machine *from, struct buffer *out_snapshot) {
-    struct snapshot_view *view = snapshot_view_open(from);
-    buffer_init(out_snapshot);
-    snapshot_view_write(view, out_snapshot);
-    snapshot_view_close(view);
-}
-
-static void step_snapshot(void) {
-    struct buffer a;
-    struct buffer b;
-    take(machine, &a);
-    take(second, &b);
-    assert(a.size == b.size);
-    assert(memcmp(a.data, b.data, a.size) == 0);
-    if (random_one_in(2)) {
-        assert(state_machine_restore(second, bytes_of(a.data, a.size)) == STATUS_OK);
-    }
-    buffer_clear(&a);
-    buffer_clear(&b);
-}
-
 static void step(void) {
     uint64_t choice = random_below(1000);
     if (choice < 400) {
@@ -244,32 +197,21 @@ static void step(void) {
     } else if (choice < 960) {
         step_compact();
     } else {
-        step_snapshot();
+        machines_compare(random_one_in(2));
     }
     check();
     arena_reset(&arena);
 }
 
 static void run(void) {
-    const struct state_machine_options options = {.rules = &trial_rules};
-    machine = state_machine_create(&options);
-    second = state_machine_create(&options);
+    machines_open(&trial_rules);
     memset(locks, 0, sizeof locks);
     memset(is_alive, 0, sizeof is_alive);
     counted = 0;
-    context = (struct apply_context){.term = 1, .now_ms = 1000};
-    const struct command raise = {.type = COMMAND_CLUSTER_VERSION,
-                                  .cluster_version = {.version = CLUSTER_VERSION_RULES}};
-    (void)apply(&raise);
-    lease_table_lead(state_machine_leases(machine), context.now_ms);
     for (unsigned i = 0; i < STEPS; i++) {
         step();
     }
-    step_snapshot();
-    key_store_validate(state_machine_keys(machine));
-    lease_table_validate(state_machine_leases(machine));
-    state_machine_destroy(machine);
-    state_machine_destroy(second);
+    machines_close();
 }
 
 int main(int argc, char **argv) {

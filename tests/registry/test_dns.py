@@ -1,6 +1,7 @@
 """The registry over DNS, by dig and by dnspython."""
 import socket
 import struct
+import time
 
 import dns.flags
 import dns.message
@@ -252,3 +253,33 @@ def test_flags_are_checked():
             assert "--dns-domain has to be" in server.log_tail()
         finally:
             server.close()
+
+
+# Services that a worker reads
+
+
+@pytest.fixture(scope="module")
+def huge(server):
+    """One whose instances are more than is kept of all other services together."""
+    metadata = {f"key-{i}": 300 * "v" for i in range(60)}
+    for i in range(4200):
+        server.registry.register("huge", f"huge-{i}", "10.2.0.1", 1 + i, metadata=metadata, ttl_ms=600_000)
+    wait_for(lambda: dig_header(server, "huge.service.consul", "+tcp")["status"] == "NOERROR", 20, "it was read")
+    return server
+
+
+def test_a_huge_service_stays_known_while_others_are_read(huge):
+    answers = set()
+    for i in range(10):
+        huge.registry.register("changing", f"changing-{i}", "10.2.0.2")
+        assert dig_header(huge, "changing.service.consul")["status"] == "NOERROR"
+        answers.add(dig_header(huge, "huge-7.huge.service.consul", "+tcp")["status"])
+    assert answers == {"NOERROR"}
+
+
+def test_what_was_true_long_ago_is_not_told(huge):
+    assert dig_short(huge, "huge-7.huge.service.consul") == ["10.2.0.1"]
+    huge.registry.call("set-state", service="huge", id="huge-7", state="DRAINING")
+    time.sleep(10.5)
+    assert dig_short(huge, "huge-7.huge.service.consul") == []
+    wait_for(lambda: dig_header(huge, "huge-7.huge.service.consul")["status"] == "NXDOMAIN", 20, "it was read again")

@@ -48,3 +48,13 @@ def test_only_its_own_query_wakes():
         report("consul-blocking", queries=N, woken=1, delay_ms=round(delay_ms, 1))
         for waiter in waiters:
             waiter.close()
+
+
+def test_a_client_that_gives_up_is_forgotten():
+    with leased_with_consul() as server, Consul(server.consul_port) as consul:
+        index = consul.get("health/service/given-up").index
+        impatient = Consul(server.consul_port)
+        impatient.send("GET", "health/service/given-up", index=index, wait="10m")
+        wait_for(lambda: metric(consul, server, "leased_consul_waiting_queries") == 1, WAIT_SECONDS, "it waits")
+        impatient.close()
+        wait_for(lambda: metric(consul, server, "leased_consul_waiting_queries") == 0, WAIT_SECONDS, "nobody waits")

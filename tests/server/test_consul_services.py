@@ -5,6 +5,7 @@ import time
 import pytest
 
 from harness.consul import Consul, leased_with_consul
+from harness.instances import Registry
 from harness.wait import wait_for
 
 WAIT_SECONDS = 20.0
@@ -349,6 +350,9 @@ def test_what_the_cluster_says_of_itself(consul):
     assert leader in consul.get("status/peers").json
     assert consul.get("agent/self").json["Config"]["NodeName"] == "leased"
     assert len(consul.get("agent/members").json) == 1
+    gauges = {gauge["Name"]: gauge["Value"] for gauge in consul.get("agent/metrics").json["Gauges"]}
+    assert gauges["consul.server.isLeader"] == 1 and gauges["consul.runtime.alloc_bytes"] > 0
+    assert consul.get("agent/metrics", format="prometheus").status == 415
     assert consul.get("operator/raft/configuration").json["Servers"][0]["Leader"] is True
     assert "consul" in consul.get("catalog/services").json
     assert consul.get("health/service/consul").json[0]["Service"]["Service"] == "consul"
@@ -364,3 +368,14 @@ def test_a_service_that_stays_critical_is_deregistered(consul, name):
     began = time.monotonic()
     wait_for(lambda: consul.get(f"catalog/service/{name}").json == [], WAIT_SECONDS, "it is gone")
     assert time.monotonic() - began > 0.5
+
+
+def test_a_session_of_a_check_whose_name_many_services_have(server, consul):
+    """"service:many" is a check of the node, and the name of the check that each of many instances would have."""
+    with Registry(server) as registry:
+        for i in range(1001):
+            registry.register(f"of-many-{i}", "many")
+    check = {"Name": "n", "CheckID": "service:many", "TTL": "1h", "Status": "passing"}
+    assert consul.put("agent/check/register", check).status == 200
+    session = consul.session(NodeChecks=["service:many"])
+    assert [one["ID"] for one in consul.get("session/list").json] == [session]

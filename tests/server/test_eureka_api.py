@@ -345,3 +345,13 @@ def test_the_example_client(server):
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}\n{done.stderr}"
     assert "registered TOUR" in done.stdout and "canceled" in done.stdout
     assert re.search(r"TOUR .*:8080 +UP", done.stdout)
+
+
+def test_the_example_client_leaves_before_its_first_beat(server):
+    script = PROJECT_ROOT / "examples" / "eureka" / "client.py"
+    command = [sys.executable, str(script), "--url", f"http://127.0.0.1:{server.eureka_port}/eureka/", "--app", "early"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout.readline().startswith("registered EARLY")
+        client.terminate()
+        rest, _ = client.communicate(timeout=60)
+    assert client.returncode == 0 and rest.endswith("canceled\n")

@@ -77,6 +77,69 @@ static void edns_is_read(void **state) {
         DNS_BADVERS);
 }
 
+/* OPT with one option, the client's subnet, of so many bytes (both sizes are below 256). */
+#define OPT_SUBNET(record_size, size)                                                              \
+    "\x00\x00\x29\x10\x00\x00\x00\x00\x00\x00" record_size "\x00\x08\x00" size
+
+static void the_clients_subnet_is_read(void **state) {
+    struct dns_query query;
+    const struct bytes ipv4 =
+        BYTES(HEADER_EDNS QUESTION OPT_SUBNET("\x0b", "\x07") "\x00\x01\x14\x00\x0a\x01\x20");
+    assert_int_equal(read_query(ipv4, &query), DNS_NOERROR);
+    assert_int_equal(query.subnet.size, 4);
+    assert_int_equal(query.subnet.n_bits, 20);
+    assert_memory_equal(query.subnet.bytes, "\x0a\x01\x20\x00", 4);
+    const struct bytes nobody =
+        BYTES(HEADER_EDNS QUESTION OPT_SUBNET("\x08", "\x04") "\x00\x02\x00\x00");
+    assert_int_equal(read_query(nobody, &query), DNS_NOERROR);
+    assert_int_equal(query.subnet.size, 16);
+    assert_int_equal(query.subnet.n_bits, 0);
+    /* A family that nobody knows counts as nothing. */
+    const struct bytes unknown =
+        BYTES(HEADER_EDNS QUESTION OPT_SUBNET("\x09", "\x05") "\x00\x09\x08\x00\xaa");
+    assert_int_equal(read_query(unknown, &query), DNS_NOERROR);
+    assert_int_equal(query.subnet.size, 0);
+}
+
+static void malformed_subnets_are_refused(void **state) {
+    /* Half of an option, less and more bytes than the prefix has, bits behind it, a scope. */
+    assert_int_equal(rcode_of(BYTES(HEADER_EDNS QUESTION
+                                    "\x00\x00\x29\x10\x00\x00\x00\x00\x00\x00\x03\x00\x08\x00")),
+                     DNS_FORMERR);
+    assert_int_equal(rcode_of(BYTES(HEADER_EDNS QUESTION OPT_SUBNET("\x06", "\x07") "\x00\x01")),
+                     DNS_FORMERR);
+    assert_int_equal(
+        rcode_of(BYTES(HEADER_EDNS QUESTION OPT_SUBNET("\x09", "\x05") "\x00\x01\x10\x00\x0a")),
+        DNS_FORMERR);
+    assert_int_equal(rcode_of(BYTES(HEADER_EDNS QUESTION OPT_SUBNET(
+                         "\x0d", "\x09") "\x00\x01\x28\x00\x0a\x01\x02\x03\x04")),
+                     DNS_FORMERR);
+    assert_int_equal(rcode_of(BYTES(HEADER_EDNS QUESTION OPT_SUBNET(
+                         "\x0b", "\x07") "\x00\x01\x14\x00\x0a\x01\x21")),
+                     DNS_FORMERR);
+    assert_int_equal(
+        rcode_of(BYTES(HEADER_EDNS QUESTION OPT_SUBNET("\x09", "\x05") "\x00\x01\x08\x08\x0a")),
+        DNS_FORMERR);
+}
+
+/* RFC 7871 7.2.1: with the scope that says for whom the answer holds; within the size. */
+static void the_clients_subnet_comes_back(void **state) {
+    struct dns_query query;
+    struct dns_writer writer;
+    uint8_t memory[DNS_UDP_SIZE];
+    const struct bytes message =
+        BYTES(HEADER_EDNS QUESTION OPT_SUBNET("\x0b", "\x07") "\x00\x01\x14\x00\x0a\x01\x20");
+    assert_int_equal(read_query(message, &query), DNS_NOERROR);
+    dns_writer_begin(&writer, memory, sizeof memory, &query);
+    const struct dns_owner owner = {.name = &query.name};
+    while (dns_writer_a(&writer, DNS_ANSWER, owner, 0, (const uint8_t *)"\x0a\x00\x00\x01")) {
+    }
+    writer.is_for_subnet = true;
+    size_t size = dns_writer_end(&writer, DNS_NOERROR, DNS_NOT_READY, 1232);
+    assert_true(size <= sizeof memory);
+    assert_memory_equal(memory + size - 11, "\x00\x08\x00\x07\x00\x01\x14\x14\x0a\x01\x20", 11);
+}
+
 static void what_is_no_query_gets_no_answer(void **state) {
     struct dns_query query;
     enum dns_rcode rcode;
@@ -362,6 +425,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_query_is_read),
         cmocka_unit_test(edns_is_read),
+        cmocka_unit_test(the_clients_subnet_is_read),
+        cmocka_unit_test(malformed_subnets_are_refused),
+        cmocka_unit_test(the_clients_subnet_comes_back),
         cmocka_unit_test(what_is_no_query_gets_no_answer),
         cmocka_unit_test(malformed_queries_are_refused),
         cmocka_unit_test(pointers_lead_backwards),

@@ -3,8 +3,10 @@
 #include "doors/consul/consul_node.h"
 #include "doors/consul/consul_routes.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static bool check_user(struct consul_call *call) {
     enum status status =
@@ -141,5 +143,55 @@ void consul_agent_self(struct consul_call *call, struct bytes body) {
     show_debug_config(call, members, n);
     show_meta(call);
     consul_json_end(&call->json, '}');
+    consul_call_reply(call, 200);
+}
+
+/* --- Metrics, in the form that Consul's agents have: those that mean the same here. --- */
+
+static void show_gauge(struct consul_json *json, const char *name, int64_t value) {
+    consul_json_begin(json, '{');
+    consul_json_set_chars(json, "Name", name);
+    consul_json_set_number(json, "Value", value);
+    consul_json_name(json, "Labels");
+    consul_json_raw(json, bytes_from_text("{}"));
+    consul_json_end(json, '}');
+}
+
+static void show_gauges(struct consul_call *call) {
+    struct consul_json *json = &call->json;
+    struct service_info info;
+    const struct mallinfo2 memory = mallinfo2();
+    service_info(call->door->service, &info);
+    consul_json_name(json, "Gauges");
+    consul_json_begin(json, '[');
+    show_gauge(json, "consul.rpc.queries_blocking", (int64_t)call->door->n_waiting);
+    show_gauge(json, "consul.runtime.alloc_bytes", (int64_t)(memory.uordblks + memory.hblkhd));
+    show_gauge(json, "consul.server.isLeader", info.leader_id == info.member_id ? 1 : 0);
+    consul_json_end(json, ']');
+}
+
+void consul_agent_metrics(struct consul_call *call, struct bytes body) {
+    struct consul_json *json = &call->json;
+    static const char *const none[] = {"Points", "Counters", "Samples"};
+    char now[64];
+    struct tm parts;
+    const time_t seconds = time(NULL);
+    (void)body;
+    if (!check_user(call)) {
+        return;
+    }
+    if (consul_call_has(call, "format")) {
+        consul_call_fail(call, 415, "Prometheus' format is at /metrics of the client URLs");
+        return;
+    }
+    strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S +0000 UTC", gmtime_r(&seconds, &parts));
+    consul_json_begin(json, '{');
+    consul_json_set_chars(json, "Timestamp", now);
+    show_gauges(call);
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        consul_json_name(json, none[i]);
+        consul_json_raw(json, bytes_from_text("[]"));
+    }
+    consul_json_end(json, '}');
     consul_call_reply(call, 200);
 }

@@ -5,6 +5,7 @@
 #include "doors/consul/consul_find.h"
 #include "doors/consul/consul_list.h"
 #include "doors/consul/consul_routes.h"
+#include "doors/consul/consul_search.h"
 #include "doors/consul/consul_show.h"
 #include "registry/registry_keys.h"
 
@@ -22,24 +23,15 @@ struct registration {
     struct registry_check *checks;
 };
 
-struct stale_search {
-    const struct registry_instance *mine;
-    struct consul_batch *batch;
-};
-
-static bool end_stale(void *context, const struct registry_instance *other) {
-    struct stale_search *search = context;
-    const struct registry_instance *mine = search->mine;
-    if (other->origin == REGISTRY_ORIGIN_CONSUL && !bytes_equal(other->service, mine->service)) {
-        consul_batch_deregister(search->batch, other->service, other->id);
-    }
-    return true;
-}
-
 void consul_batch_end_stale(struct consul_call *call, const struct key_store *keys,
                             struct consul_batch *batch, const struct registry_instance *mine) {
-    struct stale_search search = {.mine = mine, .batch = batch};
-    consul_visit_id(call, keys, mine->node, mine->id, end_stale, &search);
+    const struct consul_search *others =
+        consul_search(call, keys, CONSUL_SEARCH_CONSUL_ID, mine->node, mine->id);
+    for (size_t i = 0; others != NULL && i < others->n_matches; i++) {
+        if (!bytes_equal(others->matches[i].service, mine->service)) {
+            consul_batch_deregister(batch, others->matches[i].service, mine->id);
+        }
+    }
 }
 
 void consul_resolve_alias(struct consul_call *call, const struct key_store *keys,
@@ -59,11 +51,6 @@ static void register_now(struct consul_call *call, const struct key_store *keys)
     }
     consul_batch_register(batch, &registration->request);
     consul_batch_end_stale(call, keys, batch, &registration->request.instance);
-    if (call->is_busy) {
-        call->status = 0;
-        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
-        return;
-    }
     consul_batch_run(batch, consul_reply_ok);
 }
 

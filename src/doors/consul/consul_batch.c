@@ -1,4 +1,5 @@
 #include "doors/consul/consul_batch.h"
+#include "doors/consul/consul_call_internal.h"
 
 enum { BATCH_SIZE_FIRST = 8, STEPS_AT_ONCE = 64, BYTES_AT_ONCE = 256 * 1024 };
 
@@ -149,8 +150,11 @@ static void step(struct consul_call *call, const struct outcome *outcome) {
 
 void consul_batch_run(struct consul_batch *batch, void (*done)(struct consul_call *call)) {
     batch->done = done;
-    batch->call->data = batch;
     batch->call->status = 0;
+    if (consul_search_start(batch->call)) {
+        return;
+    }
+    batch->call->data = batch;
     batch->call->query = NULL;
     step(batch->call, NULL);
 }

@@ -20,6 +20,7 @@ static void free_if_done(struct consul_call *call) {
     buffer_clear(&call->body);
     buffer_clear(&call->position.service);
     buffer_clear(&call->position.id);
+    arena_clear(&call->filter_arena);
     arena_clear(&call->scratch);
     arena_clear(&call->arena);
     free(call);
@@ -37,6 +38,7 @@ void consul_call_on_body(struct http_exchange *exchange, struct bytes body, bool
     call->content_type = "application/json";
     arena_init(&call->arena);
     arena_init(&call->scratch);
+    arena_init(&call->filter_arena);
     buffer_init(&call->body);
     buffer_init(&call->position.service);
     buffer_init(&call->position.id);
@@ -62,6 +64,15 @@ void consul_call_on_writable(struct http_exchange *exchange) {
     struct consul_call *call = http_data(exchange);
     if (call != NULL) {
         consul_scan_go_on(call);
+    }
+}
+
+/* A client that waits for a change and has closed its side is gone: its query would wait for its
+ * whole time. */
+void consul_call_on_input_end(struct http_exchange *exchange) {
+    const struct consul_call *call = http_data(exchange);
+    if (call != NULL && call->deadline_ms != 0) {
+        http_abort(exchange);
     }
 }
 
@@ -288,7 +299,7 @@ static void make_pretty(struct consul_call *call) {
 }
 
 void consul_call_reply(struct consul_call *call, unsigned status) {
-    if (call->exchange == NULL) {
+    if (call->exchange == NULL || consul_search_start(call)) {
         return;
     }
     if (call->has_unknown_selector) {
@@ -319,9 +330,7 @@ void consul_call_fail(struct consul_call *call, unsigned status, const char *for
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (call->is_busy) { /* what was looked for may be there */
-        call->is_busy = false;
-        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
+    if (consul_search_start(call)) { /* what was looked for may be there */
         return;
     }
     if (call->exchange != NULL) {

@@ -21,6 +21,7 @@ enum { CONSUL_RANGES_MAX = 3 };
 struct consul_call;
 struct consul_filter;
 struct consul_list;
+struct consul_search;
 
 /* What a read shows. */
 struct consul_query {
@@ -38,6 +39,16 @@ struct consul_position {
     struct buffer service; /* and id of the last instance, or the last key alone */
     struct buffer id;
     size_t n_looked_at; /* in this part */
+    unsigned pass;      /* see consul_near.h */
+};
+
+/* Of ?near=, see consul_near.h. */
+struct consul_near {
+    bool is_asked;
+    struct bytes node;    /* empty: near the client itself */
+    struct bytes address; /* of the client */
+    bool has_zone;        /* it is known */
+    struct bytes zone;    /* empty: in none */
 };
 
 struct consul_watch {
@@ -84,12 +95,15 @@ struct consul_call {
     bool is_cached; /* answered of this member's own copy, as ?cached asks for */
 
     const struct consul_filter *filter; /* NULL: none */
+    struct bytes filter_text;
+    struct arena filter_arena;
     bool has_unknown_selector;
     struct bytes node_address; /* see consul_node_address(); empty: not asked for yet */
     struct bytes node_id;      /* see consul_node_own_id() */
 
     /* Of a list. */
     struct consul_position position;
+    struct consul_near near;
     bool may_wait; /* unless there is news */
     bool is_deferred;
     uint64_t deferred_since_ms;
@@ -99,13 +113,18 @@ struct consul_call {
     bool is_complete; /* the last part was written */
     bool is_no_news;
     bool is_found;         /* index() has seen something: of keys */
-    bool is_busy;          /* it needs more work than others leave room for: see consul_find.h */
+    bool is_busy;          /* it needs a worker to look for something: see consul_search.h */
     int64_t wait_revision; /* from which a list without news waits */
     /* The parameters, when a worker needs them: the exchange may end meanwhile. */
     bool is_detached;
     struct http_field *fields; /* of the path, then of the query */
     size_t n_fields;
     size_t n_path_fields;
+
+    /* What was looked for. */
+    struct consul_search *searches;
+    size_t n_looked_at;              /* records, on the loop */
+    const struct consul_query *look; /* what looks */
 
     json_t *given; /* the body, for as long as the call; NULL: none */
     /* The handler's own. */
@@ -116,6 +135,7 @@ struct consul_call {
 void consul_call_on_body(struct http_exchange *exchange, struct bytes body, bool is_last);
 void consul_call_on_writable(struct http_exchange *exchange);
 void consul_call_on_close(struct http_exchange *exchange);
+void consul_call_on_input_end(struct http_exchange *exchange);
 void consul_call_on_refused(struct http_exchange *exchange);
 
 /* --- The request. --- */

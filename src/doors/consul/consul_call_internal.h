@@ -21,7 +21,20 @@ bool consul_call_is_news(const struct consul_call *call, const struct key_store 
                          int64_t *out_revision);
 void consul_call_wait(struct consul_call *call, int64_t start_revision);
 
+/* What show() looked for was found, or not: it runs again. */
+void consul_call_look_again(struct consul_call *call);
+
+/* --- consul_search.c: what a worker looks for. --- */
+
+/* False: nothing that was looked for needs a worker. True: the answer is made again later. */
+bool consul_search_start(struct consul_call *call);
+
 /* --- consul_scan.c: lists that a worker writes. --- */
+
+/* Refused, the call is answered. */
+void consul_call_start_scan(struct consul_call *call, struct service_scan scan);
+/* Gives the view back. The call may be gone afterwards. */
+void consul_scan_end(struct consul_call *call);
 
 void consul_scan_start(struct consul_call *call);
 /* The client can take more. */

@@ -3,6 +3,7 @@
 #include "doors/consul/consul_find.h"
 #include "doors/consul/consul_list.h"
 #include "doors/consul/consul_names.h"
+#include "doors/consul/consul_near.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_select.h"
 #include "doors/consul/consul_show.h"
@@ -123,6 +124,7 @@ void consul_catalog_service(struct consul_call *call, struct bytes body) {
     if (consul_filter_read(call)) {
         consul_add_service_range(call, name);
         consul_add_node_range(call);
+        consul_near_read(call);
         consul_call_query(call, &service);
     }
 }
@@ -138,11 +140,12 @@ struct node_listing {
 static void show_one_node(struct node_listing *listing, struct bytes name) {
     struct consul_call *call = listing->call;
     struct consul_node node;
-    if (!consul_names_add(listing->names, name)) {
+    if (consul_names_has(listing->names, name)) {
         return;
     }
     consul_node_init(&node, call, listing->keys, name);
-    if (consul_node_is_asked_for(call, &node)) {
+    if (consul_near_shows_node(call, listing->keys, &node) &&
+        consul_names_add(listing->names, name) && consul_node_is_asked_for(call, &node)) {
         struct consul_mark mark = consul_filter_begin(call, NULL);
         consul_node_show(call, &node);
         consul_filter_end(call, &mark);
@@ -166,9 +169,12 @@ static bool show_nodes(struct consul_call *call, const struct key_store *keys) {
     if (!call->position.is_begun) {
         call->position.is_begun = true;
         consul_json_begin(&call->json, '[');
-        show_one_node(&listing, own_node(call));
     }
-    bool is_whole = consul_list_instances(call, keys, bytes_of("", 0), show_node_of, &listing);
+    bool is_whole;
+    do {
+        show_one_node(&listing, own_node(call));
+        is_whole = consul_list_instances(call, keys, bytes_of("", 0), show_node_of, &listing);
+    } while (is_whole && consul_near_next_pass(call));
     if (is_whole) {
         consul_json_end(&call->json, ']');
     }
@@ -185,6 +191,7 @@ void consul_catalog_nodes(struct consul_call *call, struct bytes body) {
     (void)body;
     if (consul_filter_read(call)) {
         consul_add_registry_range(call);
+        consul_near_read(call);
         consul_call_query(call, &nodes);
     }
 }

@@ -4,6 +4,7 @@
 #include "doors/consul/consul_find.h"
 #include "doors/consul/consul_model.h"
 #include "doors/consul/consul_routes.h"
+#include "doors/consul/consul_search.h"
 #include "doors/consul/consul_show.h"
 #include "registry/registry_keys.h"
 
@@ -101,10 +102,6 @@ static void register_now(struct consul_call *call, const struct key_store *keys)
         !add_checks(call, keys, registration, batch)) {
         return;
     }
-    if (call->is_busy) {
-        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
-        return;
-    }
     consul_batch_run(batch, consul_reply_true);
 }
 
@@ -167,24 +164,28 @@ void consul_catalog_register(struct consul_call *call, struct bytes body) {
 /* --- Deregister. --- */
 
 struct catalog_removal {
-    struct consul_call *call;
     struct consul_batch *batch;
     struct bytes node;
     struct bytes service_id;
     struct bytes check_id;
 };
 
-static bool remove_of_node(void *context, const struct registry_entry *entry) {
-    const struct catalog_removal *removal = context;
-    if (!entry->is_kept &&
-        bytes_equal(consul_instance_node(removal->call, &entry->instance), removal->node)) {
-        consul_batch_deregister(removal->batch, entry->instance.service, entry->instance.id);
+/* False: there are more of them than one search gives. */
+static bool remove_of_node(struct consul_call *call, const struct key_store *keys,
+                           const struct catalog_removal *removal) {
+    const struct consul_search *search =
+        consul_search(call, keys, CONSUL_SEARCH_NODE, removal->node, bytes_of("", 0));
+    for (size_t i = 0; search != NULL && i < search->n_matches; i++) {
+        consul_batch_deregister(removal->batch, search->matches[i].service, search->matches[i].id);
     }
-    return true;
+    return search == NULL || !search->is_cut;
 }
+
+static void deregister_rest(struct consul_call *call);
 
 static void deregister_now(struct consul_call *call, const struct key_store *keys) {
     struct catalog_removal *removal = call->data;
+    bool is_all = true;
     struct registry_entry entry;
     struct consul_found_check found;
     removal->batch = consul_batch_create(call);
@@ -199,23 +200,15 @@ static void deregister_now(struct consul_call *call, const struct key_store *key
                                       found.entry.instance.id, removal->check_id);
         }
     } else {
-        consul_visit_all(call, keys, remove_of_node, removal);
+        is_all = remove_of_node(call, keys, removal);
     }
-    if (call->is_busy) {
-        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
-        return;
-    }
-    consul_batch_run(removal->batch, consul_reply_true);
+    consul_batch_run(removal->batch, is_all ? consul_reply_true : deregister_rest);
 }
 
 static const struct consul_query deregistering = {.show = deregister_now};
 
-void consul_catalog_deregister(struct consul_call *call, struct bytes body) {
+static void deregister_given(struct consul_call *call) {
     struct catalog_removal *removal = arena_calloc(&call->arena, 1, sizeof *removal);
-    removal->call = call;
-    if (!consul_call_read_body(call, body)) {
-        return;
-    }
     if (!consul_json_get_text(call->given, "Node", &removal->node) ||
         !consul_json_get_text(call->given, "ServiceID", &removal->service_id) ||
         !consul_json_get_text(call->given, "CheckID", &removal->check_id)) {
@@ -229,4 +222,17 @@ void consul_catalog_deregister(struct consul_call *call, struct bytes body) {
     call->data = removal;
     consul_call_add_range(call, registry_index_range(&call->arena, removal->node));
     consul_call_look(call, &deregistering);
+}
+
+static void deregister_rest(struct consul_call *call) {
+    call->searches = NULL;
+    call->n_looked_at = 0;
+    call->n_ranges = 0;
+    deregister_given(call);
+}
+
+void consul_catalog_deregister(struct consul_call *call, struct bytes body) {
+    if (consul_call_read_body(call, body)) {
+        deregister_given(call);
+    }
 }

@@ -50,8 +50,8 @@ static bool set_extra(struct consul_call *call, json_t *extra, struct registry_i
 static bool define_extra(struct consul_call *call, const json_t *body, bool has_address,
                          struct registry_instance *out) {
     static const char *const kept[] = {
-        "EnableTagOverride", "Weights",   "TaggedAddresses", "Kind", "Proxy",
-        "Connect",           "SocketPath"};
+        "EnableTagOverride", "Weights",    "TaggedAddresses", "Kind", "Proxy",
+        "Connect",           "SocketPath", "Locality"};
     json_t *extra = json_object();
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
         keep(extra, body, kept[i]);
@@ -148,6 +148,22 @@ static bool define_weight(struct consul_call *call, const json_t *body,
     return true;
 }
 
+/* As Consul 1.17 writes it, else as Spring does. */
+static bool define_zone(struct consul_call *call, const json_t *body,
+                        struct registry_instance *out) {
+    struct bytes zone = {0};
+    for (size_t i = 0; i < out->n_metadata; i++) {
+        if (bytes_equal(out->metadata[i].key, bytes_from_text("zone"))) {
+            zone = out->metadata[i].value;
+        }
+    }
+    if (!consul_json_get_text(consul_json_find(body, "Locality"), "Zone", &zone)) {
+        return fail_decode(call, "Locality.Zone is no text");
+    }
+    out->zone = registry_name_is_valid(zone) ? zone : out->zone;
+    return true;
+}
+
 bool consul_define_service(struct consul_call *call, const json_t *body,
                            const struct consul_place *place, struct registry_instance *out) {
     int64_t port = 0;
@@ -178,7 +194,8 @@ bool consul_define_service(struct consul_call *call, const json_t *body,
     out->port = (uint16_t)port;
     out->address = has_address ? out->address : place->address;
     if (!define_weight(call, body, out) || !define_tags(call, body, out) ||
-        !define_meta(call, body, out) || !define_extra(call, body, has_address, out)) {
+        !define_meta(call, body, out) || !define_zone(call, body, out) ||
+        !define_extra(call, body, has_address, out)) {
         return false;
     }
     if (!registry_instance_is_valid(out)) {

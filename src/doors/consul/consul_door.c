@@ -7,6 +7,7 @@
 #include "doors/consul/consul_node.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_rules.h"
+#include "registry/registry_zones.h"
 
 #include <stdlib.h>
 
@@ -27,7 +28,8 @@ static void *open_door(const struct door_environment *environment) {
         abort();
     }
     door->node_meta_text = json_dumps(door->node_meta, JSON_COMPACT);
-    if (door->node_meta_text == NULL) {
+    door->zones = registry_zones_create(environment->values[CONSUL_FLAG_ZONES].text);
+    if (door->node_meta_text == NULL || door->zones == NULL) {
         abort();
     }
     door->bound = consul_bound_create(door);
@@ -44,7 +46,12 @@ static const char *check(const union door_value *values) {
         return "--consul-node-meta is a list of KEY:VALUE with commas between them";
     }
     json_decref(meta);
-    return NULL;
+    struct registry_zones *zones = registry_zones_create(values[CONSUL_FLAG_ZONES].text);
+    bool is_list = zones != NULL;
+    registry_zones_destroy(zones);
+    return is_list ? NULL
+                   : "--consul-zones has to be a list of NETWORK/BITS=ZONE with commas between "
+                     "them, of at most 256";
 }
 
 static void serve(void *door, struct net_scope *scope) {
@@ -58,6 +65,7 @@ static void stop_door(void *opaque) {
 static void close_door(void *opaque) {
     struct consul_door *door = opaque;
     consul_bound_destroy(door->bound);
+    registry_zones_destroy(door->zones);
     json_decref(door->node_meta);
     free(door->node_meta_text);
     free(door);
@@ -84,6 +92,12 @@ static const struct door_flag flags[CONSUL_FLAGS] = {
                                .shown = "none",
                                .help = "What ?node-meta= finds that node by: "
                                        "KEY:VALUE,KEY:VALUE."},
+    [CONSUL_FLAG_ZONES] = {.name = "consul-zones",
+                           .kind = DOOR_FLAG_TEXT,
+                           .fallback = "",
+                           .shown = "none",
+                           .help = "The zones of clients by their networks, NETWORK/BITS=ZONE,…, "
+                                   "for ?near=_agent."},
 };
 
 const struct door consul_door = {

@@ -14,10 +14,12 @@ enum {
     CONSUL_FLAG_NODE,
     CONSUL_FLAG_NODE_ID,
     CONSUL_FLAG_NODE_META,
+    CONSUL_FLAG_ZONES,
     CONSUL_FLAGS
 };
 
 struct consul_bound;
+struct registry_zones; /* registry/registry_zones.h */
 
 struct consul_door {
     const struct door_environment *environment;
@@ -26,7 +28,8 @@ struct consul_door {
     const char *node;    /* of every service that is registered without one, at any member */
     const char *node_id; /* empty: made of the cluster's id */
     json_t *node_meta;
-    char *node_meta_text; /* the same as JSON; workers read both */
+    char *node_meta_text;         /* the same as JSON; workers read both */
+    struct registry_zones *zones; /* of clients */
     struct consul_bound *bound;
     uint64_t n_requests;
     uint64_t n_waiting; /* blocking queries */

@@ -1,6 +1,12 @@
 #include "doors/consul/consul_filter.h"
 
-enum { FILTER_SIZE_MAX = 4096, FILTER_DEPTH_MAX = 64, SELECTOR_PARTS_MAX = 8 };
+enum {
+    FILTER_SIZE_MAX = 4096,
+    FILTER_DEPTH_MAX = 64,
+    SELECTOR_PARTS_MAX = 8,
+    PARTS_STEP = 2,
+    BYTES_A_RECORD = 256 /* of what is left out of a list: as much work as a record */
+};
 
 enum filter_kind {
     FILTER_AND,
@@ -16,7 +22,7 @@ struct consul_filter {
     const struct consul_filter *left; /* of AND, OR, NOT */
     const struct consul_filter *right;
     size_t n_parts; /* of the selector */
-    struct bytes parts[SELECTOR_PARTS_MAX];
+    struct bytes *parts;
     struct bytes value;
 };
 
@@ -51,7 +57,11 @@ static void drop(struct parser *parser, size_t n) {
 
 static void read_quoted(struct parser *parser) {
     uint8_t quote = parser->rest.data[0];
-    uint8_t *text = arena_alloc(parser->arena, parser->rest.size);
+    size_t end = 1;
+    while (end < parser->rest.size && parser->rest.data[end] != quote) {
+        end += quote == '"' && parser->rest.data[end] == '\\' ? 2 : 1;
+    }
+    uint8_t *text = arena_alloc(parser->arena, end);
     size_t size = 0;
     size_t i = 1;
     for (; i < parser->rest.size && parser->rest.data[i] != quote; i++) {
@@ -132,6 +142,14 @@ static void add_part(struct parser *parser, struct consul_filter *filter, struct
     if (filter->n_parts == SELECTOR_PARTS_MAX) {
         parser->why = "a selector has too many parts";
         return;
+    }
+    if (filter->n_parts % PARTS_STEP == 0) {
+        struct bytes *parts =
+            arena_calloc(parser->arena, filter->n_parts + PARTS_STEP, sizeof *parts);
+        for (size_t i = 0; i < filter->n_parts; i++) {
+            parts[i] = filter->parts[i];
+        }
+        filter->parts = parts;
     }
     filter->parts[filter->n_parts++] = part;
 }
@@ -392,16 +410,28 @@ bool consul_filter_matches(const struct consul_filter *filter, const json_t *obj
 /* --- Of a request. --- */
 
 bool consul_filter_read(struct consul_call *call) {
-    struct bytes text = consul_call_keep(call, consul_call_text(call, "filter"));
     const char *why = NULL;
-    if (text.size == 0) {
+    call->filter_text = consul_call_keep(call, consul_call_text(call, "filter"));
+    if (call->filter_text.size == 0) {
         return true;
     }
-    call->filter = consul_filter_parse(text, &call->arena, &why);
+    call->filter = consul_filter_parse(call->filter_text, &call->filter_arena, &why);
     if (call->filter == NULL) {
         consul_call_fail(call, 400, "Failed to create boolean expression evaluator: %s", why);
     }
     return call->filter != NULL;
+}
+
+void consul_filter_forget(struct consul_call *call) {
+    call->filter = NULL;
+    arena_clear(&call->filter_arena);
+}
+
+void consul_filter_remember(struct consul_call *call) {
+    const char *ignored = NULL; /* it was parsed before */
+    if (call->filter == NULL && call->filter_text.size > 0) {
+        call->filter = consul_filter_parse(call->filter_text, &call->filter_arena, &ignored);
+    }
 }
 
 struct consul_mark consul_filter_begin(struct consul_call *call, const struct bytes *key) {
@@ -428,6 +458,7 @@ void consul_filter_end(struct consul_call *call, const struct consul_mark *mark)
         !consul_filter_matches(call->filter, object, &call->has_unknown_selector)) {
         call->body.size = mark->size;
         call->json.needs_comma = mark->needs_comma;
+        call->position.n_looked_at += size / BYTES_A_RECORD;
     }
     json_decref(object);
 }

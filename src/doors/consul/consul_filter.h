@@ -19,6 +19,9 @@ bool consul_filter_matches(const struct consul_filter *filter, const json_t *obj
 
 /* Reads ?filter= into call->filter. False: it was answered. */
 bool consul_filter_read(struct consul_call *call);
+/* An expression takes much more memory than its text: a call that waits does without. */
+void consul_filter_forget(struct consul_call *call);
+void consul_filter_remember(struct consul_call *call);
 
 /* Where an object of the answer begins; with its key when it is a member of an object. */
 struct consul_mark {

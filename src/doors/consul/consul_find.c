@@ -1,83 +1,27 @@
 #include "doors/consul/consul_find.h"
 
 #include "doors/consul/consul_keys.h"
-#include "doors/consul/consul_list.h"
+#include "doors/consul/consul_search.h"
 #include "doors/consul/consul_show.h"
 #include "registry/registry_keys.h"
 
-/* In looks at a record. */
-enum { WORK_AN_ID = 32 };
-
-/* What takes longer than others leave room for is not looked for: call->is_busy. */
-static bool may_look(struct consul_call *call, const struct key_store *keys,
-                     const struct key_range *range, size_t work) {
-    size_t n = key_store_count(keys, range->space, range->key, range->range_end);
-    call->is_busy = call->is_busy || !service_allow_work(call->door->service, n * work);
-    return !call->is_busy;
-}
-
 /* --- Instances. --- */
-
-struct id_walk {
-    struct consul_call *call;
-    const struct key_store *keys;
-    struct bytes node;
-    struct bytes id;
-    bool (*visit)(void *context, const struct registry_instance *instance);
-    void *context;
-};
-
-static bool meet_id(void *context, const struct record *record) {
-    const struct id_walk *walk = context;
-    struct consul_call *call = walk->call;
-    struct registry_instance instance;
-    struct bytes key = record_key(record);
-    struct bytes service = bytes_of(key.data + 2 + walk->id.size, key.size - 2 - walk->id.size);
-    bool goes_on = true;
-    record = bytes_equal(service, bytes_from_text(CONSUL_NODE_SERVICE))
-                 ? NULL
-                 : key_store_find(walk->keys, KEY_SPACE_REGISTRY,
-                                  registry_key_instance(&call->scratch, service, walk->id));
-    if (record != NULL &&
-        registry_instance_decode(record_value(record), &call->scratch, &instance) &&
-        bytes_equal(consul_instance_node(call, &instance), walk->node)) {
-        instance.service = service;
-        instance.id = walk->id;
-        goes_on = walk->visit(walk->context, &instance);
-    }
-    arena_reset(&call->scratch);
-    return goes_on;
-}
-
-void consul_visit_id(struct consul_call *call, const struct key_store *keys, struct bytes node,
-                     struct bytes id,
-                     bool (*visit)(void *context, const struct registry_instance *instance),
-                     void *context) {
-    struct id_walk walk = {
-        .call = call, .keys = keys, .node = node, .id = id, .visit = visit, .context = context};
-    struct key_range range = registry_index_range(&call->arena, id);
-    if (may_look(call, keys, &range, WORK_AN_ID)) {
-        (void)key_store_visit(keys, range.space, range.key, range.range_end, meet_id, &walk);
-    }
-}
-
-static bool note_service(void *context, const struct registry_instance *instance) {
-    struct bytes *service = context;
-    *service = instance->service;
-    return false;
-}
 
 bool consul_find_instance(struct consul_call *call, const struct key_store *keys, struct bytes node,
                           struct bytes id, struct registry_entry *out_entry) {
-    struct bytes service = bytes_of("", 0);
-    struct bytes registered = consul_registry_id(call, node, id);
-    consul_visit_id(call, keys, node, registered, note_service, &service);
-    if (service.size == 0 && !consul_node_is_own(call, node)) { /* another protocol's */
-        registered = id;
-        consul_visit_id(call, keys, node, registered, note_service, &service);
+    struct bytes ids[] = {consul_registry_id(call, node, id), id};
+    size_t n_ids = consul_node_is_own(call, node) ? 1 : 2; /* another protocol's */
+    for (size_t i = 0; i < n_ids; i++) {
+        const struct consul_search *search =
+            ids[i].size <= REGISTRY_NAME_SIZE_MAX
+                ? consul_search(call, keys, CONSUL_SEARCH_ID, node, ids[i])
+                : NULL;
+        if (search != NULL && search->n_matches > 0 &&
+            registry_view_find(keys, &call->arena, search->matches[0].service, ids[i], out_entry)) {
+            return true;
+        }
     }
-    return service.size > 0 &&
-           registry_view_find(keys, &call->arena, service, registered, out_entry);
+    return false;
 }
 
 /* --- Checks. --- */
@@ -100,7 +44,7 @@ static bool find_by_name(struct consul_call *call, const struct key_store *keys,
         return false;
     }
     struct bytes id = bytes_of(check.data + skip, check.size - skip);
-    for (;;) {
+    while (check.size <= REGISTRY_NAME_SIZE_MAX) {
         if (consul_find_instance(call, keys, node, id, &out->entry)) {
             out->check = check_of(&out->entry, check);
             return out->check != NULL;
@@ -111,27 +55,7 @@ static bool find_by_name(struct consul_call *call, const struct key_store *keys,
         }
         id.size = (size_t)(colon - id.data);
     }
-}
-
-struct scan {
-    struct consul_call *call;
-    const struct key_store *keys;
-    struct bytes node;
-    struct bytes check;
-    struct consul_found_check *out;
-};
-
-static bool scan_record(void *context, const struct record *record) {
-    struct scan *scan = context;
-    struct registry_key key = registry_key_read(record);
-    struct consul_found_check *out = scan->out;
-    if (key.kind != REGISTRY_KEY_CHECK || !bytes_equal(key.check, scan->check) ||
-        !registry_view_find(scan->keys, &scan->call->arena, key.service, key.id, &out->entry) ||
-        !bytes_equal(consul_instance_node(scan->call, &out->entry.instance), scan->node)) {
-        return true;
-    }
-    out->check = check_of(&out->entry, scan->check);
-    return out->check == NULL;
+    return false; /* no check has such a name */
 }
 
 bool consul_find_check(struct consul_call *call, const struct key_store *keys, struct bytes node,
@@ -147,37 +71,23 @@ bool consul_find_check(struct consul_call *call, const struct key_store *keys, s
             return true;
         }
     }
-    struct scan scan = {.call = call, .keys = keys, .node = node, .check = check, .out = out_found};
-    struct key_range range = registry_prefix_range(&call->arena, bytes_of("", 0));
-    if (may_look(call, keys, &range, 1)) {
-        (void)key_store_visit(keys, range.space, range.key, range.range_end, scan_record, &scan);
+    const struct consul_search *search =
+        consul_search(call, keys, CONSUL_SEARCH_CHECK, node, check);
+    if (search == NULL || search->n_matches == 0 ||
+        !registry_view_find(keys, &call->arena, search->matches[0].service, search->matches[0].id,
+                            &out_found->entry)) {
+        return false;
     }
+    out_found->check = check_of(&out_found->entry, check);
     return out_found->check != NULL;
 }
 
-/* --- All of them. --- */
+/* --- The index of all of them. --- */
 
 struct walk {
     struct consul_call *call;
     const struct key_store *keys;
-    bool (*visit)(void *context, const struct registry_entry *entry);
-    void *context;
 };
-
-static bool walk_service(void *context, struct bytes service) {
-    const struct walk *walk = context;
-    return consul_list_visit(walk->keys, service, walk->visit, walk->context);
-}
-
-void consul_visit_all(struct consul_call *call, const struct key_store *keys,
-                      bool (*visit)(void *context, const struct registry_entry *entry),
-                      void *context) {
-    struct walk walk = {.call = call, .keys = keys, .visit = visit, .context = context};
-    struct key_range range = registry_prefix_range(&call->arena, bytes_of("", 0));
-    if (may_look(call, keys, &range, WORK_AN_ID)) {
-        registry_view_visit_services(keys, &call->arena, bytes_of("", 0), walk_service, &walk);
-    }
-}
 
 static bool note_revision(void *context, struct bytes service) {
     const struct walk *walk = context;

@@ -1,19 +1,11 @@
-/* Instances and checks found by what Consul's clients name: an id alone. When that is more work
- * than others leave room for now, nothing is found and call->is_busy is set; a failure of such a
- * call says so. */
+/* Instances and checks found by what Consul's clients name: an id alone (see consul_search.h). */
 #ifndef LEASED_DOORS_CONSUL_CONSUL_FIND_H
 #define LEASED_DOORS_CONSUL_CONSUL_FIND_H
 
 #include "doors/consul/consul_call.h"
 #include "registry/registry_view.h"
 
-/* The instances of an id on a node, of whatever services, until `visit` returns false. Only what is
- * the store's outlives the call of `visit`. */
-void consul_visit_id(struct consul_call *call, const struct key_store *keys, struct bytes node,
-                     struct bytes id,
-                     bool (*visit)(void *context, const struct registry_instance *instance),
-                     void *context);
-/* One of them. */
+/* An instance of an id on a node, of whatever service. */
 bool consul_find_instance(struct consul_call *call, const struct key_store *keys, struct bytes node,
                           struct bytes id, struct registry_entry *out_entry);
 /* A check of a node: by the service that its id names ("service:ID"), else by looking at all. */
@@ -24,11 +16,6 @@ struct consul_found_check {
 bool consul_find_check(struct consul_call *call, const struct key_store *keys, struct bytes node,
                        struct bytes check, struct consul_found_check *out_found);
 
-/* All instances, service by service, until `visit` returns false. Only what is the store's outlives
- * the call of `visit`. */
-void consul_visit_all(struct consul_call *call, const struct key_store *keys,
-                      bool (*visit)(void *context, const struct registry_entry *entry),
-                      void *context);
 /* The greatest revision of all services, and of what was deleted. */
 void consul_set_registry_index(struct consul_call *call, const struct key_store *keys);
 /* That of one service, and, if they are read too, of the checks of nodes. */

@@ -2,6 +2,7 @@
 #include "doors/consul/consul_filter.h"
 #include "doors/consul/consul_find.h"
 #include "doors/consul/consul_list.h"
+#include "doors/consul/consul_near.h"
 #include "doors/consul/consul_routes.h"
 #include "doors/consul/consul_select.h"
 #include "doors/consul/consul_show.h"
@@ -56,6 +57,7 @@ void consul_health_service(struct consul_call *call, struct bytes body) {
     if (consul_filter_read(call)) {
         consul_add_service_range(call, name);
         consul_add_node_range(call);
+        consul_near_read(call);
         consul_call_query(call, &service);
     }
 }
@@ -88,6 +90,7 @@ static void show_checks_of(void *context, const struct registry_entry *entry) {
     struct bytes node = consul_instance_node(listing->call, &entry->instance);
     if ((listing->node.size > 0 && !bytes_equal(node, listing->node)) ||
         (listing->only_services && is_hidden(entry)) ||
+        !consul_near_shows_instance(listing->call, listing->keys, &entry->instance) ||
         !consul_select_node_meta(listing->call, listing->keys, node)) {
         return;
     }
@@ -118,7 +121,10 @@ static bool show_part(struct check_listing *listing, struct bytes service) {
             show_serf(listing);
         }
     }
-    bool is_whole = consul_list_instances(call, listing->keys, service, show_checks_of, listing);
+    bool is_whole;
+    do {
+        is_whole = consul_list_instances(call, listing->keys, service, show_checks_of, listing);
+    } while (is_whole && consul_near_next_pass(call));
     if (is_whole) {
         consul_json_end(&call->json, ']');
     }
@@ -172,6 +178,7 @@ void consul_health_state(struct consul_call *call, struct bytes body) {
     }
     if (consul_filter_read(call)) {
         consul_add_registry_range(call);
+        consul_near_read(call);
         consul_call_query(call, &state);
     }
 }
@@ -196,6 +203,7 @@ void consul_health_checks(struct consul_call *call, struct bytes body) {
     }
     if (consul_filter_read(call)) {
         consul_add_service_range(call, name);
+        consul_near_read(call);
         consul_call_query(call, &service_checks);
     }
 }

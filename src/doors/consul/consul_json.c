@@ -186,11 +186,13 @@ void consul_json_set_bool(struct consul_json *json, const char *name, bool is_tr
 
 /* --- Reading. --- */
 
-enum { DEPTH_MAX = 32 };
+/* Values are looked at before a worker could do it: so many take some milliseconds. */
+enum { DEPTH_MAX = 32, VALUES_MAX = 8192 };
 
 /* jansson recurses, and so does what is done with its values. */
-static bool is_shallow(struct bytes body) {
+static bool is_modest(struct bytes body) {
     size_t depth = 0;
+    size_t n_values = 0;
     bool is_in_string = false;
     for (size_t i = 0; i < body.size; i++) {
         uint8_t c = body.data[i];
@@ -205,6 +207,8 @@ static bool is_shallow(struct bytes body) {
             }
         } else if ((c == '}' || c == ']') && depth > 0) {
             depth--;
+        } else if (c == ',' && ++n_values > VALUES_MAX) {
+            return false;
         }
     }
     return true;
@@ -212,8 +216,8 @@ static bool is_shallow(struct bytes body) {
 
 json_t *consul_json_parse(struct bytes body, char *out_why, size_t why_size) {
     json_error_t error;
-    if (!is_shallow(body)) {
-        snprintf(out_why, why_size, "exceeded max depth");
+    if (!is_modest(body)) {
+        snprintf(out_why, why_size, "exceeded max depth, or too many values");
         return NULL;
     }
     json_t *value =

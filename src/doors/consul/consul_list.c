@@ -1,8 +1,11 @@
 #include "doors/consul/consul_list.h"
+#include "doors/consul/consul_filter.h"
+
+#include "doors/consul/consul_near.h"
 
 enum {
     PART_SIZE = 256 * 1024,
-    PART_RECORDS = 1000 /* which may all be left out by a filter */
+    PART_RECORDS = 1000 /* which may all be left out by a filter; of one pass */
 };
 
 void consul_list_begin(struct consul_call *call) {
@@ -10,19 +13,22 @@ void consul_list_begin(struct consul_call *call) {
     call->position.service.size = 0;
     call->position.id.size = 0;
     call->position.n_looked_at = 0;
+    call->position.pass = 0;
     call->body.size = 0;
     call->status = 200;
     call->content_type = "application/json";
     call->has_unknown_selector = false;
     call->is_complete = false;
     consul_json_init(&call->json, &call->body);
+    consul_filter_remember(call);
     if (call->query->list->begin != NULL) {
         call->query->list->begin(call);
     }
 }
 
 bool consul_list_is_full(const struct consul_call *call) {
-    return call->body.size >= PART_SIZE || call->position.n_looked_at >= PART_RECORDS;
+    size_t n_passes = call->near.is_asked ? CONSUL_NEAR_PASSES : 1;
+    return call->body.size >= PART_SIZE || call->position.n_looked_at >= n_passes * PART_RECORDS;
 }
 
 static void set(struct buffer *buffer, struct bytes bytes) {

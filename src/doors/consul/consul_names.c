@@ -31,6 +31,10 @@ static void grow(struct consul_names *names) {
     }
 }
 
+bool consul_names_has(const struct consul_names *names, struct bytes name) {
+    return names->n > 0 && *slot_of(names, name) != 0;
+}
+
 bool consul_names_add(struct consul_names *names, struct bytes name) {
     if (names->n == names->capacity) {
         grow(names);

@@ -18,6 +18,7 @@ struct consul_names {
 };
 
 void consul_names_init(struct consul_names *names, struct arena *arena);
+bool consul_names_has(const struct consul_names *names, struct bytes name);
 /* False: it has been there already. */
 bool consul_names_add(struct consul_names *names, struct bytes name);
 

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Bytes of JSON that are as much work as a record of a list, also when nothing is shown of them. */
+enum { EXTRA_A_RECORD = 128 };
+
 /* --- Names. --- */
 
 bool consul_node_is_own(const struct consul_call *call, struct bytes name) {
@@ -129,6 +132,7 @@ void consul_node_init(struct consul_node *node, struct consul_call *call,
         node->extra =
             extra.size > 0 ? json_loadb((const char *)extra.data, extra.size, 0, NULL) : NULL;
         (void)consul_json_get_text(node->extra, "NodeID", &node->id);
+        call->position.n_looked_at += extra.size / EXTRA_A_RECORD;
     }
 }
 
@@ -148,6 +152,12 @@ static void show_json(struct consul_json *json, const char *name, const json_t *
 
 static const json_t *meta_of(const struct consul_call *call, const struct consul_node *node) {
     return node->is_own ? call->door->node_meta : json_object_get(node->extra, "NodeMeta");
+}
+
+struct bytes consul_node_zone(const struct consul_call *call, const struct consul_node *node) {
+    const json_t *zone = json_object_get(meta_of(call, node), "zone");
+    return json_is_string(zone) ? bytes_of(json_string_value(zone), json_string_length(zone))
+                                : bytes_of("", 0);
 }
 
 void consul_node_show_addresses(struct consul_call *call, const struct consul_node *node) {

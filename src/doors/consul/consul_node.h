@@ -34,6 +34,8 @@ void consul_node_show(struct consul_call *call, const struct consul_node *node);
 void consul_node_show_addresses(struct consul_call *call, const struct consul_node *node);
 void consul_node_show_meta(struct consul_call *call, const struct consul_node *node,
                            const char *name);
+/* Its Meta `zone`; empty: it has none. Lives as long as the node. */
+struct bytes consul_node_zone(const struct consul_call *call, const struct consul_node *node);
 /* Whether it has all pairs of ?node-meta=. */
 bool consul_node_is_asked_for(struct consul_call *call, const struct consul_node *node);
 

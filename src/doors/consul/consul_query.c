@@ -6,6 +6,7 @@
  * whether anything of its own was deleted since.
  */
 #include "doors/consul/consul_call_internal.h"
+#include "doors/consul/consul_filter.h"
 #include "doors/consul/consul_list.h"
 
 #include <stdlib.h>
@@ -17,6 +18,7 @@ enum {
     /* Records of a list that is written on the loop, and how large its answer may be when much
      * waits to be sent. */
     SHORT_RECORDS_MAX = 1000,
+    NEAR_WORK = 2, /* of ?near=: a list is gone through several times, and written once */
     SMALL_SIZE = 16 * 1024,
     /* How often a list looks whether there is room for it, and how long. */
     DEFER_MS = 1,
@@ -194,6 +196,10 @@ void consul_call_wait(struct consul_call *call, int64_t start_revision) {
     call->is_jittered = true;
     call->deadline_ms = service_now_ms(call->door->service) + wait_ms + 1;
     call->door->n_waiting++;
+    call->searches = NULL;
+    call->n_looked_at = 0;
+    consul_filter_forget(call);
+    arena_clear(&call->scratch);
     buffer_clear(&call->body);
     for (size_t i = 0; i < call->n_ranges; i++) {
         enum status status = watch_range(call, i, start_revision);
@@ -266,7 +272,8 @@ static void look_at_list(struct consul_call *call) {
     const struct key_range *range = &call->ranges[0];
     size_t n = key_store_count(keys, range->space, range->key, range->range_end);
     bool is_short = n <= SHORT_RECORDS_MAX;
-    bool has_room = is_short && service_allow_work(call->door->service, n * list->work);
+    size_t work = n * list->work * (call->near.is_asked ? NEAR_WORK : 1);
+    bool has_room = is_short && service_allow_work(call->door->service, work);
     int64_t revision;
     consul_list_begin(call);
     if (has_room || list->is_index_cheap) {
@@ -305,6 +312,20 @@ static void look(struct consul_call *call) {
         consul_call_reply(call, call->status);
     } else {
         consul_call_wait(call, revision);
+    }
+}
+
+void consul_call_look_again(struct consul_call *call) {
+    enum status status = service_read_local(call->door->service, http_caller(call->exchange),
+                                            call->ranges, call->n_ranges);
+    call->query = call->look;
+    call->status = 200;
+    if (status != STATUS_OK) {
+        consul_call_fail_status(call, status);
+    } else if (call->is_woken || call->is_timed_out) {
+        show_and_reply(call);
+    } else {
+        look(call);
     }
 }
 
@@ -348,11 +369,11 @@ void consul_call_query(struct consul_call *call, const struct consul_query *quer
         !read_consistency(call)) {
         return;
     }
-    call->query = query;
+    call->query = call->look = query;
     read_ranges(call);
 }
 
 void consul_call_look(struct consul_call *call, const struct consul_query *query) {
-    call->query = query;
+    call->query = call->look = query;
     read_ranges(call);
 }

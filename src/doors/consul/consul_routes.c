@@ -23,6 +23,7 @@ enum {
     X("GET", "/v1/status/peers", DOOR_RIGHT_USER, consul_status_peers)                             \
     X("GET", "/v1/agent/self", DOOR_RIGHT_USER, consul_agent_self)                                 \
     X("GET", "/v1/agent/members", DOOR_RIGHT_USER, consul_agent_members)                           \
+    X("GET", "/v1/agent/metrics", DOOR_RIGHT_USER, consul_agent_metrics)                           \
     X("GET", "/v1/agent/services", DOOR_RIGHT_READ, consul_agent_services)                         \
     X("GET", "/v1/agent/checks", DOOR_RIGHT_READ, consul_agent_checks)                             \
     X("GET", "/v1/agent/service/{id...}", DOOR_RIGHT_READ, consul_agent_service)                   \
@@ -105,6 +106,7 @@ enum {
                .on_body = consul_call_on_body,                                                     \
                .on_writable = consul_call_on_writable,                                             \
                .on_close = consul_call_on_close,                                                   \
+               .on_input_end = consul_call_on_input_end,                                           \
                .on_refused = consul_call_on_refused},                                              \
      .handle = handler},
 #define REQUEST(verb, path, right, handler) {verb " " path, right},

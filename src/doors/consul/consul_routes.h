@@ -34,6 +34,7 @@ consul_handler consul_agent_health_name;
 consul_handler consul_agent_join;
 consul_handler consul_agent_maintenance;
 consul_handler consul_agent_members;
+consul_handler consul_agent_metrics;
 consul_handler consul_agent_self;
 consul_handler consul_agent_service;
 consul_handler consul_agent_service_deregister;

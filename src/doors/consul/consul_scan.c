@@ -26,8 +26,7 @@ static void run(struct service_scan *scan) {
 
 /* --- The loop. --- */
 
-/* Gives the view back. The call may be gone afterwards. */
-static void end(struct consul_call *call) {
+void consul_scan_end(struct consul_call *call) {
     if (service_scan_end(&call->scan)) {
         call->is_scanning = false;
         consul_call_unpend(call);
@@ -42,18 +41,18 @@ static void finish(struct consul_call *call) {
     } else {
         consul_call_reply(call, call->status);
     }
-    end(call);
+    consul_scan_end(call);
 }
 
 static void send_part(struct consul_call *call) {
     if (!call->is_started && call->has_unknown_selector) {
         consul_call_reply(call, call->status); /* which says so */
-        end(call);
+        consul_scan_end(call);
         return;
     }
     if (!call->is_started && !http_has_room(call->exchange)) {
         consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
-        end(call);
+        consul_scan_end(call);
         return;
     }
     if (!call->is_started && call->body.size > 0) {
@@ -71,12 +70,12 @@ static void send_part(struct consul_call *call) {
 static void ran(struct service_scan *scan) {
     struct consul_call *call = call_of(scan);
     if (call->exchange == NULL) {
-        end(call);
+        consul_scan_end(call);
     } else if (call->is_no_news) {
         int64_t revision = call->wait_revision;
         call->is_no_news = false;
         call->n_pending++; /* it stays */
-        end(call);
+        consul_scan_end(call);
         call->n_pending--;
         consul_call_wait(call, revision);
     } else if (call->is_complete) {
@@ -93,7 +92,7 @@ static void revoked(struct service_scan *scan, enum status status) {
     } else if (call->exchange != NULL) {
         consul_call_fail_status(call, status);
     }
-    end(call);
+    consul_scan_end(call);
 }
 
 void consul_scan_start(struct consul_call *call) {
@@ -102,7 +101,11 @@ void consul_scan_start(struct consul_call *call) {
     (void)consul_node_address(call);
     (void)consul_node_own_id(call);
     call->is_no_news = false;
-    call->scan = (struct service_scan){.run = run, .ran = ran, .revoked = revoked};
+    consul_call_start_scan(call, (struct service_scan){.run = run, .ran = ran, .revoked = revoked});
+}
+
+void consul_call_start_scan(struct consul_call *call, struct service_scan scan) {
+    call->scan = scan;
     call->is_scanning = true;
     call->n_pending++;
     enum status status = service_scan_start(call->door->service, http_caller(call->exchange),
@@ -123,7 +126,7 @@ void consul_scan_go_on(struct consul_call *call) {
 void consul_scan_stop(struct consul_call *call) {
     if (call->is_scanning && call->scan.private.state != SCAN_RUNNING) {
         call->n_pending++; /* its exchange is being closed, which frees it */
-        end(call);
+        consul_scan_end(call);
         call->n_pending--;
     }
 }

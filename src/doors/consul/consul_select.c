@@ -3,6 +3,7 @@
 #include "doors/consul/consul_filter.h"
 #include "doors/consul/consul_find.h"
 #include "doors/consul/consul_list.h"
+#include "doors/consul/consul_near.h"
 
 bool consul_select_node_meta(struct consul_call *call, const struct key_store *keys,
                              struct bytes name) {
@@ -35,8 +36,7 @@ struct selection {
     void (*show)(struct consul_call *call, const struct consul_shown *shown);
 };
 
-static void show_one(void *context, const struct registry_entry *entry) {
-    const struct selection *selection = context;
+static void show_entry(const struct selection *selection, const struct registry_entry *entry) {
     struct consul_call *call = selection->call;
     struct consul_shown shown;
     if (!has_tags(call, entry) ||
@@ -57,6 +57,13 @@ static void show_one(void *context, const struct registry_entry *entry) {
     consul_shown_clear(&shown);
 }
 
+static void show_one(void *context, const struct registry_entry *entry) {
+    const struct selection *selection = context;
+    if (consul_near_shows_instance(selection->call, selection->keys, &entry->instance)) {
+        show_entry(selection, entry);
+    }
+}
+
 void consul_select_index(struct consul_call *call, const struct key_store *keys) {
     consul_set_service_index(call, keys, consul_call_path(call, "service"));
 }
@@ -69,7 +76,7 @@ static void open_list(struct selection *selection, struct bytes service) {
     if (bytes_equal(service, bytes_from_text("consul")) &&
         !registry_view_service(selection->keys, &call->scratch, service, &record)) {
         const struct registry_entry own = consul_own_service();
-        show_one(selection, &own);
+        show_entry(selection, &own);
     }
 }
 
@@ -84,7 +91,10 @@ bool consul_select_part(struct consul_call *call, const struct key_store *keys,
     if (!call->position.is_begun) {
         open_list(&selection, service);
     }
-    bool is_whole = consul_list_instances(call, keys, service, show_one, &selection);
+    bool is_whole;
+    do {
+        is_whole = consul_list_instances(call, keys, service, show_one, &selection);
+    } while (is_whole && consul_near_next_pass(call));
     if (is_whole) {
         consul_json_end(&call->json, ']');
     }

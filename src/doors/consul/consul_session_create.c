@@ -1,4 +1,5 @@
 /* PUT /v1/session/create. */
+#include "doors/consul/consul_call_internal.h"
 #include "doors/consul/consul_check_rules.h"
 #include "doors/consul/consul_find.h"
 #include "doors/consul/consul_keys.h"
@@ -193,7 +194,7 @@ static bool resolve(struct consul_call *call, const struct key_store *keys, stru
 }
 
 /* Checks of the node that are not its own pass, too, become checks of services: those have places.
- */
+ * False: not now, or never, which was answered. */
 static bool resolve_all(struct consul_call *call, const struct key_store *keys,
                         struct consul_session *session) {
     size_t n = session->n_node_checks + session->n_service_checks;
@@ -207,6 +208,13 @@ static bool resolve_all(struct consul_call *call, const struct key_store *keys,
     }
     for (size_t i = 0; i < session->n_service_checks; i++) {
         service_checks[n_service++] = session->service_checks[i];
+    }
+    struct consul_found_check ignored;
+    for (size_t i = 0; i < n_service; i++) { /* so that all of them are looked for together */
+        (void)consul_find_check(call, keys, session->node, service_checks[i], &ignored);
+    }
+    if (consul_search_start(call)) { /* also when all are found: by a name that others have, too */
+        return false;
     }
     for (size_t i = 0; i < n_service; i++) {
         if (!resolve(call, keys, session->node, &service_checks[i])) {

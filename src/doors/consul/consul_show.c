@@ -139,6 +139,7 @@ static void show_common(struct consul_call *call, const struct consul_shown *sho
     consul_json_set_number(json, "Port", instance->port);
     show_extra(json, "SocketPath", shown->extra, "SocketPath", NULL);
     show_weights(json, "Weights", shown);
+    show_extra(json, "Locality", shown->extra, "Locality", NULL);
     consul_json_set_bool(json, "EnableTagOverride", extra_bool(shown->extra, "EnableTagOverride"));
 }
 
@@ -189,6 +190,7 @@ void consul_show_catalog_service(struct consul_call *call, const struct consul_s
     show_extra(json, "ServiceSocketPath", shown->extra, "SocketPath", "\"\"");
     consul_json_set_bool(json, "ServiceEnableTagOverride",
                          extra_bool(shown->extra, "EnableTagOverride"));
+    show_extra(json, "ServiceLocality", shown->extra, "Locality", NULL);
     show_extra(json, "ServiceProxy", shown->extra, "Proxy",
                "{\"Mode\":\"\",\"MeshGateway\":{},\"Expose\":{}}");
     show_extra(json, "ServiceConnect", shown->extra, "Connect", "{}");

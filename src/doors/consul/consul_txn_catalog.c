@@ -3,9 +3,11 @@
  * is looked up first; whether they still are is decided when the transaction is applied.
  */
 #include "doors/consul/consul_batch.h"
+#include "doors/consul/consul_call_internal.h"
 #include "doors/consul/consul_define.h"
 #include "doors/consul/consul_find.h"
 #include "doors/consul/consul_routes.h"
+#include "doors/consul/consul_search.h"
 #include "doors/consul/consul_show.h"
 #include "doors/consul/consul_txn.h"
 #include "registry/registry_keys.h"
@@ -203,20 +205,16 @@ static void complete(struct txn *txn, const struct txn_operation *operation) {
     step->index = operation->index;
 }
 
-struct removal {
-    struct consul_call *call;
-    struct txn *txn;
-    struct bytes node;
-};
-
-static bool remove_service(void *context, const struct registry_entry *entry) {
-    const struct removal *removal = context;
-    if (!entry->is_kept &&
-        !bytes_equal(entry->instance.service, bytes_from_text(CONSUL_NODE_SERVICE)) &&
-        bytes_equal(consul_instance_node(removal->call, &entry->instance), removal->node)) {
-        consul_batch_deregister(removal->txn->batch, entry->instance.service, entry->instance.id);
+/* More than one search gives is more than a transaction may change. */
+static void remove_of_node(struct consul_call *call, const struct key_store *keys, struct txn *txn,
+                           struct bytes node) {
+    const struct consul_search *search =
+        consul_search(call, keys, CONSUL_SEARCH_NODE, node, bytes_of("", 0));
+    for (size_t i = 0; search != NULL && i < search->n_matches; i++) {
+        if (!bytes_equal(search->matches[i].service, bytes_from_text(CONSUL_NODE_SERVICE))) {
+            consul_batch_deregister(txn->batch, search->matches[i].service, search->matches[i].id);
+        }
     }
-    return true;
 }
 
 static bool add_node(struct consul_call *call, const struct key_store *keys, struct txn *txn,
@@ -231,10 +229,9 @@ static bool add_node(struct consul_call *call, const struct key_store *keys, str
         return true;
     }
     if (operation->verb >= VERB_DELETE) {
-        struct removal removal = {.call = call, .txn = txn, .node = operation->node};
         consul_batch_deregister(txn->batch, service, operation->node);
         complete(txn, operation);
-        consul_visit_all(call, keys, remove_service, &removal);
+        remove_of_node(call, keys, txn, operation->node);
         return true;
     }
     struct registry_register request = {.keeps_checks = true, .is_idempotent = true};
@@ -507,11 +504,8 @@ static void submit(struct consul_call *call, const struct key_store *keys) {
     size_t n;
     call->status = 0;
     call->query = NULL;
-    if (!add_steps(call, keys, txn)) {
-        return;
-    }
-    if (call->is_busy) {
-        consul_call_fail_status(call, STATUS_TOO_MANY_REQUESTS);
+    txn->batch = consul_batch_create(call);
+    if (!add_steps(call, keys, txn) || consul_search_start(call)) {
         return;
     }
     const struct consul_step *steps = consul_batch_steps(txn->batch, &n);
@@ -537,7 +531,6 @@ void consul_txn_with_catalog(struct consul_call *call) {
     }
     txn->operations = arena_calloc(&call->arena, txn->n, sizeof *txn->operations);
     txn->ops = arena_calloc(&call->arena, txn->n, sizeof *txn->ops);
-    txn->batch = consul_batch_create(call);
     for (size_t i = 0; i < txn->n; i++) {
         if (!read_operation(call, txn, i, json_array_get(call->given, i))) {
             return;

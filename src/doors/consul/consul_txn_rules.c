@@ -128,26 +128,41 @@ static bool is_of_instance(const struct consul_step *a, const struct consul_step
     return bytes_equal(a->service, b->service) && bytes_equal(a->id, b->id);
 }
 
-/* Its index as the steps before leave it: 0 when it is not there. */
+/* 0: it is not there. */
+static int64_t stored_index(struct trial *trial, const struct consul_step *step,
+                            struct bytes check) {
+    struct arena *arena = rule_arena(trial->run);
+    const struct record *record =
+        rule_get(trial->run, KEY_SPACE_REGISTRY,
+                 check.size > 0 ? registry_key_check(arena, step->service, step->id, check)
+                                : registry_key_instance(arena, step->service, step->id));
+    return record != NULL ? record->mod_revision : 0;
+}
+
+/* Its index as the steps before leave it: 0 when it is not there. A check is put only where its
+ * instance is. */
 static int64_t index_before(struct trial *trial, size_t i) {
     const struct consul_step *step = &trial->steps[i];
-    struct arena *arena = rule_arena(trial->run);
     int64_t now = rule_revision(trial->run);
-    for (size_t j = i; j-- > 0;) {
+    int64_t index = stored_index(trial, step, step->check);
+    bool has_instance = stored_index(trial, step, bytes_of(NULL, 0)) != 0;
+    for (size_t j = 0; j < i; j++) {
         const struct consul_step *earlier = &trial->steps[j];
-        bool is_same = is_of_instance(step, earlier);
-        if (is_same && earlier->rule == REGISTRY_RULE_DEREGISTER) {
-            return 0;
+        if (earlier->rule == 0 || !is_of_instance(step, earlier)) {
+            continue;
         }
-        if (is_same && earlier->rule != 0 && bytes_equal(step->check, earlier->check)) {
-            return earlier->rule == REGISTRY_RULE_DELETE_CHECK ? 0 : now;
+        bool is_same = bytes_equal(step->check, earlier->check);
+        if (earlier->rule == REGISTRY_RULE_DEREGISTER) {
+            has_instance = false;
+            index = 0;
+        } else if (earlier->rule == REGISTRY_RULE_DELETE_CHECK) {
+            index = is_same ? 0 : index;
+        } else {
+            has_instance = has_instance || earlier->rule == REGISTRY_RULE_REGISTER;
+            index = is_same && has_instance ? now : index;
         }
     }
-    const struct record *record = rule_get(
-        trial->run, KEY_SPACE_REGISTRY,
-        step->check.size > 0 ? registry_key_check(arena, step->service, step->id, step->check)
-                             : registry_key_instance(arena, step->service, step->id));
-    return record != NULL ? record->mod_revision : 0;
+    return index;
 }
 
 static void fail(struct trial *trial, size_t i, enum consul_failure failure) {

@@ -52,7 +52,7 @@ struct bytes dns_find_service(struct dns_door *door, struct bytes folded) {
 enum dns_rcode dns_check_service(struct dns_exchange *exchange, struct bytes service) {
     struct dns_door *door = exchange->door;
     const struct key_range range = registry_service_range(&door->arena, service);
-    switch (service_read_local(door->service, exchange->caller, &range, 1)) {
+    switch (service_read_local(door->service, &exchange->client->caller, &range, 1)) {
     case STATUS_OK:
         return DNS_NOERROR;
     case STATUS_USER_EMPTY:
@@ -162,7 +162,7 @@ static size_t answer_size_max(const struct dns_door *door, const struct dns_quer
     return query->udp_size < door->udp_size ? query->udp_size : door->udp_size;
 }
 
-size_t dns_answer(struct dns_door *door, const struct caller *caller, struct bytes message,
+size_t dns_answer(struct dns_door *door, const struct dns_client *client, struct bytes message,
                   bool is_udp, uint8_t *out_answer) {
     struct dns_query query;
     struct dns_writer writer;
@@ -173,7 +173,7 @@ size_t dns_answer(struct dns_door *door, const struct caller *caller, struct byt
         return 0;
     }
     struct dns_exchange exchange = {.door = door,
-                                    .caller = caller,
+                                    .client = client,
                                     .query = &query,
                                     .writer = &writer,
                                     .owner = {.name = &query.name},

@@ -17,9 +17,15 @@ static bool zone_init(const union door_value *values, struct dns_zone *out_zone,
 static const char *check_flags(const union door_value *values) {
     struct dns_zone zone;
     struct dns_name name;
-    return zone_init(values, &zone, &name, &name)
-               ? NULL
-               : "--dns-domain has to be a domain name, and --dns-datacenter one label of one";
+    if (!zone_init(values, &zone, &name, &name)) {
+        return "--dns-domain has to be a domain name, and --dns-datacenter one label of one";
+    }
+    struct registry_zones *zones = registry_zones_create(values[DNS_FLAG_ZONES].text);
+    bool is_list = zones != NULL;
+    registry_zones_destroy(zones);
+    return is_list ? NULL
+                   : "--dns-zones has to be a list of NETWORK/BITS=ZONE with commas between them, "
+                     "of at most 256";
 }
 
 static void *open_door(const struct door_environment *environment) {
@@ -35,7 +41,8 @@ static void *open_door(const struct door_environment *environment) {
     door->ttl_ms_max = values[DNS_FLAG_TTL].duration_ms;
     door->udp_size = values[DNS_FLAG_UDP_SIZE].number;
     door->user = bytes_from_text(values[DNS_FLAG_USER].text);
-    if (!zone_init(values, &door->zone, &door->server, &door->mailbox)) {
+    door->zones = registry_zones_create(values[DNS_FLAG_ZONES].text);
+    if (door->zones == NULL || !zone_init(values, &door->zone, &door->server, &door->mailbox)) {
         abort(); /* check_flags() has looked at it */
     }
     door->datagrams = (struct datagram_handler){.name = "dns",
@@ -43,7 +50,7 @@ static void *open_door(const struct door_environment *environment) {
                                                 .rate_max = (uint32_t)values[DNS_FLAG_RATE].number,
                                                 .on_datagram = dns_on_datagram};
     arena_init(&door->arena);
-    door->cache = dns_cache_create();
+    door->cache = dns_cache_create(environment->service);
     door->index = dns_index_create(environment->loop, environment->service);
     return door;
 }
@@ -90,6 +97,7 @@ static void close_door(void *opaque) {
     struct dns_door *door = opaque;
     dns_index_destroy(door->index);
     dns_cache_destroy(door->cache);
+    registry_zones_destroy(door->zones);
     arena_clear(&door->arena);
     free(door);
 }
@@ -127,6 +135,12 @@ static const struct door_flag flags[DNS_N_FLAGS] = {
                        .shown = "none",
                        .help = "While authentication is on: the user whose rights queries have, "
                                "which carry no password themselves. Without it they are refused."},
+    [DNS_FLAG_ZONES] = {.name = "dns-zones",
+                        .kind = DOOR_FLAG_TEXT,
+                        .fallback = "",
+                        .shown = "none",
+                        .help = "The zones of clients by their networks, NETWORK/BITS=ZONE,…: "
+                                "instances of a client's zone come first."},
 };
 
 /* By what the name is; the type of the record changes nothing. */
@@ -144,6 +158,7 @@ const struct door dns_door = {
     .name = "dns",
     .title = "DNS",
     .default_port = 8600,
+    .needs_own_port = true,
     .flags = flags,
     .n_flags = DNS_N_FLAGS,
     .requests = requests,

@@ -9,6 +9,7 @@
 #include "doors/door.h"
 #include "net/datagram.h"
 #include "net/raw_protocol.h"
+#include "registry/registry_zones.h"
 
 enum {
     DNS_FLAG_DOMAIN,
@@ -17,6 +18,7 @@ enum {
     DNS_FLAG_UDP_SIZE,
     DNS_FLAG_RATE,
     DNS_FLAG_USER,
+    DNS_FLAG_ZONES,
     DNS_N_FLAGS
 };
 
@@ -44,6 +46,7 @@ struct dns_door {
     int64_t ttl_ms_max;
     size_t udp_size;
     struct bytes user; /* empty: queries are of nobody */
+    struct registry_zones *zones;
     struct dns_index *index;
     struct dns_cache *cache;
     struct datagram_handler datagrams;
@@ -58,15 +61,22 @@ extern const struct raw_protocol dns_protocol;
 void dns_on_datagram(void *context, struct datagram_socket *socket,
                      const struct datagram_source *source, struct bytes bytes);
 
+/* Who asks. */
+struct dns_client {
+    struct caller caller;
+    bool has_network; /* not over a Unix socket */
+    struct registry_network network;
+};
+
 /* Writes the answer to a message into `out_answer`, at most DNS_MESSAGE_SIZE_MAX bytes, over UDP as
  * many as the client takes. Gives its size; 0: it gets none. */
-size_t dns_answer(struct dns_door *door, const struct caller *caller, struct bytes message,
+size_t dns_answer(struct dns_door *door, const struct dns_client *client, struct bytes message,
                   bool is_udp, uint8_t *out_answer);
 
 /* One query while it is answered. */
 struct dns_exchange {
     struct dns_door *door;
-    const struct caller *caller;
+    const struct dns_client *client;
     const struct dns_query *query;
     struct dns_writer *writer;
     struct dns_owner owner; /* the name of the question */

@@ -13,6 +13,11 @@ enum {
     RCODE_MASK = 0xf,
     EDNS_DNSSEC_OK = 0x8000,
     EDNS_EXTENDED_ERROR = 15,
+    EDNS_CLIENT_SUBNET = 8,
+    OPTION_HEADER_SIZE = 4,
+    SUBNET_FIXED_SIZE = 4, /* family and the lengths of two prefixes */
+    FAMILY_IPV4 = 1,
+    FAMILY_IPV6 = 2,
     OPT_SIZE = 11 + 6, /* with an extended error without a text */
     RECORD_FIXED_SIZE = 10,
     POINTER = 0xc000,
@@ -23,6 +28,49 @@ enum {
 
 static uint16_t get_u16(const uint8_t *at) {
     return (uint16_t)(at[0] << 8 | at[1]);
+}
+
+/* RFC 7871 6 and 7.1.2: as many bytes as the prefix needs, nothing behind it, no scope. False:
+ * malformed. */
+static bool read_subnet(const uint8_t *data, size_t size, struct dns_subnet *out_subnet) {
+    if (size < SUBNET_FIXED_SIZE) {
+        return false;
+    }
+    uint16_t family = get_u16(data);
+    struct dns_subnet subnet = {.size = family == FAMILY_IPV4 ? 4 : 16,
+                                .n_bits = data[2],
+                                .n_bytes = size - SUBNET_FIXED_SIZE};
+    if (family != FAMILY_IPV4 && family != FAMILY_IPV6) {
+        return true; /* as if it were not there */
+    }
+    if (data[3] != 0 || subnet.n_bytes != (subnet.n_bits + 7u) / 8 ||
+        subnet.n_bytes > subnet.size) {
+        return false;
+    }
+    memcpy(subnet.bytes, data + SUBNET_FIXED_SIZE, subnet.n_bytes);
+    if (subnet.n_bits % 8 != 0 &&
+        (uint8_t)(subnet.bytes[subnet.n_bytes - 1] << subnet.n_bits % 8) != 0) {
+        return false;
+    }
+    *out_subnet = subnet;
+    return true;
+}
+
+/* Of OPT: only the client's subnet counts, the first one. False: malformed. */
+static bool read_options(const uint8_t *data, size_t size, struct dns_query *query) {
+    while (size > 0) {
+        if (size < OPTION_HEADER_SIZE || size - OPTION_HEADER_SIZE < get_u16(data + 2)) {
+            return false;
+        }
+        size_t length = get_u16(data + 2);
+        if (get_u16(data) == EDNS_CLIENT_SUBNET && query->subnet.size == 0 &&
+            !read_subnet(data + OPTION_HEADER_SIZE, length, &query->subnet)) {
+            return false;
+        }
+        data += OPTION_HEADER_SIZE + length;
+        size -= OPTION_HEADER_SIZE + length;
+    }
+    return true;
 }
 
 /* One record: only OPT counts. False: malformed. */
@@ -52,7 +100,8 @@ static bool read_record(struct bytes message, size_t *position, bool may_be_opt,
     query->udp_size = udp_size < DNS_UDP_SIZE ? DNS_UDP_SIZE : udp_size;
     query->edns_version = fixed[5];
     query->is_dnssec_ok = (get_u16(fixed + 6) & EDNS_DNSSEC_OK) != 0;
-    return true;
+    /* What another version of EDNS has here is not known: it is answered with BADVERS. */
+    return query->edns_version != 0 || read_options(fixed + RECORD_FIXED_SIZE, size, query);
 }
 
 static enum dns_rcode read_body(struct bytes message, struct dns_query *query) {
@@ -218,13 +267,23 @@ static bool record_end(struct dns_writer *writer, enum dns_section section, stru
     return true;
 }
 
+static size_t subnet_size(const struct dns_query *query) {
+    return query->subnet.size == 0 ? 0
+                                   : OPTION_HEADER_SIZE + SUBNET_FIXED_SIZE + query->subnet.n_bytes;
+}
+
+/* Bytes that are kept for the OPT record of an answer. */
+static size_t opt_size(const struct dns_query *query) {
+    return query->has_edns ? OPT_SIZE + subnet_size(query) : 0;
+}
+
 void dns_writer_begin(struct dns_writer *writer, uint8_t *memory, size_t size_max,
                       const struct dns_query *query) {
     assert(size_max >= DNS_UDP_SIZE);
     assert(size_max <= DNS_MESSAGE_SIZE_MAX);
     *writer = (struct dns_writer){.data = memory,
                                   .size = DNS_HEADER_SIZE,
-                                  .size_max = size_max - (query->has_edns ? OPT_SIZE : 0),
+                                  .size_max = size_max - opt_size(query),
                                   .query = query};
     memset(memory, 0, DNS_HEADER_SIZE);
     if (query->has_question) {
@@ -295,20 +354,33 @@ bool dns_writer_soa(struct dns_writer *writer, enum dns_section section, struct 
     return record_end(writer, section, mark);
 }
 
+/* RFC 7871 7.2.1: the scope says for which network the answer holds; 0: for every one. */
+static void put_subnet(struct dns_writer *writer) {
+    const struct dns_subnet *subnet = &writer->query->subnet;
+    put_u16(writer, EDNS_CLIENT_SUBNET);
+    put_u16(writer, (unsigned)(SUBNET_FIXED_SIZE + subnet->n_bytes));
+    put_u16(writer, subnet->size == 4 ? FAMILY_IPV4 : FAMILY_IPV6);
+    put_u16(writer, (unsigned)subnet->n_bits << 8 | (writer->is_for_subnet ? subnet->n_bits : 0u));
+    put(writer, subnet->bytes, subnet->n_bytes);
+}
+
 static void put_opt(struct dns_writer *writer, enum dns_rcode rcode, enum dns_extended extended,
                     uint16_t udp_size) {
     bool has_error = extended != DNS_EXTENDED_NONE;
-    writer->size_max += OPT_SIZE;
+    writer->size_max += opt_size(writer->query);
     put(writer, "", 1);
     put_u16(writer, DNS_OPT);
     put_u16(writer, udp_size);
     put_u16(writer, (unsigned)rcode >> 4 << 8); /* and version 0 */
     put_u16(writer, writer->query->is_dnssec_ok ? EDNS_DNSSEC_OK : 0);
-    put_u16(writer, has_error ? 6 : 0);
+    put_u16(writer, (has_error ? 6u : 0u) + (unsigned)subnet_size(writer->query));
     if (has_error) {
         put_u16(writer, EDNS_EXTENDED_ERROR);
         put_u16(writer, 2);
         put_u16(writer, (unsigned)extended);
+    }
+    if (writer->query->subnet.size > 0) {
+        put_subnet(writer);
     }
     writer->n_records[DNS_ADDITIONAL]++;
 }

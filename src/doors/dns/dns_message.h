@@ -47,6 +47,13 @@ enum dns_extended {
     DNS_NOT_SUPPORTED = 21
 };
 
+struct dns_subnet {
+    size_t size;       /* of an address of its family: 4 or 16; 0: there is none */
+    uint8_t n_bits;    /* the length of the prefix */
+    uint8_t bytes[16]; /* those behind the prefix are 0 */
+    size_t n_bytes;    /* that were given */
+};
+
 struct dns_query {
     uint16_t id;
     uint8_t opcode;
@@ -60,6 +67,8 @@ struct dns_query {
     uint8_t edns_version;
     bool is_dnssec_ok; /* comes back as it was */
     uint16_t udp_size; /* what the client takes: at least DNS_UDP_SIZE */
+    /* The client's network (RFC 7871), as a resolver in between says; comes back as it was. */
+    struct dns_subnet subnet;
 };
 
 /* What becomes of it: DNS_NOERROR, or why not: DNS_FORMERR, DNS_NOTIMP, DNS_BADVERS, which are to
@@ -80,6 +89,7 @@ struct dns_writer {
     bool is_overflown; /* the record that is being written does not fit */
     bool is_truncated;
     bool is_authoritative;
+    bool is_for_subnet; /* the answer holds for the subnet of the query alone */
     uint16_t n_records[DNS_SECTIONS];
     uint16_t names[DNS_WRITER_NAMES_MAX]; /* where names were written, to point to them */
     size_t n_names;

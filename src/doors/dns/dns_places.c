@@ -42,7 +42,7 @@ static bool look_at(void *context, struct bytes service, struct bytes id) {
 static enum dns_rcode find_place(struct place *place) {
     struct dns_exchange *exchange = place->exchange;
     struct dns_door *door = exchange->door;
-    if (service_check_user(door->service, exchange->caller, "DNS query") != STATUS_OK) {
+    if (service_check_user(door->service, &exchange->client->caller, "DNS query") != STATUS_OK) {
         exchange->extended = DNS_PROHIBITED;
         return DNS_REFUSED;
     }
@@ -164,7 +164,7 @@ static bool address_of_url(const char *url, struct dns_address *out_address) {
 enum dns_rcode dns_answer_servers(struct dns_exchange *exchange) {
     struct service *service = exchange->door->service;
     struct service_member members[SERVERS_MAX];
-    if (service_check_user(service, exchange->caller, "DNS query") != STATUS_OK) {
+    if (service_check_user(service, &exchange->client->caller, "DNS query") != STATUS_OK) {
         exchange->extended = DNS_PROHIBITED;
         return DNS_REFUSED;
     }

@@ -14,11 +14,19 @@ static struct caller caller_of(const struct dns_door *door, const struct caller 
     return (struct caller){.user_id = user.id, .auth_version = user.version};
 }
 
+static struct registry_network network_of(const struct datagram_source *source) {
+    if (source->from.any.sa_family == AF_INET) {
+        return registry_network_of((const uint8_t *)&source->from.ipv4.sin_addr, 4, 32);
+    }
+    return registry_network_of(source->from.ipv6.sin6_addr.s6_addr, 16, REGISTRY_NETWORK_BITS);
+}
+
 void dns_on_datagram(void *context, struct datagram_socket *socket,
                      const struct datagram_source *source, struct bytes bytes) {
     struct dns_door *door = context;
-    struct caller caller = caller_of(door, NULL);
-    size_t size = dns_answer(door, &caller, bytes, true, door->reply);
+    const struct dns_client client = {
+        .caller = caller_of(door, NULL), .has_network = true, .network = network_of(source)};
+    size_t size = dns_answer(door, &client, bytes, true, door->reply);
     if (size > 0) {
         (void)datagram_send(socket, source, bytes_of(door->reply, size));
     }
@@ -31,8 +39,13 @@ enum { LENGTH_SIZE = 2 };
 /* One message. False: the client broke the protocol. */
 static bool answer(struct raw_connection *connection, struct bytes message) {
     struct dns_door *door = raw_connection_context(connection);
-    struct caller caller = caller_of(door, raw_connection_caller(connection));
-    size_t size = dns_answer(door, &caller, message, false, door->reply + LENGTH_SIZE);
+    struct dns_client client = {.caller = caller_of(door, raw_connection_caller(connection))};
+    char address[NET_ADDRESS_SIZE];
+    if (!registry_zones_is_empty(door->zones)) {
+        raw_connection_address(connection, address);
+        client.has_network = registry_network_parse(address, &client.network);
+    }
+    size_t size = dns_answer(door, &client, message, false, door->reply + LENGTH_SIZE);
     if (size == 0) {
         raw_connection_refuse(connection, "not a DNS query");
         return false;

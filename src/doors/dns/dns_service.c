@@ -13,8 +13,15 @@ enum {
     /* In looks at a record: one that is decoded and copied, and an instance that is put into its
      * place and written. */
     WORK_A_RECORD = 64,
-    WORK_AN_INSTANCE = 16,
-    SETS_MIN = 16
+    WORK_AN_INSTANCE = 48,
+    WORK_A_TAG = 4, /* of an instance that is looked at for its tags */
+    /* Records of a service that is read on the loop. */
+    SMALL_RECORDS = 4096,
+    /* As many addresses as the largest answer has room for. */
+    COLLECTED_MAX = 4096,
+    SETS_MIN = 16,
+    PRIORITY_NEAR = 1,
+    PRIORITY_FAR = 2
 };
 
 /* --- Collecting. --- */
@@ -25,6 +32,7 @@ struct collection {
     const struct registry_entry **entries; /* arena memory */
     size_t n;
     size_t n_tagged; /* of them: have the tag, and not only the id */
+    size_t n_near;   /* in order: so many at the front are in the client's zone */
 };
 
 static bool has_tag(const struct registry_instance *instance, struct bytes tag) {
@@ -68,9 +76,40 @@ static uint64_t next_random(struct dns_door *door) {
     return door->random * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-static void put_in_order(struct collection *collection) {
-    struct registry_query query = {.seed = next_random(collection->door) | 1};
+/* Where the client is: as a resolver that asks for it says, else by its own address. Empty: nobody
+ * knows. */
+static struct bytes zone_of(struct dns_exchange *exchange) {
+    const struct registry_zones *zones = exchange->door->zones;
+    const struct dns_subnet *subnet = &exchange->query->subnet;
+    if (registry_zones_is_empty(zones)) {
+        return bytes_of("", 0);
+    }
+    /* RFC 7871 7.1.2: a prefix of length 0 is a client that does not want to be located. */
+    if (subnet->size > 0 && subnet->n_bits > 0) {
+        const struct registry_network network =
+            registry_network_of(subnet->bytes, subnet->size, subnet->n_bits);
+        exchange->writer->is_for_subnet = true;
+        return registry_zones_find(zones, &network);
+    }
+    return exchange->client->has_network ? registry_zones_find(zones, &exchange->client->network)
+                                         : bytes_of("", 0);
+}
+
+/* By weight, those of the client's zone before all others. */
+static void put_in_order(struct dns_exchange *exchange, struct collection *collection) {
+    const struct registry_query query = {.seed = next_random(collection->door) | 1,
+                                         .near_zone = zone_of(exchange)};
     collection->n = registry_select(&query, collection->entries, collection->n);
+    while (query.near_zone.size > 0 && collection->n_near < collection->n &&
+           bytes_equal(collection->entries[collection->n_near]->instance.zone, query.near_zone)) {
+        collection->n_near++;
+    }
+}
+
+/* RFC 2782: a client goes to those of the least number that it can reach. */
+static uint16_t priority_of(const struct collection *collection, size_t i) {
+    bool is_far = collection->n_near > 0 && i >= collection->n_near;
+    return is_far ? PRIORITY_FAR : PRIORITY_NEAR;
 }
 
 /* --- A set of what has been written: a record is given once. --- */
@@ -231,7 +270,7 @@ static void write_services(struct dns_exchange *exchange, const struct collectio
             continue;
         }
         const struct dns_srv srv = {
-            .priority = 1,
+            .priority = priority_of(collection, i),
             .weight = instance->weight > UINT16_MAX ? UINT16_MAX : (uint16_t)instance->weight,
             .port = instance->port,
             .target = &name};
@@ -286,7 +325,7 @@ static void write_texts(struct dns_exchange *exchange, const struct collection *
 }
 
 static void write_collection(struct dns_exchange *exchange, struct collection *collection) {
-    put_in_order(collection);
+    put_in_order(exchange, collection);
     uint32_t ttl_s = ttl_of(collection);
     switch (exchange->query->type) {
     case DNS_A:
@@ -306,17 +345,26 @@ static void write_collection(struct dns_exchange *exchange, struct collection *c
 
 /* NULL: others have had their share of this iteration of the loop. Names without a service take no
  * place of one. */
-static const struct dns_instances *instances_of(struct dns_door *door, struct bytes service) {
+static const struct dns_instances *instances_of(struct dns_door *door, struct bytes service,
+                                                struct bytes tag) {
     const struct key_store *keys = state_view_keys(service_view(door->service));
     static const struct dns_instances nothing = {0};
     const struct dns_instances *known = dns_cache_find(door->cache, keys, service);
-    if (known != NULL) {
-        return service_allow_work(door->service, known->n * WORK_AN_INSTANCE) ? known : NULL;
-    }
     const struct key_range range = registry_service_range(&door->arena, service);
     size_t n = key_store_count(keys, range.space, range.key, range.range_end);
     if (n == 0) {
         return &nothing;
+    }
+    if (known == NULL && n > SMALL_RECORDS) {
+        known = dns_cache_read_later(door->cache, service);
+        if (known == NULL) {
+            return NULL;
+        }
+    }
+    if (known != NULL) {
+        size_t n_collected = known->n < COLLECTED_MAX ? known->n : COLLECTED_MAX;
+        size_t work = n_collected * WORK_AN_INSTANCE + (tag.size > 0 ? known->n * WORK_A_TAG : 0);
+        return service_allow_work(door->service, work) ? known : NULL;
     }
     return service_allow_work(door->service, n * WORK_A_RECORD)
                ? dns_cache_read(door->cache, keys, service)
@@ -330,15 +378,19 @@ enum dns_rcode dns_answer_service(struct dns_exchange *exchange, const struct dn
     if (rcode != DNS_NOERROR) {
         return rcode;
     }
-    const struct dns_instances *instances = instances_of(door, service);
+    const struct dns_instances *instances = instances_of(door, service, lookup->tag);
     if (instances == NULL) {
         exchange->extended = DNS_NOT_READY;
         return DNS_SERVFAIL;
     }
     struct collection collection = {.door = door, .lookup = lookup};
-    collection.entries = arena_calloc(&door->arena, instances->n, sizeof *collection.entries);
-    for (size_t i = 0; i < instances->n; i++) {
-        collect(&collection, &instances->entries[i]);
+    collection.entries =
+        arena_calloc(&door->arena, instances->n < COLLECTED_MAX ? instances->n : COLLECTED_MAX,
+                     sizeof *collection.entries);
+    /* Of more than an answer has room for, those from anywhere on. */
+    size_t first = instances->n > COLLECTED_MAX ? next_random(door) % instances->n : 0;
+    for (size_t i = 0; i < instances->n && collection.n < COLLECTED_MAX; i++) {
+        collect(&collection, &instances->entries[(first + i) % instances->n]);
     }
     drop_untagged(&collection);
     if (collection.n == 0) {

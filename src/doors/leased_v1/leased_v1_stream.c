@@ -19,7 +19,7 @@ static bool deliver(struct service_watch *watch, const struct watch_batch *batch
     if (stream->is_finished || batch->revision <= stream->seen_revision) {
         return true;
     }
-    if (!grpc_call_is_writable(stream->call)) {
+    if (stream->is_held || !grpc_call_is_writable(stream->call)) {
         stream->is_lagging = true;
         return false;
     }
@@ -42,6 +42,15 @@ enum status leased_v1_stream_watch(struct leased_v1_stream *stream,
                                    const struct service_watch_options *options) {
     return service_watch(stream->api->service, grpc_call_caller(stream->call), &stream->watch,
                          options);
+}
+
+void leased_v1_stream_hold(struct leased_v1_stream *stream) {
+    stream->is_held = true;
+}
+
+void leased_v1_stream_release(struct leased_v1_stream *stream) {
+    stream->is_held = false;
+    leased_v1_stream_writable(stream->call);
 }
 
 /* --- Its life. --- */
@@ -111,7 +120,7 @@ void leased_v1_stream_start(struct leased_v1_stream *stream, const struct key_ra
 
 void leased_v1_stream_writable(struct grpc_call *call) {
     struct leased_v1_stream *stream = grpc_call_data(call);
-    if (stream != NULL && stream->is_lagging) {
+    if (stream != NULL && stream->is_lagging && !stream->is_held) {
         stream->is_lagging = false;
         service_watch_resume(stream->api->service, &stream->watch);
     }

@@ -36,7 +36,8 @@ struct leased_v1_stream {
     struct service_watch watch;
     bool is_reading; /* it is with the service */
     bool is_lagging;
-    size_t held;
+    bool is_held;
+    size_t held; /* bytes of memory */
 };
 
 /* Zeroed but for what is in it, with a copy of the name. NULL: refused, and answered. */
@@ -50,6 +51,11 @@ void leased_v1_stream_start(struct leased_v1_stream *stream, const struct key_ra
 /* In begin(). */
 enum status leased_v1_stream_watch(struct leased_v1_stream *stream,
                                    const struct service_watch_options *options);
+/* From now on nothing is delivered: it waits in the history. In begin(), by a door that tells later
+ * what is there. */
+void leased_v1_stream_hold(struct leased_v1_stream *stream);
+/* What is newer than seen_revision follows. */
+void leased_v1_stream_release(struct leased_v1_stream *stream);
 /* Ends the call, once. */
 void leased_v1_stream_finish(struct leased_v1_stream *stream, const struct leased_v1_error *error);
 

@@ -42,18 +42,30 @@ struct registry_api {
     struct arena arena; /* of the request being handled */
     struct service_renewal *spare_renewal;
     struct list later; /* what waits for its share of the loop, by registry_api_later.link */
-    uv_timer_t timer;  /* goes on with it */
+    struct list large; /* what waits for a worker, by the same */
+    uv_timer_t timer;  /* goes on with both */
+    size_t n_jobs;     /* of workers */
+    bool is_stopped;   /* the service closes: nothing more is begun */
     struct registry_api_stats stats;
 };
 
-/* Work on the instances of a service that waits for a later iteration of the loop, because others
- * have had their share of this one. */
+/* An answer that has the instances of a service. Of a small one it is written on the loop, now or
+ * in a later iteration, when others have had their share of this one; of a large one by a worker,
+ * from a view, a few at a time. */
 struct registry_api_later {
-    struct list link;
+    struct list link; /* in a queue of the door */
+    struct grpc_call *call;
     struct bytes service;
-    void (*run)(struct registry_api_later *later);
+    struct bytes message; /* what write() has to know */
+    /* Writes the answer, without its header. A worker may run it: it uses nothing else. */
+    void (*write)(struct bytes message, const struct key_store *keys, struct arena *arena,
+                  struct buffer *out);
+    /* STATUS_OK: it was written of the state of that revision. Else: refused. */
+    void (*done)(struct registry_api_later *later, enum status status, struct bytes body,
+                 int64_t revision);
+    struct registry_api_job *job; /* a worker writes it; NULL: none does */
 };
-/* Runs it, now or later; to be cancelled by registry_api_later_cancel(). */
+/* done() follows, now or later, unless it is cancelled. */
 void registry_api_later(struct registry_api *door, struct registry_api_later *later);
 /* Also of one that is not waiting. */
 void registry_api_later_cancel(struct registry_api_later *later);
@@ -85,10 +97,11 @@ void registry_api_call_read(struct grpc_call *call, struct bytes message, struct
                             bool is_local,
                             void (*resume)(struct grpc_call *call, struct bytes message));
 
-/* Calls `resume` with the message when there is room for work on the instances of a service, which
- * the message names. */
+/* Finishes the call with what `write` writes of the instances of a service, which the message names
+ * (see registry_api_later()). */
 void registry_api_call_later(struct grpc_call *call, struct bytes message, struct bytes service,
-                             void (*resume)(struct grpc_call *call, struct bytes message));
+                             void (*write)(struct bytes message, const struct key_store *keys,
+                                           struct arena *arena, struct buffer *out));
 
 /* --- The methods. --- */
 

@@ -36,37 +36,33 @@ static bool gather(void *context, const struct registry_entry *entry) {
     return true;
 }
 
-static void discover_now(struct grpc_call *call, struct bytes message) {
-    struct registry_api *door = registry_api_of(call);
-    const struct key_store *keys = registry_api_keys(door);
+static void write_discovered(struct bytes message, const struct key_store *keys,
+                             struct arena *arena, struct buffer *out) {
     struct registry_api_discover request;
-    /* It was read before it waited. */
-    (void)registry_api_request_discover(message, &door->arena, &request);
-    if (!grpc_call_has_room(call)) {
-        leased_v1_error_finish(call, registry_api_error_of(STATUS_TOO_MANY_REQUESTS));
-        arena_reset(&door->arena);
-        return;
-    }
-    struct gathering gathering = {.arena = &door->arena};
-    registry_view_visit(keys, &door->arena, request.service, gather, &gathering);
+    struct gathering gathering = {.arena = arena};
+    /* It was read before. */
+    (void)registry_api_request_discover(message, arena, &request);
+    registry_view_visit(keys, arena, request.service, gather, &gathering);
     size_t n = registry_select(&request.query, gathering.entries, gathering.n);
-    struct buffer *out = registry_api_answer_begin(door);
-    registry_api_show_service(out, 2, keys, &door->arena, request.service);
+    registry_api_show_service(out, 2, keys, arena, request.service);
     for (size_t i = 0; i < n; i++) {
         registry_api_show_instance(out, 3, gathering.entries[i], request.with_checks);
     }
     pb_append_uint64(out, 4, gathering.n);
-    door->stats.discoveries++;
-    leased_v1_answer_finish(call, out);
-    arena_reset(&door->arena);
 }
 
 static void discover(struct grpc_call *call, struct bytes message) {
     struct registry_api *door = registry_api_of(call);
     struct registry_api_discover request;
+    if (!grpc_call_has_room(call)) {
+        leased_v1_error_finish(call, registry_api_error_of(STATUS_TOO_MANY_REQUESTS));
+        return;
+    }
     (void)registry_api_request_discover(message, &door->arena, &request);
-    registry_api_call_later(call, message, request.service, discover_now);
+    door->stats.discoveries++;
+    struct bytes service = request.service; /* of the message */
     arena_reset(&door->arena);
+    registry_api_call_later(call, message, service, write_discovered);
 }
 
 static void on_discover(struct grpc_call *call, struct bytes message) {

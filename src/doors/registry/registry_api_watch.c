@@ -9,13 +9,14 @@
 #include "registry/registry_keys.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct watcher_of_service {
     struct leased_v1_stream base; /* its name is the service */
     bool with_checks;
-    bool is_told;    /* the whole service was */
-    bool is_blocked; /* it is to be told when the client can take it */
+    bool is_blocked; /* the whole service is to be told when the client can take it */
     struct registry_api_later later;
+    uint8_t message[1 + REGISTRY_NAME_SIZE_MAX]; /* for write_whole() */
 };
 
 static struct registry_api *door_of(const struct watcher_of_service *watcher) {
@@ -43,25 +44,40 @@ static bool show(void *context, const struct registry_entry *entry) {
     return true;
 }
 
-static void tell_whole(struct watcher_of_service *watcher) {
-    struct registry_api *door = door_of(watcher);
-    struct showing showing = {.out = begin_answer(watcher), .with_checks = watcher->with_checks};
-    pb_append_bool(showing.out, 3, true);
-    registry_view_visit(registry_api_keys(door), &door->arena, watcher->base.name, show, &showing);
-    leased_v1_answer_send(watcher->base.call, showing.out);
-    arena_reset(&door->arena);
+/* `message` is the service, behind a byte that says whether checks are told. */
+static void write_whole(struct bytes message, const struct key_store *keys, struct arena *arena,
+                        struct buffer *out) {
+    struct bytes service = bytes_of(message.data + 1, message.size - 1);
+    struct showing showing = {.out = out, .with_checks = message.data[0] != 0};
+    registry_api_show_service(out, 2, keys, arena, service);
+    pb_append_bool(out, 3, true);
+    registry_view_visit(keys, arena, service, show, &showing);
 }
 
-/* As it is by then. */
-static void run_later(struct registry_api_later *later) {
+/* What changed since waits in the history. */
+static void tell_whole(struct registry_api_later *later, enum status status, struct bytes body,
+                       int64_t revision) {
     struct watcher_of_service *watcher = list_entry(later, struct watcher_of_service, later);
-    if (!watcher->base.is_finished) {
-        watcher->is_told = true;
-        tell_whole(watcher);
+    struct leased_v1_stream *base = &watcher->base;
+    if (base->is_finished) {
+        return;
     }
+    if (status != STATUS_OK) {
+        leased_v1_stream_finish(base, registry_api_error_of(status));
+        return;
+    }
+    if (!grpc_call_is_writable(base->call)) {
+        watcher->is_blocked = true;
+        return;
+    }
+    struct buffer *out = leased_v1_answer_begin_at(base->api, revision);
+    buffer_append(out, body.data, body.size);
+    base->seen_revision = revision;
+    leased_v1_answer_send(base->call, out);
+    leased_v1_stream_release(base);
 }
 
-/* When the client can take it, and others have had their share of the loop. */
+/* When the client can take it. */
 static void tell_whole_later(struct watcher_of_service *watcher) {
     watcher->is_blocked = !grpc_call_is_writable(watcher->base.call);
     if (!watcher->is_blocked) {
@@ -119,7 +135,7 @@ static void tell_changes(struct watcher_of_service *watcher, const struct watch_
 
 static void deliver(struct leased_v1_stream *base, const struct watch_batch *batch) {
     struct watcher_of_service *watcher = list_entry(base, struct watcher_of_service, base);
-    if (batch->n_events > 0 && watcher->is_told) {
+    if (batch->n_events > 0) {
         tell_changes(watcher, batch);
     }
 }
@@ -134,6 +150,7 @@ static enum status begin(struct leased_v1_stream *base) {
     enum status status = leased_v1_stream_watch(base, &options);
     arena_reset(&door->arena);
     if (status == STATUS_OK) {
+        leased_v1_stream_hold(base);
         tell_whole_later(watcher);
     }
     return status;
@@ -161,9 +178,14 @@ static void on_message(struct grpc_call *call, struct bytes message) {
     if (watcher != NULL) {
         const struct key_range range = registry_service_range(&door->arena, request.service);
         watcher->with_checks = request.with_checks;
+        watcher->message[0] = request.with_checks;
+        memcpy(watcher->message + 1, request.service.data, request.service.size);
         list_init(&watcher->later.link);
-        watcher->later.run = run_later;
+        watcher->later.call = call;
         watcher->later.service = watcher->base.name;
+        watcher->later.message = bytes_of(watcher->message, 1 + request.service.size);
+        watcher->later.write = write_whole;
+        watcher->later.done = tell_whole;
         leased_v1_stream_start(&watcher->base, &range, 1);
         arena_reset(&door->arena);
     }

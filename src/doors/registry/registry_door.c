@@ -39,6 +39,7 @@ static void serve(void *opaque, struct net_scope *scope) {
 
 static void stop_door(void *opaque) {
     struct registry_api *door = opaque;
+    door->is_stopped = true;
     (void)uv_timer_stop(&door->timer);
     check_runner_halt(door->checks);
 }
@@ -50,6 +51,8 @@ static void on_closed(uv_handle_t *handle) {
 static void close_door(void *opaque) {
     struct registry_api *door = opaque;
     assert(list_is_empty(&door->later)); /* all calls are over */
+    assert(list_is_empty(&door->large));
+    assert(door->n_jobs == 0);
     check_runner_close(door->checks);
     free(door->spare_renewal);
     leased_v1_api_clear(&door->api);

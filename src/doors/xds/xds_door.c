@@ -72,6 +72,7 @@ static void write_metrics(const void *door, struct buffer *out) {
 
 static void stop_door(void *opaque) {
     struct xds_door *door = opaque;
+    door->is_stopped = true;
     uv_timer_stop(&door->watchdog);
     uv_timer_stop(&door->retry);
     uv_idle_stop(&door->idle);

@@ -1,10 +1,12 @@
 /* One request, one answer: the Fetch methods, and the same as JSON for Envoy's REST subscriptions,
- * POST /v3/discovery:endpoints. A client that has the newest version already is told so (304). */
+ * POST /v3/discovery:endpoints. A client that has the newest version already waits for the next one
+ * (xds_wait.h), and is told that there is none (304) when its time is over. */
 #include "base/crc32.h"
 #include "doors/xds/xds_endpoints.h"
 #include "doors/xds/xds_request.h"
 #include "doors/xds/xds_resources.h"
 #include "doors/xds/xds_state.h"
+#include "doors/xds/xds_wait.h"
 #include "net/grpc_json_reader.h"
 #include "net/http.h"
 #include "net/net_scope.h"
@@ -18,11 +20,14 @@
 
 enum {
     BODY_MAX = 1024 * 1024,
+    TIME_MS_MAX = XDS_WAIT_MS_MAX + 30 * 1000,
     VERSION_SIZE = 48,
     SERVICES_MAX = 10 * 1000,
     /* Instances and checks that one answer looks at, and what each costs (service_allow_work()). */
     RECORDS_MAX = 50 * 1000,
     WORK_A_RECORD = 32,
+    WORK_A_NAME = 16,     /* that is found, with the rights to it */
+    WORK_A_RESOURCE = 80, /* the same, and what is written of it: a cluster, a listener, a route */
     TEXT_SIZE = 512
 };
 
@@ -35,6 +40,8 @@ struct fetch {
     struct service_read read;
     bool is_reading;
     struct buffer message;
+    struct xds_wait wait; /* of an exchange */
+    bool is_in_vain;      /* it has waited for all of its time */
 };
 
 /* The request once it may be answered. */
@@ -207,15 +214,24 @@ static void reply(struct fetch *fetch, const struct answer *answer) {
     if (fetch->call != NULL) {
         write_answer(fetch, answer, &writer);
         grpc_call_reply(fetch->call, bytes_of(out->data, out->size));
-    } else if (bytes_equal(answer->request.version, bytes_from_text(answer->version))) {
-        door->stats.not_modified++;
-        http_reply_fields(fetch->exchange, 304, NULL, 0, bytes_of("", 0));
     } else {
         size_t object = xds_begin(&writer, 0, NULL);
         write_answer(fetch, answer, &writer);
         xds_end(&writer, object);
         http_reply(fetch->exchange, 200, "application/json", bytes_of(out->data, out->size));
     }
+}
+
+/* Of the names that are asked for: to find them and, but for endpoints, to write what they are. */
+static size_t work_of_names(const struct fetch *fetch, const struct xds_request *request) {
+    struct xds_door *door = fetch->door;
+    size_t n = request->n_names;
+    if (is_wildcard(fetch, request)) {
+        struct key_range range = registry_names_range(&door->request_arena, bytes_of("", 0));
+        n = key_store_count(xds_keys(door), range.space, range.key, range.range_end);
+        n = n < SERVICES_MAX ? n : SERVICES_MAX;
+    }
+    return n * (fetch->type == XDS_ENDPOINTS ? WORK_A_NAME : WORK_A_RESOURCE);
 }
 
 /* Records that are looked at for an answer. Each name costs its service, however often it comes. */
@@ -230,8 +246,82 @@ static size_t work_of(const struct fetch *fetch, const struct answer *answer) {
     return n;
 }
 
+/* --- Nothing new. --- */
+
+/* What the answer depends on: the services, or, for a wildcard, their names. */
+static struct key_range *ranges_of(struct fetch *fetch, const struct xds_request *request,
+                                   size_t *out_n) {
+    struct arena *arena = &fetch->door->request_arena;
+    struct key_range *ranges = arena_calloc(arena, request->n_names, sizeof *ranges);
+    size_t n = 0;
+    for (size_t i = 0; i < request->n_names && !is_wildcard(fetch, request); i++) {
+        struct xds_name name;
+        if (xds_name_parse(request->names[i], &name)) {
+            ranges[n++] = registry_service_range(arena, name.service);
+        }
+    }
+    *out_n = n;
+    return ranges;
+}
+
+static bool is_known(const struct fetch *fetch, const struct answer *answer) {
+    return fetch->exchange != NULL &&
+           bytes_equal(answer->request.version, bytes_from_text(answer->version));
+}
+
+/* Clusters, listeners and routes of a name are always the same. */
+static bool wait_for_news(struct fetch *fetch, const struct answer *answer) {
+    size_t n = 0;
+    const struct key_range *ranges = ranges_of(fetch, &answer->request, &n);
+    if (is_wildcard(fetch, &answer->request)) {
+        const struct key_range names =
+            registry_names_range(&fetch->door->request_arena, bytes_of("", 0));
+        return xds_wait_begin(&fetch->wait, &names, 1);
+    }
+    return xds_wait_begin(&fetch->wait, ranges, fetch->type == XDS_ENDPOINTS ? n : 0);
+}
+
+static void reply_not_modified(struct fetch *fetch) {
+    fetch->door->stats.not_modified++;
+    http_reply_fields(fetch->exchange, 304, NULL, 0, bytes_of("", 0));
+}
+
+static void say_nothing_new(struct fetch *fetch, const struct answer *answer) {
+    if (!wait_for_news(fetch, answer)) {
+        reply_not_modified(fetch);
+    }
+}
+
 static bool has_room(const struct fetch *fetch) {
     return fetch->call != NULL ? grpc_call_has_room(fetch->call) : http_has_room(fetch->exchange);
+}
+
+/* Others have had their share of this iteration of the loop. */
+static void put_off(struct fetch *fetch) {
+    if (fetch->is_in_vain) {
+        reply_not_modified(fetch);
+    } else if (fetch->exchange == NULL || !xds_wait_a_moment(&fetch->wait)) {
+        refuse_status(fetch, STATUS_TOO_MANY_REQUESTS);
+    }
+}
+
+static void answer_names(struct fetch *fetch, struct answer *answer) {
+    struct xds_door *door = fetch->door;
+    find_names(fetch, answer);
+    find_version(fetch, answer);
+    size_t work = work_of(fetch, answer);
+    if (answer->is_full) {
+        refuse(fetch, GRPC_RESOURCE_EXHAUSTED, "more services than one answer may have");
+    } else if (is_known(fetch, answer)) {
+        say_nothing_new(fetch, answer);
+    } else if (work > RECORDS_MAX) {
+        refuse(fetch, GRPC_RESOURCE_EXHAUSTED,
+               "more instances than one answer may have: use a stream");
+    } else if (service_allow_work(door->service, work * WORK_A_RECORD)) {
+        reply(fetch, answer);
+    } else {
+        put_off(fetch);
+    }
 }
 
 static void answer_now(struct fetch *fetch, enum status status) {
@@ -250,18 +340,10 @@ static void answer_now(struct fetch *fetch, enum status status) {
         refuse(fetch, GRPC_INVALID_ARGUMENT, "the request is malformed");
         return;
     }
-    find_names(fetch, &answer);
-    size_t work = work_of(fetch, &answer);
-    if (answer.is_full) {
-        refuse(fetch, GRPC_RESOURCE_EXHAUSTED, "more services than one answer may have");
-    } else if (work > RECORDS_MAX) {
-        refuse(fetch, GRPC_RESOURCE_EXHAUSTED,
-               "more instances than one answer may have: use a stream");
-    } else if (!service_allow_work(door->service, work * WORK_A_RECORD)) {
-        refuse_status(fetch, STATUS_TOO_MANY_REQUESTS);
+    if (service_allow_work(door->service, work_of_names(fetch, &answer.request))) {
+        answer_names(fetch, &answer);
     } else {
-        find_version(fetch, &answer);
-        reply(fetch, &answer);
+        put_off(fetch);
     }
     arena_reset(&door->request_arena);
 }
@@ -298,14 +380,8 @@ static void begin(struct fetch *fetch) {
         refuse(fetch, GRPC_INVALID_ARGUMENT, "the request is malformed, or of another type");
         return;
     }
-    struct key_range *ranges = arena_calloc(&door->request_arena, request.n_names, sizeof *ranges);
     size_t n = 0;
-    for (size_t i = 0; i < request.n_names && !is_wildcard(fetch, &request); i++) {
-        struct xds_name name;
-        if (xds_name_parse(request.names[i], &name)) {
-            ranges[n++] = registry_service_range(&door->request_arena, name.service);
-        }
-    }
+    const struct key_range *ranges = ranges_of(fetch, &request, &n);
     enum status status = service_check_user(door->service, caller_of(fetch), "xDS resources");
     if (status == STATUS_OK) {
         fetch->read.ready = ready;
@@ -317,6 +393,28 @@ static void begin(struct fetch *fetch) {
     } else {
         answer_now(fetch, status);
     }
+}
+
+/* Something has changed, the client's time is over, or the server stops. Rights may have changed
+ * meanwhile. */
+static void look_again(struct http_exchange *exchange) {
+    struct fetch *fetch = http_data(exchange);
+    struct xds_door *door = fetch->door;
+    struct xds_request request;
+    size_t n = 0;
+    if (fetch->wait.is_waiting && !fetch->wait.is_woken) {
+        fetch->wait.deadline_ms = 0; /* it is over */
+        fetch->is_in_vain = true;
+    }
+    xds_wait_end(&fetch->wait);
+    struct bytes message = bytes_of(fetch->message.data, fetch->message.size);
+    if (xds_request_read(message, false, &door->request_arena, &request) != XDS_REQUEST_OK) {
+        abort(); /* begin() has read it */
+    }
+    const struct key_range *ranges = ranges_of(fetch, &request, &n);
+    enum status status = service_read_local(door->service, caller_of(fetch), ranges, n);
+    arena_reset(&door->request_arena);
+    answer_now(fetch, status);
 }
 
 static struct fetch *create(struct xds_door *door, enum xds_type type) {
@@ -349,6 +447,7 @@ static void forget(struct fetch *fetch) {
     if (fetch == NULL) {
         return;
     }
+    xds_wait_end(&fetch->wait);
     fetch->call = NULL;
     fetch->exchange = NULL;
     if (!fetch->is_reading) {
@@ -392,6 +491,7 @@ static void fetch_exchange(struct http_exchange *exchange, enum xds_type type, s
         return;
     }
     fetch->exchange = exchange;
+    xds_wait_init(&fetch->wait, door, exchange, look_again);
     http_set_data(exchange, fetch);
     char error[GRPC_JSON_ERROR_SIZE];
     if (!grpc_json_read(body, &envoy__service__discovery__v3__discovery_request__descriptor,
@@ -406,6 +506,14 @@ static void on_exchange_close(struct http_exchange *exchange) {
     forget(http_data(exchange));
 }
 
+/* Nobody is there any more who would take an answer that may come much later. */
+static void on_input_end(struct http_exchange *exchange) {
+    const struct fetch *fetch = http_data(exchange);
+    if (fetch != NULL && fetch->wait.is_waiting) {
+        http_abort(exchange);
+    }
+}
+
 #define BODY(name, type)                                                                           \
     static void post_##name(struct http_exchange *exchange, struct bytes bytes, bool is_last) {    \
         (void)is_last;                                                                             \
@@ -418,8 +526,8 @@ BODY(routes, XDS_ROUTES)
 
 #define ROUTE(path, post)                                                                          \
     {                                                                                              \
-        .method = "POST", .pattern = path, .body_max = BODY_MAX, .on_body = post,                  \
-        .on_close = on_exchange_close                                                              \
+        .method = "POST", .pattern = path, .body_max = BODY_MAX, .time_max_ms = TIME_MS_MAX,       \
+        .on_body = post, .on_input_end = on_input_end, .on_close = on_exchange_close               \
     }
 static const struct http_route routes[] = {
     ROUTE("/v3/discovery:clusters", post_clusters),

@@ -24,6 +24,8 @@ void xds_metrics_write(const struct xds_door *door, struct buffer *out) {
                        "Requests without a stream: Fetch methods and REST.", stats->fetches);
     prometheus_counter(out, "leased_xds_not_modified_total",
                        "REST requests that were told nothing new.", stats->not_modified);
+    prometheus_gauge(out, "leased_xds_waiting", "REST requests that wait for a change.",
+                     stats->waiting);
     prometheus_counter(out, "leased_xds_encoded_total",
                        "Endpoints of services that were made from the registry.", stats->encoded);
     prometheus_counter(out, "leased_xds_left_out_total",

@@ -16,13 +16,15 @@ static const char control_plane[] = "leased";
 static struct xds_encoded encode(struct xds_subscription *subscription, struct buffer *scratch) {
     struct xds_topic *topic = subscription->topic;
     if (topic->type == XDS_ENDPOINTS) {
-        return xds_shared_read(topic->stream->door, subscription->shared);
+        return xds_shared_read(topic->stream->door, subscription->shared,
+                               &subscription->wanted_revision);
     }
     scratch->size = 0;
     struct xds_writer writer = {.out = scratch};
     xds_resource_write(&writer, topic->type, xds_subscription_text(subscription));
     return (struct xds_encoded){.message = bytes_of(scratch->data, scratch->size),
-                                .revision = XDS_STATIC_REVISION};
+                                .revision = XDS_STATIC_REVISION,
+                                .has_message = true};
 }
 
 static void append_any(struct buffer *out, enum xds_type type, struct bytes message) {
@@ -87,7 +89,7 @@ static void add_removed(struct response *response, struct xds_subscription *subs
     }
 }
 
-/* False: it has to be read later. */
+/* False: it has to be read again, later. */
 static bool add_one(struct response *response, struct xds_subscription *subscription,
                     bool is_delta) {
     if (subscription->is_missing || subscription->is_gone) {
@@ -97,11 +99,9 @@ static bool add_one(struct response *response, struct xds_subscription *subscrip
         return true;
     }
     struct xds_encoded encoded = encode(subscription, response->scratch);
-    if (encoded.is_behind) {
-        return false;
-    }
-    if (encoded.revision == subscription->sent_revision && !subscription->is_forced) {
-        return true;
+    if (!encoded.has_message ||
+        (encoded.revision == subscription->sent_revision && !subscription->is_forced)) {
+        return !encoded.is_behind;
     }
     if (is_delta) {
         append_delta(response->out, subscription, &encoded);
@@ -110,7 +110,7 @@ static bool add_one(struct response *response, struct xds_subscription *subscrip
     }
     note_sent(subscription, encoded.revision);
     response->n_resources++;
-    return true;
+    return !encoded.is_behind;
 }
 
 /* Those that changed. The rest of many goes into the next response. */
@@ -131,6 +131,9 @@ static void add_changed(struct response *response, struct xds_topic *topic) {
     topic->is_behind = is_late || (list_is_empty(&topic->dirty) && !list_is_empty(&behind));
     if (is_late || !list_is_empty(&behind)) {
         xds_stream_mark_behind(topic->stream);
+    }
+    if (is_late) { /* small ones do not wait for the workers of large ones */
+        xds_stream_retry_later(topic->stream->door);
     }
     list_append_all(&topic->dirty, &behind);
 }

@@ -1,14 +1,21 @@
 #include "doors/xds/xds_shared.h"
 
+#include "core/state_machine.h"
 #include "doors/xds/xds_endpoints.h"
 #include "doors/xds/xds_name.h"
+#include "registry/registry_keys.h"
 #include "registry/registry_view.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum {
     BUCKETS_MIN = 64,
+    /* Records of a service that is read on the loop: about a millisecond. */
+    SMALL_RECORDS = 1000,
+    /* Others need workers, too. */
+    JOBS_MAX = 2,
     /* What is read faster than this is read at every change. */
     CHEAP_NS = 1000 * 1000,
     PAUSE_FACTOR = 9,
@@ -23,6 +30,7 @@ struct xds_shared {
     uint64_t hash;
     size_t n_holders;
     struct xds_name name;  /* views into `text` */
+    struct xds_job *job;   /* a worker reads it; NULL: none does */
     int64_t seen_revision; /* of the service, at which it was last read; 0: never */
     int64_t revision;
     uint64_t paused_until_ns; /* of the loop's clock */
@@ -173,27 +181,125 @@ void xds_shared_release(struct xds_shared_table *table, struct xds_shared *share
 
 /* --- Reading. --- */
 
-/* Most changes of a service (a check says something else) leave its endpoints as they are: nobody
- * is told then. */
-static void encode(struct xds_door *door, struct xds_shared *shared, int64_t revision) {
+/* What was read of the registry. */
+struct reading {
+    struct buffer message;
+    int64_t revision; /* of the service */
+    size_t n_left_out;
+    uint64_t hash;
+    uint64_t cost_ns;
+};
+
+static uint64_t thread_ns(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+/* A worker may run it: of what is shared it uses what never changes. */
+static void read_now(struct reading *reading, const struct xds_shared *shared,
+                     const struct hash_key *key, const struct key_store *keys) {
     const struct registry_entry **entries = NULL;
     size_t n = 0;
-    xds_endpoints_collect(xds_keys(door), &door->arena, &shared->name, &entries, &n);
-    struct buffer message;
-    buffer_init(&message);
-    struct xds_writer writer = {.out = &message};
+    uint64_t begun_ns = thread_ns();
+    struct arena arena;
+    arena_init(&arena);
+    reading->revision = registry_view_revision(keys, &arena, shared->name.service);
+    xds_endpoints_collect(keys, &arena, &shared->name, &entries, &n);
+    struct xds_writer writer = {.out = &reading->message};
     const struct xds_assignment assignment = {.name = name_of(shared),
                                               .near_zone = zone_of(shared)};
-    door->stats.left_out += xds_endpoints_write(&writer, &assignment, entries, n);
+    buffer_init(&reading->message);
+    reading->n_left_out = xds_endpoints_write(&writer, &assignment, entries, n);
+    reading->hash = keyed_hash_bytes(key, bytes_of(reading->message.data, reading->message.size));
+    arena_clear(&arena);
+    reading->cost_ns = thread_ns() - begun_ns;
+}
+
+/* Most changes of a service (a check says something else) leave its endpoints as they are: nobody
+ * is told then. */
+static void take(struct xds_door *door, struct xds_shared *shared, const struct reading *reading) {
+    door->stats.left_out += reading->n_left_out;
     door->stats.encoded++;
-    uint64_t hash = keyed_hash_bytes(&door->shared->key, bytes_of(message.data, message.size));
-    bool is_same = shared->seen_revision != 0 && hash == shared->message_hash &&
-                   message.size == shared->message_size;
-    shared->seen_revision = revision;
-    shared->message_hash = hash;
-    shared->message_size = message.size;
-    shared->revision = is_same ? shared->revision : revision;
-    keep_message(door->shared, shared, &message);
+    bool is_same = shared->seen_revision != 0 && reading->hash == shared->message_hash &&
+                   reading->message.size == shared->message_size;
+    shared->seen_revision = reading->revision;
+    shared->message_hash = reading->hash;
+    shared->message_size = reading->message.size;
+    shared->revision = is_same ? shared->revision : reading->revision;
+    shared->paused_until_ns =
+        reading->cost_ns < CHEAP_NS ? 0 : uv_hrtime() + PAUSE_FACTOR * reading->cost_ns;
+    keep_message(door->shared, shared, &reading->message);
+}
+
+/* --- By a worker. --- */
+
+struct xds_job {
+    struct service_scan scan;
+    struct xds_door *door;
+    struct xds_shared *shared; /* held */
+    struct reading reading;
+};
+
+static void run(struct service_scan *scan) {
+    struct xds_job *job = list_entry(scan, struct xds_job, scan);
+    read_now(&job->reading, job->shared, &job->door->shared->key,
+             key_view_store(snapshot_view_keys(scan->view)));
+}
+
+static void job_end(struct xds_job *job) {
+    struct xds_door *door = job->door;
+    bool is_ended = service_scan_end(&job->scan);
+    assert(is_ended);
+    job->shared->job = NULL;
+    xds_shared_release(door->shared, job->shared);
+    door->n_jobs--;
+    free(job);
+}
+
+static void ran(struct service_scan *scan) {
+    struct xds_job *job = list_entry(scan, struct xds_job, scan);
+    struct xds_door *door = job->door;
+    take(door, job->shared, &job->reading);
+    job_end(job);
+    xds_stream_retry(door);
+}
+
+static void revoked(struct service_scan *scan, enum status status) {
+    struct xds_job *job = list_entry(scan, struct xds_job, scan);
+    struct xds_door *door = job->door;
+    (void)status;
+    buffer_clear(&job->reading.message);
+    job_end(job);
+    xds_stream_retry_later(door);
+}
+
+/* Refused, it is asked for again. Rights were checked when the name was first read. */
+static void job_start(struct xds_door *door, struct xds_shared *shared) {
+    if (shared->job != NULL || door->n_jobs >= JOBS_MAX) {
+        return;
+    }
+    struct xds_job *job = calloc(1, sizeof *job);
+    if (job == NULL) {
+        return;
+    }
+    job->scan = (struct service_scan){.run = run, .ran = ran, .revoked = revoked};
+    job->door = door;
+    job->shared = shared;
+    buffer_init(&job->reading.message);
+    if (service_scan_start(door->service, &caller_server, &job->scan, NULL, 0) != STATUS_PENDING) {
+        free(job);
+        return;
+    }
+    shared->job = job;
+    shared->n_holders++;
+    door->n_jobs++;
+}
+
+/* --- Now, or later. --- */
+
+bool xds_shared_is_waiting(const struct xds_door *door) {
+    return door->n_jobs >= JOBS_MAX;
 }
 
 bool xds_shared_has_time(struct xds_door *door) {
@@ -206,21 +312,45 @@ bool xds_shared_has_time(struct xds_door *door) {
     return door->spent_ns < READ_NS_MAX;
 }
 
-struct xds_encoded xds_shared_read(struct xds_door *door, struct xds_shared *shared) {
+static bool is_small(struct xds_door *door, const struct xds_shared *shared) {
+    struct key_range range = registry_service_range(&door->arena, shared->name.service);
+    return key_store_count(xds_keys(door), range.space, range.key, range.range_end) <=
+           SMALL_RECORDS;
+}
+
+/* True: it was read. */
+static bool catch_up(struct xds_door *door, struct xds_shared *shared, uint64_t now_ns) {
+    if (shared->job != NULL || now_ns < shared->paused_until_ns || !xds_shared_has_time(door)) {
+        return false;
+    }
+    if (!is_small(door, shared)) {
+        job_start(door, shared);
+        return false;
+    }
+    struct reading reading;
+    read_now(&reading, shared, &door->shared->key, xds_keys(door));
+    take(door, shared, &reading);
+    return true;
+}
+
+struct xds_encoded xds_shared_read(struct xds_door *door, struct xds_shared *shared,
+                                   int64_t *wanted_revision) {
     int64_t revision = registry_view_revision(xds_keys(door), &door->arena, shared->name.service);
-    bool is_dropped = shared->message_size > 0 && shared->message.size == 0;
-    bool is_behind = revision != shared->seen_revision || is_dropped;
-    uint64_t begun_ns = is_behind ? uv_hrtime() : 0;
-    if (is_behind && begun_ns >= shared->paused_until_ns && xds_shared_has_time(door)) {
-        encode(door, shared, revision);
-        uint64_t ended_ns = uv_hrtime();
-        uint64_t cost_ns = ended_ns - begun_ns;
-        door->spent_ns += cost_ns;
-        shared->paused_until_ns = cost_ns < CHEAP_NS ? 0 : ended_ns + PAUSE_FACTOR * cost_ns;
-        is_behind = false;
+    bool has_message = shared->message_size == 0 || shared->message.size > 0;
+    bool is_behind = revision != shared->seen_revision || !has_message;
+    if (is_behind) {
+        uint64_t begun_ns = uv_hrtime();
+        *wanted_revision = *wanted_revision == 0 ? revision : *wanted_revision;
+        is_behind = !catch_up(door, shared, begun_ns);
+        door->spent_ns += uv_hrtime() - begun_ns;
     }
     arena_reset(&door->arena);
+    has_message = !is_behind || (has_message && shared->seen_revision >= *wanted_revision);
+    if (has_message) {
+        *wanted_revision = 0;
+    }
     return (struct xds_encoded){.is_behind = is_behind,
+                                .has_message = has_message,
                                 .message = bytes_of(shared->message.data, shared->message.size),
                                 .revision = shared->revision};
 }

@@ -32,6 +32,7 @@ struct xds_stats {
     uint64_t ignored; /* requests for an older response, or for types that are not served */
     uint64_t fetches;
     uint64_t not_modified;
+    size_t waiting;   /* fetches over REST, for a change */
     uint64_t encoded; /* assignments made from the registry */
     uint64_t left_out;
 };
@@ -45,6 +46,8 @@ struct xds_door {
     struct xds_shared_table *shared;
     uint64_t iteration; /* of the loop, in which endpoints were last read, */
     uint64_t spent_ns;  /* and what that took */
+    size_t n_jobs;      /* of workers that read endpoints */
+    bool is_stopped;    /* the service closes */
     struct list streams;
     struct list stale;   /* streams that have something to do */
     struct list behind;  /* streams that go on when `retry` fires */
@@ -83,6 +86,9 @@ extern const struct door_request xds_request_table[];
 
 /* Called by the door: streams that are stale go on, the leader is looked for. */
 void xds_stream_run_stale(struct xds_door *door);
+/* Those that are behind look again. */
+void xds_stream_retry(struct xds_door *door);
+void xds_stream_retry_later(struct xds_door *door);
 void xds_stream_end_all(struct xds_door *door, const struct xds_error *error);
 
 #endif

@@ -43,11 +43,12 @@ void xds_stream_mark_stale(struct xds_stream *stream) {
         return;
     }
     list_append(&stream->door->stale, &stream->in_stale);
-    uv_idle_start(&stream->door->idle, run_idle);
+    if (!stream->door->is_stopped) {
+        uv_idle_start(&stream->door->idle, run_idle);
+    }
 }
 
-static void retry(uv_timer_t *timer) {
-    struct xds_door *door = timer->data;
+void xds_stream_retry(struct xds_door *door) {
     struct list *link = NULL;
     while ((link = list_pop_first(&door->behind)) != NULL) {
         struct xds_stream *stream = list_entry(link, struct xds_stream, in_behind);
@@ -58,12 +59,22 @@ static void retry(uv_timer_t *timer) {
     }
 }
 
+static void on_retry(uv_timer_t *timer) {
+    xds_stream_retry(timer->data);
+}
+
+void xds_stream_retry_later(struct xds_door *door) {
+    if (!door->is_stopped && !uv_is_active((const uv_handle_t *)&door->retry)) {
+        uv_timer_start(&door->retry, on_retry, RETRY_MS, 0);
+    }
+}
+
 void xds_stream_mark_behind(struct xds_stream *stream) {
     if (list_is_empty(&stream->in_behind)) {
         list_append(&stream->door->behind, &stream->in_behind);
     }
-    if (!uv_is_active((const uv_handle_t *)&stream->door->retry)) {
-        uv_timer_start(&stream->door->retry, retry, RETRY_MS, 0);
+    if (!xds_shared_is_waiting(stream->door)) {
+        xds_stream_retry_later(stream->door);
     }
 }
 
@@ -244,7 +255,7 @@ static void open_stream(struct grpc_call *call, bool is_delta, bool is_aggregate
 static void on_writable(struct grpc_call *call) {
     struct xds_stream *stream = grpc_call_data(call);
     if (stream != NULL && !stream->is_finished) {
-        flush(stream);
+        xds_stream_mark_stale(stream); /* many may be writable at once */
     }
 }
 

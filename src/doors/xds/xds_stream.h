@@ -31,6 +31,7 @@ struct xds_subscription {
     struct xds_shared *shared;  /* of endpoints */
     struct xds_name name;       /* views into `text`; not of a missing one */
     int64_t sent_revision;      /* 0: nothing was sent */
+    int64_t wanted_revision;    /* see xds_shared_read() */
     bool is_asked;              /* by its name */
     bool is_listed;             /* a wildcard stands for it */
     bool is_marked;             /* of the request being handled */
