@@ -388,7 +388,7 @@ LEASE_API enum lease_status lease_proclaim(struct lease_hold *hold, const char *
  * all others. Waits. From LEASE_OK on it is theirs. etcd: LEASE_UNSUPPORTED. */
 LEASE_API enum lease_status lease_transfer(struct lease_hold *hold, int64_t to_session_id,
                                            const char *to_owner);
-/* Releases the memory, not the resource. Before its session is destroyed. Accepts NULL. */
+/* Releases the memory, not the resource; also after its session was destroyed. Accepts NULL. */
 LEASE_API void lease_hold_destroy(struct lease_hold *hold);
 
 /* ---- fences ---- */

@@ -126,7 +126,7 @@ Entry = namedtuple("Entry", "key value lease_id revision")
 
 
 def _check(status):
-    if status != Status.OK:
+    if status:
         status = Status(status)
         text = library.lease_error().decode("utf-8", "replace")
         raise _ERRORS.get(status, Error)(status, text)
@@ -192,41 +192,57 @@ class _Handle:
 class Hold:
     """Something acquired. As a context manager it is given back at the end."""
 
-    def __init__(self, session, handle):
+    def __init__(self, session, value):
+        self._value = value  # the library's, until this object is gone: `acquisition` reads it
         self._session = session
-        self._handle = _Handle(handle, library.lease_hold_destroy, session._handle)
-        found = _acquisition(library.lease_hold_acquisition(handle).contents)
-        self.acquisition = found
-        self.token = found.token
-        self.slots = found.slots
-        session._holds.add(self)
+        self._is_released = False
+        self.token = library.lease_hold_token(value)
+
+    def __del__(self, _destroy=library.lease_hold_destroy):
+        _destroy(self._value)
+
+    @property
+    def _is_alive(self):
+        return not self._is_released and self._session._handle.alive
+
+    @property
+    def _handle(self):
+        if not self._is_alive:
+            raise Error(Status.INVALID, "it was closed, released or ended before")
+        return self._value
 
     @property
     def session(self):
         return self._session
 
+    @functools.cached_property
+    def acquisition(self):
+        return _acquisition(library.lease_hold_acquisition(self._value).contents)
+
+    @property
+    def slots(self):
+        return self.acquisition.slots
+
     @property
     def valid_for(self):
         """Seconds for which it is certainly still valid; 0: it is not, and will not be again."""
-        if not self._handle.alive:
-            return 0.0
-        return library.lease_hold_valid_for_ms(self._handle.value) / 1000
+        return library.lease_hold_valid_for_ms(self._value) / 1000 if self._is_alive else 0.0
 
     def release(self):
         """Gives it back. Error with NOT_FOUND: it had ended already."""
-        if self._handle.alive:
+        if self._is_alive:
             try:
-                _check(library.lease_release(self._handle.value))
+                _check(library.lease_release(self._value))
             finally:
-                self._handle.close()
+                self._is_released = True
 
     def proclaim(self, value):
         """Another value for observers."""
-        _check(library.lease_proclaim(self._handle.value, _bytes(value)))
+        _check(library.lease_proclaim(self._handle, _bytes(value)))
 
     def transfer(self, session_id=0, owner=None):
         """Hands it to a session, or to the first waiting one of an owner."""
-        _check(library.lease_transfer(self._handle.value, session_id, _bytes(owner)))
+        _check(library.lease_transfer(self._handle, session_id, _bytes(owner)))
 
     def __enter__(self):
         return self
@@ -280,7 +296,6 @@ class Session:
     def __init__(self, client, ttl=None, purpose=Purpose.LOCK, strategy=Strategy.DEFAULT, owner=None, note=None,
                  parent_id=0, on_event=None):  # fmt: skip
         self._client = client
-        self._holds = weakref.WeakSet()
         self._pendings = weakref.WeakSet()
         options = _library.SessionOptions(
             ctypes.sizeof(_library.SessionOptions), purpose, _ms(ttl), strategy, _bytes(owner), _bytes(note),
@@ -333,8 +348,8 @@ class Session:
                 self._destroy()
 
     def _destroy(self):
-        for part in [*self._pendings, *self._holds]:
-            part._handle.close()
+        for pending in list(self._pendings):
+            pending._handle.close()
         self._handle.close()
 
     def acquire_start(self, wants, wait=None, value=None, hold_limit=0, queue_limit=0, on_progress=None):
@@ -342,7 +357,16 @@ class Session:
 
     def acquire(self, *names, shared=False, wait=None, pools=None, **how):
         """All of these resources and slots of `pools` ({name: n}), or none. wait None: without limit; 0: not at all."""
+        if len(names) == 1 and not pools and not how:
+            return self._lock(names[0], shared, wait)
         return self.acquire_start(wants(*names, shared=shared, pools=pools), wait, **how).finish()
+
+    def _lock(self, name, shared, wait):
+        """What most programs do all the time: one call of the library instead of three."""
+        function = library.lease_lock_shared if shared else library.lease_lock
+        hold = ctypes.c_void_p()
+        _check(function(self._handle.value, _bytes(name), _wait_ms(wait), byref(hold)))
+        return Hold(self, hold)
 
     def lock(self, *names, **how):
         return self.acquire(*names, **how)

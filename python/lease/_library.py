@@ -189,6 +189,8 @@ _FUNCTIONS = {
     "lease_wait_is_over": (c_bool, [c_void_p]),
     "lease_wait_cancel": (None, [c_void_p]),
     "lease_wait_destroy": (None, [c_void_p]),
+    "lease_lock": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_void_p)]),
+    "lease_lock_shared": (c_int, [c_void_p, c_char_p, c_int64, POINTER(c_void_p)]),
     "lease_hold_token": (c_int64, [c_void_p]),
     "lease_hold_acquisition": (POINTER(Acquisition), [c_void_p]),
     "lease_hold_valid_for_ms": (c_int64, [c_void_p]),
