@@ -486,8 +486,8 @@ The doors beside the servers whose protocols they speak, both driven by `lease b
 What a program in Python gets of the usual library for each (`tools/bench --only locks`). *Alone*: one client takes a lock
 that nobody else wants, and gives it back, again and again. *Hand-over*: from the moment before the holder gives it back
 until the one who waits has it, the holder having kept it for 30 to 130 ms. redis-py asks every 100 ms whether the lock
-is free. leased, ZooKeeper and the synced Redis have on disk what they acknowledge; a Redis that writes nothing forgets its locks
-when it ends.
+is free. leased, ZooKeeper and the Redis that syncs (`appendonly yes`, `appendfsync always`) have on disk what they
+acknowledge; a Redis that writes nothing forgets its locks when it ends.
 
 {locks(figures)}
 ## Commands
