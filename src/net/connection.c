@@ -12,7 +12,8 @@
 enum {
     FLUSH_SIZE = 128 * 1024, /* one write */
     FLUSH_ROUNDS_MAX = 8,    /* writes of one connection in one iteration */
-    UNREAD_GRACE_MS = 1000,  /* to read what came during a stall before silence is judged */
+    SHORT_OUTPUT_MAX = 32 * 1024,
+    UNREAD_GRACE_MS = 1000, /* to read what came during a stall before silence is judged */
     LINGER_MS_MAX = 2000,
     LINGER_BYTES_MAX = 8 * 1024 * 1024,
     HALF_CLOSED_INTERVAL_MS = 2000,   /* between two looks at a client that has closed its side */
@@ -344,14 +345,15 @@ static void end_politely(struct connection *connection) {
                    uv_now(connection->pool->loop) + LINGER_MS_MAX);
 }
 
-/* True: there is more to send than one iteration should. */
-static bool serve(struct connection *connection) {
+/* Notes whether there is more to send than one iteration should. */
+static void serve(struct connection *connection) {
     const struct protocol *protocol = connection->protocol;
     bool has_more = !transport_is_full(&connection->transport) &&
                     protocol->state(connection->session) != SESSION_FAILED;
     for (unsigned i = 0; i < FLUSH_ROUNDS_MAX && has_more; i++) {
         has_more = send_once(connection);
     }
+    connection->has_more = has_more;
     /* Calls that ended while they were sent have marked us again; they are settled right here. */
     list_remove(&connection->in_dirty);
     protocol->settle(connection->session);
@@ -365,7 +367,6 @@ static bool serve(struct connection *connection) {
     } else if (connection->pool->shared->is_shutting_down && connection_is_idle(connection)) {
         connection->must_close = true;
     }
-    return has_more;
 }
 
 static bool owes_answer(const struct connection *connection) {
@@ -373,21 +374,23 @@ static bool owes_answer(const struct connection *connection) {
            !connection->is_lingering && !connection->protocol->is_idle(connection->session);
 }
 
-bool connection_has_kept_input(const struct connection *connection) {
+bool connection_is_long_to_flush(const struct connection *connection) {
     const struct protocol *protocol = connection->protocol;
-    return protocol != NULL && protocol->has_kept_input != NULL &&
-           protocol->has_kept_input(connection->session);
+    if (protocol == NULL) {
+        return false;
+    }
+    return connection->has_more || protocol->queued_bytes(connection->session) > SHORT_OUTPUT_MAX ||
+           (protocol->has_kept_input != NULL && protocol->has_kept_input(connection->session));
 }
 
 void connection_flush(struct connection *connection) {
     if (connection->is_closing) {
         return;
     }
-    bool has_more = false;
     if (!connection->must_close && connection->protocol != NULL) {
-        has_more = serve(connection);
+        serve(connection);
     }
-    bool is_sent = !has_more && !transport_is_full(&connection->transport);
+    bool is_sent = !connection->has_more && !transport_is_full(&connection->transport);
     if (connection->must_close || (connection->is_ended && is_sent && !owes_answer(connection))) {
         close_now(connection);
         return;

@@ -51,6 +51,7 @@ struct connection {
     bool is_probed;    /* the kernel probes a peer that may be silent */
     bool is_ended;     /* the peer sends no more */
     bool is_lingering; /* all is sent, and what still comes is dropped for a moment */
+    bool has_more;     /* to send than the last flush sent, though the socket takes it */
     bool must_close;   /* at the end of the iteration */
     bool is_closing;   /* the transport is being closed */
 };
@@ -67,8 +68,8 @@ void connection_go_on_reading(struct connection *connection);
 
 /* Sends what there is, runs the ends of calls, closes if it is time. */
 void connection_flush(struct connection *connection);
-/* Whether that will hand over input that was held back. */
-bool connection_has_kept_input(const struct connection *connection);
+/* Whether that may take long: there is much to send, or input that a door had held back. */
+bool connection_is_long_to_flush(const struct connection *connection);
 /* At the end of the iteration; harmless more than once. */
 void connection_close_later(struct connection *connection);
 void connection_drain(struct connection *connection);

@@ -98,13 +98,13 @@ static bool is_over(const struct flush *flush) {
     return uv_hrtime() - flush->begun_ns > FLUSH_NS_MAX;
 }
 
-/* A connection whose door goes on with input that it had held back may be much work, whatever it
- * has to send: answers of the others go first. */
+/* Short answers go first: whoever has much to send, or a door that goes on with input that it had
+ * held back, must not keep the others waiting. */
 static void flush_urgent(struct flush *flush) {
     struct list *node = NULL;
     while (!is_over(flush) && (node = list_pop_first(&flush->urgent)) != NULL) {
         struct connection *connection = list_entry(node, struct connection, in_dirty);
-        if (connection_has_kept_input(connection)) {
+        if (connection_is_long_to_flush(connection)) {
             list_append(&flush->later, node);
         } else {
             connection_flush(connection);
@@ -129,18 +129,18 @@ static void put_back(struct list *left, struct list *dirty) {
 }
 
 /* What doors produce while they are told of ends belongs to the next iteration, and so does what
- * this one has no time for: a connection that always has more to send must not keep the others
- * waiting, so what is left goes behind what is urgent then, and before all else. */
+ * this one has no time for. Each list keeps its order. */
 static void flush_dirty(struct connection_pool *pool) {
     struct flush flush = {.begun_ns = uv_hrtime()};
     list_init(&flush.urgent);
     list_init(&flush.later);
     list_append_all(&flush.urgent, &pool->dirty);
-    list_append_all(&flush.later, &pool->dirty_later);
     flush_urgent(&flush);
+    put_back(&flush.urgent, &pool->dirty);
+    list_append_all(&pool->dirty_later, &flush.later);
+    list_append_all(&flush.later, &pool->dirty_later);
     flush_later(&flush);
     put_back(&flush.later, &pool->dirty_later);
-    put_back(&flush.urgent, &pool->dirty_later);
 }
 
 void connection_pool_flush(struct connection_pool *pool) {
