@@ -59,6 +59,7 @@ bool redis_glob_match(struct bytes pattern, struct bytes text, size_t *steps_lef
         if (p < pattern.size && pattern.data[p] == '*') {
             star_p = ++p;
             star_t = t;
+            (*steps_left)--;
             continue;
         }
         if (t == text.size && p == pattern.size) {
