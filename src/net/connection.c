@@ -376,8 +376,9 @@ static bool owes_answer(const struct connection *connection) {
 
 bool connection_is_long_to_flush(const struct connection *connection) {
     const struct protocol *protocol = connection->protocol;
-    if (protocol == NULL) {
-        return false;
+    if (protocol == NULL || connection->must_close ||
+        protocol->state(connection->session) == SESSION_FAILED) {
+        return false; /* it is closed, and gives back what it holds */
     }
     return connection->has_more || protocol->queued_bytes(connection->session) > SHORT_OUTPUT_MAX ||
            (protocol->has_kept_input != NULL && protocol->has_kept_input(connection->session));

@@ -7,8 +7,12 @@
 #include <assert.h>
 #include <unistd.h>
 
-/* What one iteration spends on sending. */
-enum { FLUSH_NS_MAX = 10 * 1000 * 1000 };
+enum {
+    /* What one iteration spends on sending. */
+    FLUSH_NS_MAX = 10 * 1000 * 1000,
+    /* And on those that take long, however much there is for the others. */
+    FLUSH_LATER_NS_MIN = 2 * 1000 * 1000
+};
 
 /* Before the handles that end the iteration: what is asked for in a turn is part of it. */
 static void on_hurry(uv_idle_t *handle) {
@@ -112,12 +116,12 @@ static void flush_urgent(struct flush *flush) {
     }
 }
 
-/* One at least, so that they are served however much the others have to send. */
 static void flush_later(struct flush *flush) {
+    uint64_t begun_ns = uv_hrtime();
     struct list *node = NULL;
     while ((node = list_pop_first(&flush->later)) != NULL) {
         connection_flush(list_entry(node, struct connection, in_dirty));
-        if (is_over(flush)) {
+        if (is_over(flush) && uv_hrtime() - begun_ns > FLUSH_LATER_NS_MIN) {
             return;
         }
     }

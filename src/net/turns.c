@@ -145,6 +145,8 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes) {
         /* A full read is one of a connection that has more. */
         if (fed < bytes.size || bytes.size >= read_size) {
             await(connection, &turns->backlogged);
+        } else {
+            connection->turn.is_backlogged = false;
         }
     }
     if (turns->spent_ns >= COMING_NS_MAX) {
