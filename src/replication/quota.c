@@ -134,10 +134,10 @@ static bool is_tight(const struct service *service, const struct quota_sizes *si
 }
 
 /* Only while quota_poll() has history compacted, or what that leaves behind is being freed: so it
- * ends. */
+ * ends. Without a leader nobody compacts. */
 enum history_pressure service_history_pressure(const struct service *service) {
     uint64_t quota = service->quota.bytes;
-    if (!service->options.compacts_history ||
+    if (!service->options.compacts_history || service->cluster.last_leader_id == 0 ||
         key_store_bytes(state_machine_keys(service->machine)) <= quota / HISTORY_PART) {
         return HISTORY_PRESSURE_NONE;
     }
@@ -172,7 +172,8 @@ static int64_t middle_of_history(const struct service *service) {
 
 void quota_poll(struct service *service) {
     int64_t newest = key_store_revision(state_machine_keys(service->machine));
-    if (newest == service->quota.seen_revision) {
+    uint64_t lease_bytes = lease_table_bytes(state_machine_leases(service->machine));
+    if (newest == service->quota.seen_revision && lease_bytes == service->quota.seen_lease_bytes) {
         return;
     }
     /* What an earlier compaction leaves behind is still being freed, and counted. */
@@ -182,6 +183,7 @@ void quota_poll(struct service *service) {
         return;
     }
     service->quota.seen_revision = newest;
+    service->quota.seen_lease_bytes = lease_bytes;
     struct quota_sizes sizes = sizes_of(service);
     uint64_t quota = service->quota.bytes;
     int64_t revision = middle_of_history(service);

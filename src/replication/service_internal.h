@@ -291,6 +291,7 @@ struct quota {
     int64_t compaction_revision;
     bool is_compacting;
     int64_t seen_revision; /* when sizes were last looked at */
+    uint64_t seen_lease_bytes;
 };
 
 /* refusals.c */
