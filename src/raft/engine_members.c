@@ -128,7 +128,7 @@ static enum status submit_config(struct raft_engine *engine, const struct raft_c
     return rv == 0 ? STATUS_OK : rv == RAFT_NOTLEADER ? STATUS_NO_LEADER : STATUS_TOO_MANY_REQUESTS;
 }
 
-/* Does every voter but this one know that it is one? A member that is gone may be removed. */
+/* Does every voter but this one know that it is one? */
 static bool all_voters_know(const struct raft_engine *engine, uint64_t except_id) {
     const struct engine_config *newest = &engine->newest;
     for (size_t i = 0; i < newest->config.n; i++) {
@@ -182,13 +182,30 @@ static enum status add(struct raft_engine *engine, uint64_t id, const char *addr
     return submit_config(engine, &config);
 }
 
+/* Or are those that know a majority of what is left? They elect a leader without the others, of
+ * which one may be dead, and to be removed next. */
+static bool enough_voters_know(const struct raft_engine *engine, uint64_t except_id) {
+    const struct engine_config *newest = &engine->newest;
+    size_t n_voters = 0;
+    size_t n_know = 0;
+    for (size_t i = 0; i < newest->config.n; i++) {
+        const struct raft_config_server *server = &newest->config.servers[i];
+        if (server->role == CONFIG_VOTER && server->id != except_id) {
+            n_voters++;
+            n_know += raft_guards_knows_its_role(match_of(engine, server->id),
+                                                 newest->voter_since[i]);
+        }
+    }
+    return n_know >= n_voters / 2 + 1;
+}
+
 static enum status remove_server(struct raft_engine *engine, uint64_t id) {
     const struct raft_config *newest = &engine->newest.config;
     const struct raft_config_server *server = raft_config_find(newest, id);
     if (id == engine->options.self_id || server == NULL) {
         return STATUS_INVALID;
     }
-    if (server->role == CONFIG_VOTER && !all_voters_know(engine, id)) {
+    if (server->role == CONFIG_VOTER && !enough_voters_know(engine, id)) {
         return STATUS_TOO_MANY_REQUESTS;
     }
     struct raft_config config;

@@ -267,6 +267,24 @@ static void a_voter_of_the_first_configuration_knows_it(void **state) {
     fixture_close();
 }
 
+/* Server 4 was made a voter by the other three, and died before it heard of it. */
+static void a_voter_is_removed_although_another_one_is_dead(void **state) {
+    (void)state;
+    fixture_boot(1, "VVVb", 1, 0);
+    fixture_lead_committed();
+    uint64_t term = raft_engine_term(fixture.engine);
+    fixture_receive_result(4, term, 0, raft_engine_last_index(fixture.engine));
+    assert_int_equal(raft_engine_change(fixture.engine, ENGINE_PROMOTE, 4, NULL, fixture.now_ms),
+                     STATUS_OK);
+    fixture_written();
+    fixture_receive_result(2, term, 0, raft_engine_last_index(fixture.engine));
+    fixture_receive_result(3, term, 0, raft_engine_last_index(fixture.engine));
+    assert_false(raft_engine_is_changing(fixture.engine));
+    assert_int_equal(raft_engine_change(fixture.engine, ENGINE_REMOVE, 3, NULL, fixture.now_ms),
+                     STATUS_OK);
+    fixture_close();
+}
+
 static bool spare_does_not_make_the_leader_spin(void) {
     fixture_boot(1, "VVV", 1, 0);
     fixture_lead_committed();
@@ -485,7 +503,7 @@ static void every_guard_has_a_scenario(void **state) {
 }
 
 int main(void) {
-    struct CMUnitTest tests[N_SCENARIOS + 2];
+    struct CMUnitTest tests[N_SCENARIOS + 3];
     for (size_t i = 0; i < N_SCENARIOS; i++) {
         tests[i] = (struct CMUnitTest){.name = scenarios[i].name,
                                        .test_func = a_scenario_holds_by_its_guard_alone,
@@ -494,5 +512,7 @@ int main(void) {
     tests[N_SCENARIOS] = (struct CMUnitTest)cmocka_unit_test(every_guard_has_a_scenario);
     tests[N_SCENARIOS + 1] =
         (struct CMUnitTest)cmocka_unit_test(a_voter_of_the_first_configuration_knows_it);
+    tests[N_SCENARIOS + 2] =
+        (struct CMUnitTest)cmocka_unit_test(a_voter_is_removed_although_another_one_is_dead);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
