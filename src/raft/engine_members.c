@@ -192,8 +192,8 @@ static bool enough_voters_know(const struct raft_engine *engine, uint64_t except
         const struct raft_config_server *server = &newest->config.servers[i];
         if (server->role == CONFIG_VOTER && server->id != except_id) {
             n_voters++;
-            n_know += raft_guards_knows_its_role(match_of(engine, server->id),
-                                                 newest->voter_since[i]);
+            n_know +=
+                raft_guards_knows_its_role(match_of(engine, server->id), newest->voter_since[i]);
         }
     }
     return n_know >= n_voters / 2 + 1;
