@@ -246,6 +246,10 @@ void proposals_link_lost(struct service *service, uint64_t id) {
     }
 }
 
+void proposals_state_replaced(struct service *service) {
+    service->proposals.is_state_replaced = true;
+}
+
 void proposals_poll(struct service *service, uint64_t leader_id, uint64_t now_ms) {
     for (struct list *node = service->proposals.in_flight.next, *next;
          node != &service->proposals.in_flight; node = next) {
@@ -322,6 +326,10 @@ void proposals_flush(struct service *service) {
         return;
     }
     uint64_t leader_id = cluster_is_alone(service) ? 0 : cluster_leader(service);
+    if (service->proposals.is_state_replaced) {
+        service->proposals.is_state_replaced = false;
+        fail_forwarded_elsewhere(service, 0, STATUS_LEADER_CHANGED);
+    }
     if (leader_id != 0) {
         fail_forwarded_elsewhere(service, leader_id, STATUS_LEADER_CHANGED);
     }

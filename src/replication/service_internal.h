@@ -89,6 +89,7 @@ struct proposals {
     size_t pending_work;               /* of all that are gathering, waiting or on their way */
     struct list refused[STATUS_COUNT]; /* requests to be told so at the end of the iteration */
     bool has_refused;
+    bool is_state_replaced; /* by a snapshot, since proposals_flush() looked */
     uint32_t lease_id_prefix;
     uint32_t lease_id_counter;
 };
@@ -437,6 +438,9 @@ void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64
                                enum status status);
 /* What went over this link may or may not have been proposed. */
 void proposals_link_lost(struct service *service, uint64_t id);
+/* A snapshot took the place of entries that were never applied here: what was forwarded may be among
+ * them. */
+void proposals_state_replaced(struct service *service);
 /* Gives up what has waited for too long. */
 void proposals_poll(struct service *service, uint64_t leader_id, uint64_t now_ms);
 

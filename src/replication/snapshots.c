@@ -135,6 +135,7 @@ enum status snapshots_restore(void *data, struct bytes payload) {
         service->snapshots.log_bytes = 0;
         service->snapshots.log_work = 0;
         service->snapshots.log_entries = 0;
+        proposals_state_replaced(service);
     }
     return status;
 }

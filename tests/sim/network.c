@@ -115,6 +115,7 @@ void network_cut(size_t from, size_t to, bool is_cut) {
 }
 
 void network_heal(void) {
+    the_options.is_hostile = false;
     for (size_t from = 0; from < NODES_MAX; from++) {
         for (size_t to = 0; to < NODES_MAX; to++) {
             network_cut(from, to, false);

@@ -275,6 +275,18 @@ static void a_number_is_left_out_when_the_leader_is_elected_again(void **state) 
     assert_int_equal(forward(), first + 3);
 }
 
+/* Its entry may be one that the snapshot stands for, and is never applied here. */
+static void what_a_snapshot_may_hold_has_an_unknown_fate(void **state) {
+    (void)state;
+    follow(OTHER_ID);
+    uint64_t first = forward();
+    proposals_state_replaced(service);
+    assert_int_equal(forward(), first + 1);
+    assert_int_equal(waiters[0].n_done, 1);
+    assert_int_equal(waiters[0].status, STATUS_LEADER_CHANGED);
+    assert_int_equal(waiters[1].n_done, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_number_is_left_out_when_a_refusal_is_heard, open_member,
@@ -296,6 +308,8 @@ int main(void) {
                                         open_member, close_member),
         cmocka_unit_test_setup_teardown(a_number_is_left_out_when_the_leader_is_elected_again,
                                         open_member, close_member),
+        cmocka_unit_test_setup_teardown(what_a_snapshot_may_hold_has_an_unknown_fate, open_member,
+                                        close_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
