@@ -438,8 +438,8 @@ void proposals_refused_by_peer(struct service *service, uint64_t from_id, uint64
                                enum status status);
 /* What went over this link may or may not have been proposed. */
 void proposals_link_lost(struct service *service, uint64_t id);
-/* A snapshot took the place of entries that were never applied here: what was forwarded may be among
- * them. */
+/* A snapshot took the place of entries that were never applied here: what was forwarded may be
+ * among them. */
 void proposals_state_replaced(struct service *service);
 /* Gives up what has waited for too long. */
 void proposals_poll(struct service *service, uint64_t leader_id, uint64_t now_ms);
