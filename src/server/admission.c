@@ -81,8 +81,9 @@ static void keep_members(const struct join_answer *answer, struct arena *arena,
 static enum status fail_replaced(const struct options *options, uint64_t id, char *out_error,
                                  size_t error_size) {
     snprintf(out_error, error_size,
-             "the cluster runs and knows member %016" PRIx64 ", but this data directory is empty: "
-             "the votes it gave and the writes it acknowledged are gone, so it must not go on "
+             "member %016" PRIx64 " has already been bootstrapped: the cluster runs and knows it, "
+             "but this data directory is empty: the votes it gave and the writes it acknowledged "
+             "are gone, so it must not go on "
              "under this id. If the old directory still exists, start with that one (--data-dir; "
              "is its disk mounted?). If it is lost: etcdctl member remove %" PRIx64 "; etcdctl "
              "member add %s --peer-urls=%s; then start with an empty directory and "

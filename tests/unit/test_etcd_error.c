@@ -15,6 +15,14 @@ static void assert_told(enum status status, enum grpc_code code, const char *tex
     assert_string_equal(error->text, text);
 }
 
+/* Nobody knows whether it was carried out; a read can be asked again. */
+static void a_command_that_the_leader_took_along_has_timed_out(void **state) {
+    (void)state;
+    assert_ptr_equal(etcd_error_of_command(STATUS_LEADER_CHANGED), etcd_error_of(STATUS_TIMED_OUT));
+    assert_ptr_equal(etcd_error_of_command(STATUS_NO_LEADER), etcd_error_of(STATUS_NO_LEADER));
+    assert_null(etcd_error_of_command(STATUS_OK));
+}
+
 /* Clients of etcd compare these as strings. */
 static void texts_are_those_that_clients_compare(void **state) {
     assert_told(STATUS_LEASE_NOT_FOUND, GRPC_NOT_FOUND, "etcdserver: requested lease not found");
@@ -66,6 +74,7 @@ static void every_status_has_an_answer_of_its_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_those_that_clients_compare),
+        cmocka_unit_test(a_command_that_the_leader_took_along_has_timed_out),
         cmocka_unit_test(no_error_is_told_when_all_is_well),
         cmocka_unit_test(every_status_has_an_answer_of_its_own),
     };

@@ -188,7 +188,7 @@ static void command_done(struct service_request *request, const struct outcome *
     struct etcd_call *waiting = list_entry(request, struct etcd_call, request);
     if (waiting->call != NULL) {
         const struct etcd_error *error = waiting->error_of == NULL
-                                             ? etcd_error_of(outcome->status)
+                                             ? etcd_error_of_command(outcome->status)
                                              : waiting->error_of(outcome->status);
         if (error != NULL) {
             etcd_error_finish(waiting->call, error);

@@ -124,6 +124,10 @@ const struct etcd_error *etcd_error_of(enum status status) {
     return &errors[status];
 }
 
+const struct etcd_error *etcd_error_of_command(enum status status) {
+    return etcd_error_of(status == STATUS_LEADER_CHANGED ? STATUS_TIMED_OUT : status);
+}
+
 void etcd_error_finish(struct grpc_call *call, const struct etcd_error *error) {
     assert(error != NULL);
     grpc_call_finish(call, error->code, error->text);

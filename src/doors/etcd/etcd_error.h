@@ -15,6 +15,9 @@ struct etcd_error {
 
 /* NULL for STATUS_OK. */
 const struct etcd_error *etcd_error_of(enum status status);
+/* The same of a command. A change of the leader leaves its fate unknown, which etcd calls a
+ * timeout: "leader changed" is said of reads, which can be asked again. */
+const struct etcd_error *etcd_error_of_command(enum status status);
 
 /* Errors that only this door knows. */
 extern const struct etcd_error etcd_error_sort_option;

@@ -14,7 +14,7 @@ const struct etcd_error *etcd_queue_error_of(enum status status) {
     case STATUS_KEY_EMPTY:
         return &key_empty;
     default:
-        return etcd_error_of(status);
+        return etcd_error_of_command(status);
     }
 }
 

@@ -34,8 +34,9 @@ const (
 	removedStopLimit = 20 * time.Second
 )
 
-// Election timeout in ticks of the suite; a test may change it.
-var electionTicks = 30
+// Election timeout in ticks of the suite; a test may change it. Some wait for three times etcd's own, 300 ms, until a
+// leader must be lost.
+var electionTicks = 25
 
 var membersMade atomic.Int64
 
@@ -185,7 +186,13 @@ func (m *member) Clone(t testutil.TB) *member {
 }
 
 // Launch starts the process; an error when it ended at once.
-func (m *member) Launch() error { return m.start() }
+func (m *member) Launch() error {
+	err := m.start()
+	if err != nil && m.s != nil {
+		m.s.kill() // nobody terminates a member that was not launched
+	}
+	return err
+}
 
 // Restart starts it again; whether it then runs is for StopNotify and ReadyNotify to tell.
 func (m *member) Restart(t testutil.TB) error {
