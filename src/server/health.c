@@ -186,7 +186,8 @@ static const char *alarm_reason(struct http_exchange *exchange, struct service *
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
     size_t n = state_view_alarms(service_view(service), alarms);
     for (size_t i = 0; i < n; i++) {
-        if (!is_excluded(exchange, names[alarms[i].alarm])) {
+        /* One of no type is in the data of releases that took it, and says nothing. */
+        if (alarms[i].alarm != ALARM_NONE && !is_excluded(exchange, names[alarms[i].alarm])) {
             return reasons[alarms[i].alarm];
         }
     }

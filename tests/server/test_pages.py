@@ -5,10 +5,12 @@ import re
 import subprocess
 
 import pytest
+from etcd3 import etcdrpc
 
 from harness import KIND_LEASED, Server, wait_for
 from harness.etcdctl import call
 from harness.ports import free_ports
+from harness.rpc import CALL_SECONDS, Rpc
 
 SAMPLE = re.compile(
     r"([a-zA-Z_:][a-zA-Z0-9_:]*)"
@@ -89,6 +91,16 @@ def test_an_alarm_can_be_left_out_of_health():
         assert (status, json.loads(body)["health"]) == (200, "true")
         assert server.http_get("/readyz")[0] == 200
         assert metrics(server)["etcd_server_health_failures"] >= 2
+
+
+def test_an_alarm_of_no_type_is_none(server):
+    with Rpc(server) as rpc:
+        for action in (etcdrpc.AlarmRequest.ACTIVATE, etcdrpc.AlarmRequest.DEACTIVATE, etcdrpc.AlarmRequest.GET):
+            request = etcdrpc.AlarmRequest(action=action, alarm=etcdrpc.NONE)
+            answer = rpc.maintenance.Alarm(request, timeout=CALL_SECONDS)
+            assert not answer.alarms
+    status, body = server.http_get("/health?exclude=NOSPACE")
+    assert (status, json.loads(body)["health"]) == (200, "true")
 
 
 def test_variables_tell_of_raft(server):

@@ -154,9 +154,9 @@ static size_t matching_alarms(struct etcd_door *door, enum alarm_type alarm,
 
 static bool alarm_stands(struct etcd_door *door, const struct etcd_alarm_request *request) {
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
-    size_t n = matching_alarms(door, request->alarm, alarms);
+    size_t n = state_view_alarms(service_view(door->service), alarms);
     for (size_t i = 0; i < n; i++) {
-        if (alarms[i].member_id == request->member_id) {
+        if (alarms[i].member_id == request->member_id && alarms[i].alarm == request->alarm) {
             return true;
         }
     }
@@ -181,6 +181,10 @@ static void on_alarm(struct grpc_call *call, struct bytes message) {
         return;
     }
     bool activate = request.action == ETCD_ALARM_ACTIVATE;
+    if (activate && request.alarm == ALARM_NONE) {
+        answer_alarms(call, NULL, 0);
+        return;
+    }
     struct command command = {
         .type = COMMAND_ALARM,
         .alarm = {.activate = activate, .member_id = request.member_id, .alarm = request.alarm}};
