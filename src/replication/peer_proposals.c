@@ -146,6 +146,11 @@ static bool follows_lost(const struct peer_order *order, const struct service *s
 
 void peer_proposals_take(struct service *service, uint64_t from_id,
                          const struct peer_frame *frame) {
+    /* Its place among the orders may be another's by now. */
+    if (members_server(service, from_id) == NULL) {
+        refuse(service, from_id, frame->propose.sequence, STATUS_NO_LEADER);
+        return;
+    }
     struct log_entry_header header = {.incarnation = frame->propose.incarnation,
                                       .sequence = frame->propose.sequence,
                                       .acknowledged = frame->propose.acknowledged,

@@ -19,6 +19,7 @@ enum {
     SELF_ID = 1,
     OTHER_ID = 2,
     THIRD_ID = 3,
+    GONE_ID = 100,
     HEARTBEAT_MS = 20,
     ELECTION_MS = 300,
     PATIENCE_MS = 20000,
@@ -242,13 +243,22 @@ static void a_refusal_is_told_although_the_link_is_full(void **state) {
     service->transfer.is_under_way = false;
 }
 
+/* Its link may still be there, and what it was refused is forgotten with its place. */
+static void a_member_that_was_removed_proposes_nothing(void **state) {
+    (void)state;
+    struct peer_order orders[MEMBERS_MAX];
+    memcpy(orders, service->peer_proposals.orders, sizeof orders);
+    assert_int_equal(propose(GONE_ID, 1, 100), STATUS_NO_LEADER);
+    sequence++;
+    assert_int_equal(propose(GONE_ID, 1, 100), STATUS_NO_LEADER);
+    assert_memory_equal(orders, service->peer_proposals.orders, sizeof orders);
+}
+
 /* Members come and go while one leads. */
 static void the_order_is_known_of_members_that_come_after_many_others(void **state) {
     (void)state;
-    enum { GONE_ID = 100 };
-    memset(service->peer_proposals.orders, 0, sizeof service->peer_proposals.orders);
     for (uint64_t i = 0; i < MEMBERS_MAX; i++) {
-        assert_int_equal(propose(GONE_ID + i, 1, 100), STATUS_OK);
+        service->peer_proposals.orders[i] = (struct peer_order){.from_id = GONE_ID + i};
     }
     service->transfer.is_under_way = true;
     assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_NO_LEADER);
@@ -348,6 +358,7 @@ int main(void) {
         cmocka_unit_test_setup(what_follows_a_refused_proposal_is_refused, lead_again),
         cmocka_unit_test_setup(what_follows_another_members_refused_proposal_is_taken, lead_again),
         cmocka_unit_test_setup(a_refusal_is_told_although_the_link_is_full, lead_again),
+        cmocka_unit_test_setup(a_member_that_was_removed_proposes_nothing, lead_again),
         cmocka_unit_test_setup(the_order_is_known_of_members_that_come_after_many_others,
                                lead_again),
         cmocka_unit_test_setup(a_proposal_in_the_name_of_the_leader_is_refused, lead_again),
