@@ -16,6 +16,7 @@ enum {
      * times. */
     READ_BYTES = 4 * 1024 * 1024,
     RESUMED_AT_ONCE = 2,
+    REST_MS = 20,             /* behind a command that was all that may be on its way */
     TURN_NS = 4 * 1000 * 1000 /* of one connection's input */
 };
 
@@ -133,6 +134,10 @@ static bool has_to_wait_for_history(const struct redis_connection *connection,
     return false;
 }
 
+static bool is_resting(const struct redis_door *door) {
+    return uv_is_active((const uv_handle_t *)door->rest_timer);
+}
+
 bool redis_delays_has_to_wait(struct redis_connection *connection,
                               const struct redis_exec_command *command) {
     struct redis_door *door = connection->door;
@@ -164,7 +169,7 @@ bool redis_delays_has_to_wait(struct redis_connection *connection,
     if (work < WORK_MUCH) {
         return false;
     }
-    if (is_rule && door->work > 0 && door->work + work > WORK_ON_ITS_WAY) {
+    if (is_rule && (is_resting(door) || (door->work > 0 && door->work + work > WORK_ON_ITS_WAY))) {
         redis_delays_wait(connection, &door->delayed_rules);
         return true;
     }
@@ -182,14 +187,30 @@ void redis_delays_begin(struct redis_pending *pending) {
     connection->work = 0;
 }
 
+static void rest_is_over(uv_timer_t *timer) {
+    struct redis_door *door = timer->data;
+    resume_all(&door->delayed_rules);
+}
+
+/* What others have sent while a long command was applied is read in this iteration. If the next
+ * long one were proposed in it too, they would wait for both. */
+static void rest(struct redis_door *door) {
+    uv_update_time(door->environment->loop);
+    uv_timer_start(door->rest_timer, rest_is_over, REST_MS, 0);
+}
+
 /* Who is resumed need not go on: it may wait for its client to read. So when nothing is on its way
  * any more, which would wake the others, all of them look again. */
 void redis_delays_end(struct redis_door *door, struct redis_pending *pending) {
-    if (pending->work == 0) {
+    size_t work = pending->work;
+    door->work -= work;
+    pending->work = 0;
+    if (work >= WORK_ON_ITS_WAY) {
+        rest(door);
+    }
+    if (work == 0 || is_resting(door)) {
         return;
     }
-    door->work -= pending->work;
-    pending->work = 0;
     if (door->work == 0) {
         resume_all(&door->delayed_rules);
     }
@@ -207,18 +228,23 @@ void redis_delays_leave(struct redis_connection *connection) {
 
 /* --- Life. --- */
 
-void redis_delays_open(struct redis_door *door) {
+static uv_timer_t *create_timer(struct redis_door *door) {
     uv_timer_t *timer = calloc(1, sizeof *timer);
     if (timer == NULL) {
         abort();
     }
+    uv_timer_init(door->environment->loop, timer);
+    timer->data = door;
+    return timer;
+}
+
+void redis_delays_open(struct redis_door *door) {
     list_init(&door->delayed);
     list_init(&door->delayed_served);
     list_init(&door->delayed_rules);
     list_init(&door->delayed_long_reads);
-    uv_timer_init(door->environment->loop, timer);
-    timer->data = door;
-    door->delay_timer = timer;
+    door->delay_timer = create_timer(door);
+    door->rest_timer = create_timer(door);
 }
 
 static void free_timer(uv_handle_t *handle) {
@@ -227,4 +253,5 @@ static void free_timer(uv_handle_t *handle) {
 
 void redis_delays_close(struct redis_door *door) {
     uv_close((uv_handle_t *)door->delay_timer, free_timer);
+    uv_close((uv_handle_t *)door->rest_timer, free_timer);
 }

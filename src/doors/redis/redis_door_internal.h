@@ -61,9 +61,10 @@ struct redis_door {
     struct list delayed_rules;
     struct list delayed_long_reads;
     uv_timer_t *delay_timer;
-    size_t work;       /* that is on its way, of commands that are much */
-    size_t held_bytes; /* of REDIS_HELD_BYTES_MAX */
-    size_t read_bytes; /* of replies to reads, in that iteration of the loop */
+    uv_timer_t *rest_timer; /* active: no command that is much work begins */
+    size_t work;            /* that is on its way, of commands that are much */
+    size_t held_bytes;      /* of REDIS_HELD_BYTES_MAX */
+    size_t read_bytes;      /* of replies to reads, in that iteration of the loop */
     uint64_t read_iteration;
     size_t n_long_reads;
     struct redis_output *output;

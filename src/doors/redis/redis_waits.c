@@ -43,7 +43,7 @@ struct redis_waiter {
     const struct redis_command *command;
     size_t held; /* of door->held_bytes */
     size_t n_keys;
-    struct wait_key keys[];
+    struct wait_key keys[]; /* and their bytes */
 };
 
 struct redis_waits {
@@ -109,9 +109,6 @@ static void leave(struct redis_waiter *waiter) {
 
 static void destroy(struct redis_waiter *waiter) {
     leave(waiter);
-    for (size_t i = 0; i < waiter->n_keys; i++) {
-        free((void *)(uintptr_t)waiter->keys[i].key.data);
-    }
     uv_timer_stop(&waiter->timer);
     uv_close((uv_handle_t *)&waiter->timer, free_waiter);
 }
@@ -120,8 +117,16 @@ static void serve_key(struct redis_waits *waits, struct bytes key);
 
 static void set_watch(struct redis_waits *waits);
 
-/* The reply is known. Others may have waited behind this one. */
-static void finish(struct redis_waiter *waiter, struct bytes reply) {
+/* Those behind one that tried have waited for it. */
+static void serve_keys_of(const struct redis_waiter *waiter) {
+    for (size_t i = 0; i < waiter->n_keys; i++) {
+        serve_key(waiter->waits, waiter->keys[i].key);
+    }
+}
+
+/* The reply is known. `has_tried`: nobody waits for one that did not, and looking at its keys
+ * would be most of the work of a wait that ends without anything. */
+static void finish(struct redis_waiter *waiter, struct bytes reply, bool has_tried) {
     struct redis_waits *waits = waiter->waits;
     struct redis_connection *connection = waiter->connection;
     struct redis_pending *pending = waiter->pending;
@@ -129,8 +134,8 @@ static void finish(struct redis_waiter *waiter, struct bytes reply) {
     connection->waiter = NULL;
     raw_connection_begin_request(connection->raw); /* which ends with the entry */
     redis_pending_done(pending, reply);
-    for (size_t i = 0; i < waiter->n_keys; i++) {
-        serve_key(waits, waiter->keys[i].key);
+    if (has_tried) {
+        serve_keys_of(waiter);
     }
     destroy(waiter);
     set_watch(waits);
@@ -172,10 +177,7 @@ static void tried(struct service_request *request, const struct outcome *outcome
     free(attempt);
     waiter->is_trying = false;
     if (waiter->connection == NULL) {
-        /* Those behind it have waited for this. */
-        for (size_t i = 0; i < waiter->n_keys; i++) {
-            serve_key(waits, waiter->keys[i].key);
-        }
+        serve_keys_of(waiter);
         destroy(waiter);
         return;
     }
@@ -183,7 +185,7 @@ static void tried(struct service_request *request, const struct outcome *outcome
         struct buffer reply;
         buffer_init(&reply);
         redis_reply_status(&reply, outcome->status);
-        finish(waiter, bytes_of(reply.data, reply.size));
+        finish(waiter, bytes_of(reply.data, reply.size), true);
         buffer_clear(&reply);
         return;
     }
@@ -191,9 +193,9 @@ static void tried(struct service_request *request, const struct outcome *outcome
     waits->trying_max = answer.size > ANSWER_LARGE ? TRYING_LARGE_MAX : TRYING_MAX;
     bool is_nothing = bytes_equal(answer, nothing_of(waiter));
     if (!is_nothing) {
-        finish(waiter, answer);
+        finish(waiter, answer, true);
     } else if (waiter->is_late) {
-        finish(waiter, time_is_up_reply);
+        finish(waiter, time_is_up_reply, true);
     } else if (waiter->type == REDIS_STREAM ? waiter->is_woken : may_get_something(waiter)) {
         try_it(waiter);
     }
@@ -303,7 +305,7 @@ static void time_is_up(uv_timer_t *timer) {
     struct redis_waiter *waiter = timer->data;
     waiter->is_late = true;
     if (!waiter->is_trying) {
-        finish(waiter, time_is_up_reply);
+        finish(waiter, time_is_up_reply, false);
     }
 }
 
@@ -438,15 +440,30 @@ static size_t size_of(const struct redis_exec_command *command) {
     return size;
 }
 
+/* With room for so many keys of these names, whose bytes begin at `out_bytes`. */
+static struct redis_waiter *allocate(const struct bytes *names, size_t n_keys,
+                                     uint8_t **out_bytes) {
+    struct redis_waiter *waiter;
+    size_t size = sizeof *waiter + n_keys * sizeof waiter->keys[0];
+    size_t names_size = n_keys; /* each begins with its database */
+    for (size_t i = 0; i < n_keys; i++) {
+        names_size += names[i].size;
+    }
+    waiter = calloc(1, size + names_size);
+    if (waiter == NULL) {
+        abort();
+    }
+    *out_bytes = (uint8_t *)waiter + size;
+    return waiter;
+}
+
 static struct redis_waiter *create(struct redis_connection *connection,
                                    const struct redis_exec_command *command) {
     struct redis_waits *waits = connection->door->waits;
     size_t n_keys = count_keys(command);
     const struct bytes *names = names_of(command);
-    struct redis_waiter *waiter = calloc(1, sizeof *waiter + n_keys * sizeof waiter->keys[0]);
-    if (waiter == NULL) {
-        abort();
-    }
+    uint8_t *bytes;
+    struct redis_waiter *waiter = allocate(names, n_keys, &bytes);
     waiter->waits = waits;
     waiter->connection = connection;
     waiter->command = command->command;
@@ -455,19 +472,15 @@ static struct redis_waiter *create(struct redis_connection *connection,
     waiter->timer.data = waiter;
     for (size_t i = 0; i < n_keys; i++) {
         struct wait_key *key = &waiter->keys[waiter->n_keys];
-        uint8_t *bytes = malloc(1 + names[i].size);
-        if (bytes == NULL) {
-            abort();
-        }
         bytes[0] = (uint8_t)command->db;
         memcpy(bytes + 1, names[i].data, names[i].size);
         key->waiter = waiter;
         key->key = bytes_of(bytes, 1 + names[i].size);
         struct list *bucket = bucket_of(waits, key->key);
         if (is_known(waiter, bucket, key->key)) {
-            free(bytes);
-            continue;
+            continue; /* its bytes are written over */
         }
+        bytes += key->key.size;
         /* One that cannot be read is the rule's to refuse. */
         if (waiter->type == REDIS_STREAM) {
             (void)redis_stream_id_parse(names[n_keys + i], &key->after);
