@@ -57,12 +57,14 @@ static void look(struct connection *connection, uint64_t now_ms) {
     if (taken > backlog->taken_bytes) {
         backlog->taken_bytes = taken;
         backlog->stuck_ms = 0;
-    } else {
-        /* When we did not run for a while, the frames that open windows may be unread. */
+    } else if (backlog->is_flushed || list_is_empty(&connection->in_dirty)) {
+        /* When we did not run for a while, the frames that open windows may be unread; and one that
+         * waits for its turn to be flushed could take nothing. */
         uint64_t passed_ms = now_ms - backlog->looked_ms;
         backlog->stuck_ms += passed_ms < interval_ms ? passed_ms : interval_ms;
     }
     backlog->looked_ms = now_ms;
+    backlog->is_flushed = false;
 }
 
 /* --- making room --------------------------------------------------------------------------- */
@@ -135,6 +137,7 @@ void backlog_init(struct backlog *backlog) {
 
 void backlog_update(struct connection *connection) {
     struct backlog *backlog = &connection->backlog;
+    backlog->is_flushed = true;
     if (waiting_bytes(connection) == 0) {
         backlog_clear(connection);
         return;

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "net/net_timers.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct connection;
@@ -20,6 +21,7 @@ struct backlog {
     uint64_t taken_bytes;   /* of answers, all that the peer had taken at the last look */
     uint64_t looked_ms;
     uint64_t stuck_ms; /* nothing was taken for so long; a stall of ours does not count */
+    bool is_flushed;   /* since the last look */
 };
 
 void backlog_init(struct backlog *backlog);

@@ -32,11 +32,15 @@ static void wake(struct protocol_host *host) {
     struct connection *connection = list_entry(host, struct connection, host);
     if (!connection->is_closing && list_is_empty(&connection->in_dirty)) {
         connection_pool_mark_dirty(connection->pool, &connection->in_dirty,
-                                   !connection->turn.is_backlogged);
+                                   connection->must_close || !connection->turn.is_backlogged);
     }
 }
 
+/* It is closed in front of all that is to be sent: others may need the room. */
 void connection_close_later(struct connection *connection) {
+    if (!connection->must_close && !list_is_empty(&connection->in_dirty)) {
+        list_remove(&connection->in_dirty);
+    }
     connection->must_close = true;
     wake(&connection->host);
 }

@@ -171,6 +171,7 @@ static void take_turn(struct connection *connection, uint64_t now_ns) {
     } else {
         list_append(&turns->backlogged, &turn->in_turns); /* so that leave() counts it */
         leave(connection);
+        turn->is_backlogged = false; /* it may send nothing more, and only listen */
         connection_go_on_reading(connection);
     }
     free(rest);

@@ -1,6 +1,7 @@
 /* The space quota. What a request may add is counted before it is accepted, as in etcd: one that
  * would not fit is refused, and the alarm is raised. History does not count against anybody for
  * long: the leader compacts it when it takes too much of the quota, unless all of it is wanted. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "replication/service_internal.h"
 
@@ -13,7 +14,9 @@ enum {
      * exceeded by as much. */
     HISTORY_PART = 2,
     LEFT_PART = 8,
-    HISTORY_LEAST_PART = 16
+    HISTORY_LEAST_PART = 16,
+    /* A leader that would compact has done so by then. */
+    PRESSURE_MS_MAX = 5000
 };
 
 struct quota_sizes {
@@ -135,7 +138,7 @@ static bool is_tight(const struct service *service, const struct quota_sizes *si
 
 /* Only while quota_poll() has history compacted, or what that leaves behind is being freed: so it
  * ends. Without a leader nobody compacts. */
-enum history_pressure service_history_pressure(const struct service *service) {
+static enum history_pressure pressure_of(const struct service *service) {
     uint64_t quota = service->quota.bytes;
     if (!service->options.compacts_history || service->cluster.last_leader_id == 0 ||
         key_store_bytes(state_machine_keys(service->machine)) <= quota / HISTORY_PART) {
@@ -148,6 +151,24 @@ enum history_pressure service_history_pressure(const struct service *service) {
     return sizes.history > quota / HISTORY_PART + quota / LEFT_PART || is_tight(service, &sizes)
                ? HISTORY_PRESSURE_HIGH
                : HISTORY_PRESSURE_NONE;
+}
+
+static void note_pressure(struct service *service, uint64_t now_ms) {
+    int64_t revision = key_store_compacted_revision(state_machine_keys(service->machine));
+    if (revision != service->quota.pressed_revision || service->background.is_reclaiming ||
+        pressure_of(service) == HISTORY_PRESSURE_NONE) {
+        service->quota.pressed_revision = revision;
+        service->quota.pressed_ms = now_ms;
+    }
+}
+
+/* The leader compacts by its own sizes and its own quota, which may differ from this member's: then
+ * nobody ends the pressure here, and nobody is to wait for that. */
+enum history_pressure service_history_pressure(const struct service *service) {
+    bool is_ignored =
+        !lease_table_is_leading(state_machine_leases(service->machine)) &&
+        clock_elapsed_ms(clock_boottime_ms(), service->quota.pressed_ms) >= PRESSURE_MS_MAX;
+    return is_ignored ? HISTORY_PRESSURE_NONE : pressure_of(service);
 }
 
 static void compacted(struct service_request *request, const struct outcome *outcome) {
@@ -170,7 +191,8 @@ static int64_t middle_of_history(const struct service *service) {
     return newest - (newest - compacted_revision) / 2;
 }
 
-void quota_poll(struct service *service) {
+void quota_poll(struct service *service, uint64_t now_ms) {
+    note_pressure(service, now_ms);
     int64_t newest = key_store_revision(state_machine_keys(service->machine));
     uint64_t lease_bytes = lease_table_bytes(state_machine_leases(service->machine));
     if (newest == service->quota.seen_revision && lease_bytes == service->quota.seen_lease_bytes) {

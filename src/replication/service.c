@@ -49,7 +49,7 @@ static void before_polling(uv_prepare_t *prepare) {
     uint64_t now_ms = clock_boottime_ms();
     members_poll(service, now_ms);
     member_changes_poll(service, now_ms);
-    quota_poll(service);
+    quota_poll(service, now_ms);
     proposals_flush(service);
     cluster_poll(service);
     snapshots_poll(service);

@@ -293,6 +293,8 @@ struct quota {
     bool is_compacting;
     int64_t seen_revision; /* when sizes were last looked at */
     uint64_t seen_lease_bytes;
+    int64_t pressed_revision; /* compacted when there was last no pressure, or some was relieved */
+    uint64_t pressed_ms;      /* when that was */
 };
 
 /* refusals.c */
@@ -406,7 +408,7 @@ void quota_init(struct service *service);
  * STATUS_TOO_MANY_REQUESTS: it would once history is freed, which goes on. */
 enum status quota_check(struct service *service, const struct command *command);
 /* The leader compacts history that takes too much of the quota. */
-void quota_poll(struct service *service);
+void quota_poll(struct service *service, uint64_t now_ms);
 
 /* proposals.c */
 void proposals_init(struct service *service);

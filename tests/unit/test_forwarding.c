@@ -537,6 +537,33 @@ static void keys_are_shown_to_those_who_may_read_them_here(void **state) {
     }
 }
 
+/* By the sizes of this member history has to be compacted; by those of its leader it has not. */
+static void history_that_the_leader_leaves_alone_delays_nobody_for_long(void **state) {
+    enum { LONG_MS = 5000, VALUE_SIZE = 1000 };
+    static const uint8_t value[VALUE_SIZE];
+    (void)state;
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    const struct command put = {
+        .type = COMMAND_PUT,
+        .put = {.key = bytes_from_text("key"), .value = bytes_of(value, sizeof value)}};
+    apply(put);
+    apply(put);
+    service->options.compacts_history = true;
+    service->quota.bytes = VALUE_SIZE;
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(service_history_pressure(service), HISTORY_PRESSURE_FULL);
+    service->quota.pressed_ms -= LONG_MS;
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(service_history_pressure(service), HISTORY_PRESSURE_NONE);
+    /* A compaction: somebody relieves it, and there is more. */
+    apply((struct command){.type = COMMAND_COMPACT, .compact = {.revision = 2}});
+    apply(put);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(service_history_pressure(service), HISTORY_PRESSURE_FULL);
+}
+
 /* An entry with one command that this release does not know, as a leader would send it. */
 static bool is_taken(const struct command *command) {
     struct buffer commands;
@@ -631,6 +658,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(reads_that_become_safe_together_do_not_fill_an_iteration,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_write_ends_though_the_leader_that_is_heard_is_not_reached,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(history_that_the_leader_leaves_alone_delays_nobody_for_long,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_are_shown_to_those_who_may_read_them_here, set_up,
                                         tear_down),

@@ -123,7 +123,7 @@ static void change_done(struct service_change *change, enum status status) {
     struct change_call *waiting = list_entry(change, struct change_call, change);
     if (waiting->call != NULL) {
         grpc_call_set_data(waiting->call, NULL);
-        const struct etcd_error *error = etcd_error_of(status);
+        const struct etcd_error *error = etcd_error_of_command(status);
         if (error != NULL) {
             etcd_error_finish(waiting->call, error);
         } else {
