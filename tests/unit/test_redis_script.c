@@ -346,10 +346,66 @@ static void scripts_without_end_are_stopped(void **state) {
         "while true do string.format('%099d', 1) end",
         "while true do redis.sha1hex(('x'):rep(1000)) end",
         "while true do loadstring('return 1') end",
+        /* Handlers of errors run where nothing is counted, once the text of the end is known. */
+        "local s = 'script stopped' xpcall(function() while true do end end, "
+        "function() while true do end end) return s",
+        "for i = 1, 1000 do table.insert({}, -2147483647, 1) end",
+        "for i = 1, 1000 do table.insert({}, 2147483649, 1) end",
+        "for i = 1, 1000 do table.insert({1}, -2 ^ 31, 1) end",
+        /* Lua goes through all jumps before each of these. */
+        "local s = 'local x x=x ' .. ('or x '):rep(65000) for i = 1, 3 do loadstring(s) end",
+        "local s = ('do break end '):rep(20000) loadstring('while true do ' .. s .. ' end')",
     };
     for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++) {
         assert_status(endless[i], STATUS_TOO_MANY_OPERATIONS);
     }
+}
+
+static void positions_that_are_no_numbers_are_errors(void **state) {
+    assert_reply("return pcall(cmsgpack.unpack_one, 'x', 0/0) and 1 or 0", ":0\r\n");
+    assert_reply("return pcall(cmsgpack.unpack_limit, 'x', 1, 0/0) and 1 or 0", ":0\r\n");
+    assert_reply("return pcall(cmsgpack.unpack_limit, 'x', 0/0, 0) and 1 or 0", ":0\r\n");
+    assert_reply("return pcall(cmsgpack.unpack_one, 'x', -1e300) and 1 or 0", ":0\r\n");
+    assert_reply("local t = {1, 2, 3} return table.remove(t, -5) == nil and #t", ":3\r\n");
+    assert_reply("local t = {1, 2, 3} table.insert(t, 1, 0) return t[4]", ":3\r\n");
+}
+
+enum { COLLIDING_SIZE = 32, COLLIDING_N = 20000 };
+
+/* Lua looks at every second byte of strings that are as long as these. */
+static void collide(struct bytes *strings, uint8_t (*bytes)[COLLIDING_SIZE], size_t differs_at) {
+    for (size_t i = 0; i < COLLIDING_N; i++) {
+        memset(bytes[i], 'x', COLLIDING_SIZE);
+        for (size_t digit = 0; digit < 8; digit++) {
+            bytes[i][2 * digit + differs_at] = (uint8_t)('a' + (i >> (2 * digit)) % 4);
+        }
+        strings[i] = bytes_of(bytes[i], COLLIDING_SIZE);
+    }
+}
+
+static void strings_that_collide_are_counted(void **state) {
+    struct bytes *strings = calloc(COLLIDING_N, sizeof *strings);
+    uint8_t(*bytes)[COLLIDING_SIZE] = calloc(COLLIDING_N, sizeof *bytes);
+    struct outcome outcome;
+    assert_non_null(strings);
+    assert_non_null(bytes);
+    collide(strings, bytes, 0);
+    run_with(&outcome, "return 1", strings, COLLIDING_N, &redis_script_limits_default);
+    assert_int_equal(outcome.status, STATUS_TOO_MANY_OPERATIONS);
+    outcome_clear(&outcome);
+    collide(strings, bytes, 1);
+    run_with(&outcome, "return #ARGV", strings, COLLIDING_N, &redis_script_limits_default);
+    assert_int_equal(outcome.status, STATUS_OK);
+    outcome_clear(&outcome);
+    /* The same one, however often, is found at once. */
+    for (size_t i = 0; i < COLLIDING_N; i++) {
+        strings[i] = strings[i % 2];
+    }
+    run_with(&outcome, "return #ARGV", strings, COLLIDING_N, &redis_script_limits_default);
+    assert_int_equal(outcome.status, STATUS_OK);
+    outcome_clear(&outcome);
+    free(bytes);
+    free(strings);
 }
 
 static void scripts_that_take_too_much_memory_are_stopped(void **state) {
@@ -498,6 +554,8 @@ int main(void) {
         cmocka_unit_test(tables_with_addresses_as_keys_have_no_order),
         cmocka_unit_test(there_is_no_way_out),
         cmocka_unit_test(scripts_without_end_are_stopped),
+        cmocka_unit_test(positions_that_are_no_numbers_are_errors),
+        cmocka_unit_test(strings_that_collide_are_counted),
         cmocka_unit_test(scripts_that_take_too_much_memory_are_stopped),
         cmocka_unit_test(replies_are_bounded),
         cmocka_unit_test(deep_recursion_is_an_error),

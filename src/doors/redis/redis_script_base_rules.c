@@ -69,10 +69,23 @@ static int base_pcall(lua_State *lua) {
     return lua_gettop(lua);
 }
 
+/* Calls the handler, the first upvalue. The end of a run is raised where instructions are counted,
+ * and there a handler would run without being counted: so it is not called for that. */
+static int handle_error(lua_State *lua) {
+    if (redis_script_current()->stopped != STATUS_OK) {
+        return 1;
+    }
+    lua_pushvalue(lua, lua_upvalueindex(1));
+    lua_insert(lua, 1);
+    lua_call(lua, lua_gettop(lua) - 1, 1);
+    return 1;
+}
+
 static int base_xpcall(lua_State *lua) {
     luaL_checkany(lua, 2);
     redis_script_charge(lua, CALL_COST);
     lua_settop(lua, 2);
+    lua_pushcclosure(lua, handle_error, 1);
     lua_insert(lua, 1); /* the handler below the function */
     int result = lua_pcall(lua, 0, LUA_MULTRET, 1);
     redis_script_rethrow(lua);
@@ -113,7 +126,7 @@ static int base_tostring(lua_State *lua) {
 /* --- Source at run time. --- */
 
 static int load_text(lua_State *lua, const char *text, size_t size, const char *name) {
-    redis_script_charge(lua, size);
+    redis_script_charge_source(lua, bytes_of(text, size));
     if (size > 0 && text[0] == LUA_SIGNATURE[0]) {
         lua_pushnil(lua);
         lua_pushliteral(lua, "precompiled chunks are refused");

@@ -298,7 +298,7 @@ static void push_object(struct decoder *decoder) {
         if (decoder->type != TOKEN_STRING) {
             refuse(decoder, "object key string");
         }
-        lua_pushlstring(decoder->lua, decoder->string, decoder->string_size);
+        redis_script_push_string(decoder->lua, bytes_of(decoder->string, decoder->string_size));
         next_token(decoder);
         if (decoder->type != TOKEN_COLON) {
             refuse(decoder, "colon");
@@ -345,7 +345,7 @@ static void push_value(struct decoder *decoder) {
     lua_State *lua = decoder->lua;
     switch (decoder->type) {
     case TOKEN_STRING:
-        lua_pushlstring(lua, decoder->string, decoder->string_size);
+        redis_script_push_string(lua, bytes_of(decoder->string, decoder->string_size));
         break;
     case TOKEN_NUMBER:
         lua_pushnumber(lua, decoder->number);

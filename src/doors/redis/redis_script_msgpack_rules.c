@@ -206,7 +206,7 @@ static uint64_t take_bits(struct source *source, size_t size) {
 static void push_string(struct source *source, size_t size) {
     const unsigned char *data = take(source, size);
     redis_script_charge(source->lua, size / 16);
-    lua_pushlstring(source->lua, (const char *)data, size);
+    redis_script_push_string(source->lua, bytes_of(data, size));
 }
 
 static void push_value(struct source *source);
@@ -319,17 +319,22 @@ static void push_value(struct source *source) {
     source->depth--;
 }
 
+/* For a text; what is no number is the least of them. */
+static int shown(lua_Number number) {
+    return number >= INT32_MAX ? INT32_MAX : number > INT32_MIN ? (int)number : INT32_MIN;
+}
+
 /* All values, or at most so many; then first where the rest begins, -1 when there is none. */
 static int unpack(lua_State *lua, bool is_all, lua_Number limit, lua_Number offset) {
     size_t size;
     const char *text = luaL_checklstring(lua, 1, &size);
-    if (offset < 0 || limit < 0) {
+    if (!(offset >= 0) || !(limit >= 0)) { /* or they are no numbers */
         return luaL_error(lua, "Invalid request to unpack with offset of %d and limit of %d.",
-                          (int)offset, (int)limit);
+                          shown(offset), shown(limit));
     }
     if (offset > (lua_Number)size) {
-        return luaL_error(lua, "Start offset %d greater than input length %d.",
-                          offset > INT32_MAX ? INT32_MAX : (int)offset, (int)size);
+        return luaL_error(lua, "Start offset %d greater than input length %d.", shown(offset),
+                          (int)size);
     }
     struct source source = {.lua = lua,
                             .data = (const unsigned char *)text + (size_t)offset,

@@ -29,10 +29,6 @@ static void next_value(lua_State *lua, struct redis_reply_reader *reader,
 static void push_value(lua_State *lua, struct redis_reply_reader *reader,
                        const struct redis_reply_value *value);
 
-static void push_text(lua_State *lua, struct bytes text) {
-    lua_pushlstring(lua, text.size == 0 ? "" : (const char *)text.data, text.size);
-}
-
 /* A table with one field, whose value is at the top of the stack. */
 static void wrap_in_table(lua_State *lua, const char *field) {
     lua_createtable(lua, 0, 1);
@@ -80,7 +76,7 @@ static void push_map(lua_State *lua, struct redis_reply_reader *reader, size_t n
 
 static void push_verbatim(lua_State *lua, const struct redis_reply_value *value) {
     lua_createtable(lua, 0, 2);
-    push_text(lua, value->text);
+    redis_script_push_string(lua, value->text);
     lua_setfield(lua, -2, "string");
     lua_pushlstring(lua, value->format, 3);
     lua_setfield(lua, -2, "format");
@@ -103,7 +99,7 @@ static void push_resp3(lua_State *lua, struct redis_reply_reader *reader,
         wrap_in_table(lua, "double");
         break;
     case REDIS_REPLY_BIG_NUMBER:
-        push_text(lua, value->text);
+        redis_script_push_string(lua, value->text);
         wrap_in_table(lua, "big_number");
         break;
     case REDIS_REPLY_VERBATIM:
@@ -137,7 +133,7 @@ static void push_resp2(lua_State *lua, struct redis_reply_reader *reader,
     case REDIS_REPLY_DOUBLE:
     case REDIS_REPLY_BIG_NUMBER:
     case REDIS_REPLY_VERBATIM:
-        push_text(lua, value->text);
+        redis_script_push_string(lua, value->text);
         break;
     case REDIS_REPLY_ENTRIES:
         push_pairs(lua, reader, value->n / 2);
@@ -155,14 +151,14 @@ static void push_value(lua_State *lua, struct redis_reply_reader *reader,
         lua_pushnumber(lua, (lua_Number)value->integer);
         break;
     case REDIS_REPLY_BULK:
-        push_text(lua, value->text);
+        redis_script_push_string(lua, value->text);
         break;
     case REDIS_REPLY_SIMPLE:
-        push_text(lua, value->text);
+        redis_script_push_string(lua, value->text);
         wrap_in_table(lua, "ok");
         break;
     case REDIS_REPLY_ERROR:
-        push_text(lua, value->text);
+        redis_script_push_string(lua, value->text);
         wrap_in_table(lua, "err");
         lua_pushboolean(lua, 1);
         lua_setfield(lua, -2, "ignore_error_stats_update");

@@ -18,6 +18,7 @@ enum {
     COMPILED_BYTES_MAX = 8 * 1024 * 1024,
     LIVE_SHIFT = 12,        /* how the cost of an instruction grows with what a script holds … */
     LIVE_SQUARE_SHIFT = 16, /* … and with its square */
+    JUMP_PAIRS = 16,        /* that are looked at in the time of an instruction */
 };
 
 /* Places in the registry. */
@@ -57,6 +58,18 @@ struct redis_script_run *redis_script_current(void) {
 
 /* --- Bounds. --- */
 
+static size_t count_words(struct bytes source, const char *word) {
+    size_t n = 0;
+    size_t size = strlen(word);
+    const uint8_t *at = source.data;
+    const uint8_t *end = source.data + source.size;
+    while ((at = memmem(at, (size_t)(end - at), word, size)) != NULL) {
+        at += size;
+        n++;
+    }
+    return n;
+}
+
 int redis_script_stop(lua_State *lua, enum status status) {
     machine.run->stopped = status;
     lua_pushliteral(lua, "script stopped");
@@ -69,6 +82,17 @@ void redis_script_charge(lua_State *lua, uint64_t work) {
     if (run->counters->work > run->limits.work) {
         redis_script_stop(lua, STATUS_TOO_MANY_OPERATIONS);
     }
+}
+
+/* At each of these words Lua goes through a list of the jumps before it. They are counted inside of
+ * longer words too: a script that has a few hundred pays for it with a few thousand. */
+void redis_script_charge_source(lua_State *lua, struct bytes source) {
+    static const char *const words[] = {"or", "and", "elseif", "break"};
+    uint64_t jumps = 0;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        jumps += count_words(source, words[i]);
+    }
+    redis_script_charge(lua, source.size + jumps * jumps / JUMP_PAIRS);
 }
 
 void redis_script_rethrow(lua_State *lua) {
@@ -205,18 +229,6 @@ static void drop_oldest(void) {
     drop_compiled(oldest);
 }
 
-static size_t count_words(struct bytes source, const char *word) {
-    size_t n = 0;
-    size_t size = strlen(word);
-    const uint8_t *at = source.data;
-    const uint8_t *end = source.data + source.size;
-    while ((at = memmem(at, (size_t)(end - at), word, size)) != NULL) {
-        at += size;
-        n++;
-    }
-    return n;
-}
-
 static bool has_any_word(struct bytes source, const char *const *words, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (count_words(source, words[i]) > 0) {
@@ -325,7 +337,7 @@ static bool skip_first_line(struct bytes *source, struct buffer *out) {
 static int compile(lua_State *lua) {
     struct redis_script_run *run = lua_touserdata(lua, 1);
     struct bytes source = run->script->source;
-    redis_script_charge(lua, source.size);
+    redis_script_charge_source(lua, source);
     if (!skip_first_line(&source, run->out)) {
         return 0;
     }
@@ -374,8 +386,7 @@ static bool prepare(struct redis_script_run *run) {
 static void push_strings(lua_State *lua, const struct bytes *strings, size_t n) {
     lua_createtable(lua, (int)n, 0);
     for (size_t i = 0; i < n; i++) {
-        const char *data = strings[i].size == 0 ? "" : (const char *)strings[i].data;
-        lua_pushlstring(lua, data, strings[i].size);
+        redis_script_push_string(lua, strings[i]);
         lua_rawseti(lua, -2, (int)i + 1);
     }
 }
@@ -516,6 +527,7 @@ static enum status leave(struct redis_script_run *run) {
         run->out->size = run->out_start;
     }
     buffer_clear(&run->reply);
+    redis_script_chains_clear(run);
     remember_work(run);
     redis_script_memory_trim();
     machine.run = NULL;

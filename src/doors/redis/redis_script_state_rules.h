@@ -32,6 +32,8 @@ struct redis_script_run {
     uint64_t host_work;  /* … and what it cost beside that */
     struct buffer *out;
     size_t out_start;
+    size_t n_strings;                  /* that were pushed … */
+    struct redis_script_chain *chains; /* … and collide; NULL: few were */
 };
 
 /* The one that is going on. */
@@ -41,6 +43,8 @@ struct redis_script_run *redis_script_current(void);
 
 /* Counts work of a library function; does not return when there is no more. */
 void redis_script_charge(lua_State *lua, uint64_t work);
+/* … of compiling a source. */
+void redis_script_charge_source(lua_State *lua, struct bytes source);
 /* Ends the run; does not return. The status is not STATUS_OK. */
 int redis_script_stop(lua_State *lua, enum status status);
 /* After something that catches errors: the end of a run is not an error that can be caught. */
@@ -48,6 +52,15 @@ void redis_script_rethrow(lua_State *lua);
 /* The work of one step whose cost may grow with what the script holds: a chain of a table whose
  * keys were chosen to collide, a comparison of long strings. */
 uint64_t redis_script_step_cost(void);
+
+/* --- Strings (redis_script_chains_rules.c). --- */
+
+/* As lua_pushlstring(), for those of which a client may send any number. Lua finds a string by a
+ * hash without a seed, so they can be chosen to collide, and then each takes as long as there are
+ * others: that is counted. */
+void redis_script_push_string(lua_State *lua, struct bytes string);
+/* After a run. */
+void redis_script_chains_clear(struct redis_script_run *run);
 
 /* --- Memory (redis_script_memory_rules.c). --- */
 

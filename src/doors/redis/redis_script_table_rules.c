@@ -22,16 +22,16 @@ static int call_for_elements(lua_State *lua) {
     return call_own(lua);
 }
 
-/* At most the elements from the position on are moved: appending is cheap. */
+/* Elements from the position on are moved: appending is cheap. A position is narrowed as Lua does
+ * it. insert() goes on below 1, down to whatever it is; remove() does nothing there. */
 static int call_for_moves(lua_State *lua) {
-    if (lua_istable(lua, 1)) {
-        size_t n = lua_objlen(lua, 1);
-        bool is_at_end = lua_gettop(lua) <= 2 && !lua_isnumber(lua, 2);
-        bool is_append = lua_gettop(lua) == 2 && lua_tointeger(lua, lua_upvalueindex(2)) == 1;
-        lua_Number position = lua_tonumber(lua, 2);
-        if (!is_at_end && !is_append && position < (lua_Number)n) {
-            n = position > 1 ? n - (size_t)position : n;
-            redis_script_charge(lua, n);
+    bool is_insert = lua_tointeger(lua, lua_upvalueindex(2)) == 1;
+    int position_at_top = is_insert ? 3 : 2;
+    if (lua_istable(lua, 1) && lua_gettop(lua) >= position_at_top && lua_isnumber(lua, 2)) {
+        int64_t end = (int64_t)lua_objlen(lua, 1) + (is_insert ? 1 : 0);
+        int position = (int)lua_tointeger(lua, 2);
+        if (position < end && (is_insert || position >= 1)) {
+            redis_script_charge(lua, (uint64_t)(end - position));
         }
     }
     return call_own(lua);
