@@ -30,6 +30,12 @@
  * one at a time and without locks held: by a thread of the library, or, with `foreign_loop`, by
  * lease_process() and by functions that wait.
  *
+ * Processes. A connection and all that came of it belong to the process that opened it. In a child
+ * of fork() its functions give LEASE_INVALID, nothing is valid, and callbacks do not come.
+ * Destroying and closing send nothing and wait for nothing there, so the parent keeps what it has;
+ * lease_close() closes the child's descriptors, and the copied memory stays until the child ends or
+ * calls exec(). The child opens a connection of its own.
+ *
  * Texts are UTF-8 and end with NUL; the library copies what it is given. Names of resources and
  * pools have 1 to 256 bytes, owners and slots 1 to 128. Outputs are written only on LEASE_OK. Every
  * structure that a caller fills begins with its size, so that later releases can add fields: begin
@@ -232,7 +238,7 @@ LEASE_API enum lease_status lease_session_create_start(struct lease_connection *
                                                        lease_session_created *done, void *context);
 
 /* How long it is certainly still valid; 0 or less: it is not, and will not be again. Never longer
- * than the server lets it live. Costs no system call but the clock. */
+ * than the server lets it live. Costs no system call but the clock. In a child of fork() 0. */
 LEASE_API int64_t lease_valid_for_ms(const struct lease_session *session);
 /* The same as a moment of CLOCK_BOOTTIME in milliseconds. */
 LEASE_API uint64_t lease_valid_until_ms(const struct lease_session *session);

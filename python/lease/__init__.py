@@ -10,10 +10,14 @@
 Times are seconds. `valid_for` counts from the moment in which the last successful renewal was sent, so it reaches 0
 before the server lets the next one in, also after this process was stopped. Send `token` with all that is done under
 a lock, so that the resource can refuse an older one. `lease.aio` has the same for asyncio.
+
+A client belongs to the process that opened it. In a child of fork() its calls are refused, nothing is valid, and leaving a
+`with` block gives nothing back: the parent still has it.
 """
 import ctypes
 import enum
 import functools
+import os
 import threading
 import weakref
 from collections import namedtuple
@@ -251,7 +255,7 @@ class Hold:
         try:
             self.release()
         except Error as error:
-            if kind is None and error.status != Status.NOT_FOUND:
+            if kind is None and error.status != Status.NOT_FOUND and not self._session._client._is_inherited:
                 raise
 
 
@@ -384,7 +388,7 @@ class Session:
         try:
             self.end()
         except Error:
-            if kind is None:
+            if kind is None and not self._client._is_inherited:
                 raise
 
 
@@ -490,6 +494,11 @@ class Client:
         self._watches = weakref.WeakSet()
         self._mutex = threading.Lock()
         self._shared_session = None
+        self._process_id = os.getpid()
+
+    @property
+    def _is_inherited(self):
+        return os.getpid() != self._process_id
 
     def connect(self):
         """Waits until a server answers."""
@@ -503,6 +512,8 @@ class Client:
         return Session(self, **options)
 
     def _usual_session(self):
+        if self._is_inherited:
+            return Session(self)  # is refused; the mutex may be held by a thread of the parent
         with self._mutex:
             if self._shared_session is None or self._shared_session.valid_for <= 0:
                 self._shared_session = Session(self)

@@ -160,6 +160,7 @@ static struct lease_connection *create(void) {
     pthread_cond_init(&connection->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&connection->mutex, NULL);
+    lib_process_own(connection);
     connection->epoll_fd = -1;
     connection->wake_fd = -1;
     connection->timer_fd = -1;
@@ -222,6 +223,10 @@ void lease_close(struct lease_connection *connection) {
     if (connection == NULL) {
         return;
     }
+    if (lib_is_inherited(connection)) {
+        lib_process_abandon(connection);
+        return;
+    }
     lib_lock(connection);
     assert(list_is_empty(&connection->sessions));
     assert(list_is_empty(&connection->waits));
@@ -254,8 +259,12 @@ void lib_connection_finish(struct lease_connection *connection) {
 enum lease_status lease_connect(struct lease_connection *connection) {
     struct lib_request request = {.path = "/leased.v1.Sessions/Get", .is_repeatable = true};
     struct buffer answer;
+    enum lease_status status = lib_check_process(connection);
+    if (status != LEASE_OK) {
+        return status;
+    }
     buffer_init(&answer);
-    enum lease_status status = lib_ask(connection, &request, &answer);
+    status = lib_ask(connection, &request, &answer);
     buffer_clear(&answer);
     bool is_reached = status != LEASE_UNAVAILABLE && status != LEASE_TIMEOUT &&
                       status != LEASE_DENIED && status != LEASE_PROTOCOL;

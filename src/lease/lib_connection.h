@@ -25,6 +25,7 @@ enum lib_stage {
 };
 
 struct lease_connection {
+    unsigned n_forks; /* of the process and its ancestors, when it was opened */
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* something that somebody may wait for */
     pthread_t thread;
@@ -92,6 +93,19 @@ void lib_connection_finish(struct lease_connection *connection);
 void lib_lock(struct lease_connection *connection);
 void lib_unlock(struct lease_connection *connection);
 
+/* ---- lib_process.c ---- */
+
+/* It belongs to this process. */
+void lib_process_own(struct lease_connection *connection);
+/* This process is a child of the one that opened it. There lib_lock(), lib_unlock() and lib_step()
+ * do nothing: the mutex may be held by a thread that does not exist, and its memory may be in the
+ * middle of a change. */
+bool lib_is_inherited(const struct lease_connection *connection);
+/* LEASE_INVALID if it is. */
+enum lease_status lib_check_process(const struct lease_connection *connection);
+/* Closes the descriptors of one that is inherited. */
+void lib_process_abandon(struct lease_connection *connection);
+
 /* ---- lib_calls.c; all with the mutex held ---- */
 
 /* A call with its first message. It is sent by the next lib_step(). deadline_ms 0: none. */
@@ -142,7 +156,7 @@ void lib_wake(struct lease_connection *connection);
 void lib_changed(struct lease_connection *connection);
 /* Waits until *done, or until a moment (0: no limit). */
 void lib_wait_until(struct lease_connection *connection, const bool *done, uint64_t limit_ms);
-/* LEASE_INVALID in a callback: whoever waits there waits for itself. */
+/* LEASE_INVALID in a callback: whoever waits there waits for itself. As lib_check_process(). */
 enum lease_status lib_may_wait(struct lease_connection *connection);
 
 /* ---- lib_notice.c ---- */

@@ -144,6 +144,10 @@ uint64_t lib_copies_wake_ms(const struct lease_connection *connection) {
 /* ---- what users ask ---- */
 
 enum lease_status lib_copy_status(const struct lib_copy *copy) {
+    enum lease_status status = lib_check_process(copy->connection);
+    if (status != LEASE_OK) {
+        return status;
+    }
     if (copy->is_filled) {
         return LEASE_OK;
     }
@@ -152,13 +156,16 @@ enum lease_status lib_copy_status(const struct lib_copy *copy) {
 }
 
 int64_t lib_copy_age(const struct lib_copy *copy) {
-    return copy->is_filled ? (int64_t)(clock_boottime_ms() - copy->current_ms) : -1;
+    return copy->is_filled && !lib_is_inherited(copy->connection)
+               ? (int64_t)(clock_boottime_ms() - copy->current_ms)
+               : -1;
 }
 
 enum lease_status lib_copy_wait(struct lib_copy *copy, int64_t limit_ms) {
     struct lease_connection *connection = copy->connection;
     lib_lock(connection);
-    enum lease_status status = copy->is_decided ? LEASE_OK : lib_may_wait(connection);
+    enum lease_status status =
+        copy->is_decided ? lib_check_process(connection) : lib_may_wait(connection);
     if (status == LEASE_OK && limit_ms != LEASE_NO_WAIT) {
         lib_wait_until(connection, &copy->is_decided,
                        limit_ms > 0 ? clock_boottime_ms() + (uint64_t)limit_ms : 0);

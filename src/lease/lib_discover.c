@@ -247,6 +247,10 @@ enum lease_status lease_discover(struct lease_connection *connection, const char
     if (prefix == NULL || strlen(prefix) > PREFIX_SIZE_MAX) {
         return lib_error(LEASE_INVALID, "a prefix of at most %d bytes is needed", PREFIX_SIZE_MAX);
     }
+    enum lease_status status = lib_check_process(connection);
+    if (status != LEASE_OK) {
+        return status;
+    }
     struct lease_directory *directory = calloc(1, sizeof *directory);
     char *own = strdup(prefix);
     if (directory == NULL || own == NULL) {
@@ -288,7 +292,7 @@ int64_t lease_directory_age_ms(struct lease_directory *directory) {
 }
 
 void lease_directory_destroy(struct lease_directory *directory) {
-    if (directory == NULL) {
+    if (directory == NULL || lib_is_inherited(directory->copy.connection)) {
         return;
     }
     lib_copy_close(&directory->copy);

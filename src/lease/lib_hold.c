@@ -159,7 +159,7 @@ enum lease_status lease_release(struct lease_hold *hold) {
 }
 
 void lease_release_start(struct lease_hold *hold) {
-    if (!claim_end(hold)) {
+    if (lib_is_inherited(hold->connection) || !claim_end(hold)) {
         return;
     }
     struct lib_request request;

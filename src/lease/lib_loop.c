@@ -27,11 +27,15 @@ enum {
 };
 
 void lib_lock(struct lease_connection *connection) {
-    pthread_mutex_lock(&connection->mutex);
+    if (!lib_is_inherited(connection)) {
+        pthread_mutex_lock(&connection->mutex);
+    }
 }
 
 void lib_unlock(struct lease_connection *connection) {
-    pthread_mutex_unlock(&connection->mutex);
+    if (!lib_is_inherited(connection)) {
+        pthread_mutex_unlock(&connection->mutex);
+    }
 }
 
 static int add(struct lease_connection *connection, int fd, void *tag) {
@@ -107,6 +111,9 @@ static void set_timer(struct lease_connection *connection, uint64_t at_ms) {
 }
 
 void lib_step(struct lease_connection *connection) {
+    if (lib_is_inherited(connection)) {
+        return;
+    }
     for (unsigned i = 0; i < STEPS_MAX; i++) {
         uint64_t now_ms = clock_boottime_ms();
         lib_calls_expire(connection, now_ms);
@@ -280,7 +287,7 @@ enum lease_status lib_may_wait(struct lease_connection *connection) {
         pthread_equal(connection->notice_thread, pthread_self())) {
         return lib_error(LEASE_INVALID, "a function that waits was called from a callback");
     }
-    return LEASE_OK;
+    return lib_check_process(connection);
 }
 
 int lease_fd(struct lease_connection *connection) {
@@ -288,6 +295,9 @@ int lease_fd(struct lease_connection *connection) {
 }
 
 int lease_timeout_ms(struct lease_connection *connection) {
+    if (lib_is_inherited(connection)) {
+        return -1;
+    }
     lib_lock(connection);
     uint64_t wake = wake_ms(connection);
     bool has_notices = !list_is_empty(&connection->notices);
@@ -296,6 +306,9 @@ int lease_timeout_ms(struct lease_connection *connection) {
 }
 
 void lease_process(struct lease_connection *connection) {
+    if (lib_is_inherited(connection)) {
+        return;
+    }
     lib_lock(connection);
     if (!connection->has_thread && !connection->is_processing) {
         connection->is_processing = true;

@@ -440,8 +440,8 @@ int64_t lease_registration_token(const struct lease_registration *registration) 
 
 bool lease_registration_is_valid(const struct lease_registration *registration) {
     lib_lock(registration->connection);
-    bool is_valid =
-        registration->is_registered && clock_boottime_ms() < registration->valid_until_ms;
+    bool is_valid = !lib_is_inherited(registration->connection) && registration->is_registered &&
+                    clock_boottime_ms() < registration->valid_until_ms;
     lib_unlock(registration->connection);
     return is_valid;
 }
@@ -506,9 +506,13 @@ enum lease_status lease_registration_report(struct lease_registration *registrat
 }
 
 enum lease_status lease_deregister(struct lease_registration *registration, int64_t drain_ms) {
+    enum lease_status status = lib_check_process(registration->connection);
+    if (status != LEASE_OK) {
+        return status;
+    }
     lib_lock(registration->connection);
     bool is_there = !registration->is_over;
-    enum lease_status status = registration->status;
+    status = registration->status;
     detach(registration);
     lib_unlock(registration->connection);
     if (!is_there) {
@@ -519,7 +523,7 @@ enum lease_status lease_deregister(struct lease_registration *registration, int6
 }
 
 void lease_registration_destroy(struct lease_registration *registration) {
-    if (registration == NULL) {
+    if (registration == NULL || lib_is_inherited(registration->connection)) {
         return;
     }
     struct lease_connection *connection = registration->connection;

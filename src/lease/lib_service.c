@@ -359,6 +359,9 @@ enum lease_status lease_service_open(struct lease_connection *connection,
     struct lease_service_options known = {0};
     memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
     enum lease_status status = lib_service_check_name("the name of a service", known.service);
+    if (status == LEASE_OK) {
+        status = lib_check_process(connection);
+    }
     if (status != LEASE_OK) {
         return status;
     }
@@ -512,7 +515,7 @@ int64_t lease_service_age_ms(struct lease_service *service) {
 }
 
 void lease_service_close(struct lease_service *service) {
-    if (service == NULL) {
+    if (service == NULL || lib_is_inherited(service->copy.connection)) {
         return;
     }
     lib_copy_close(&service->copy);

@@ -104,6 +104,9 @@ uint64_t lib_sessions_wake_ms(const struct lease_connection *connection) {
 
 /* Whoever is told that it is not valid is told the truth for ever. */
 static int64_t look(struct lease_session *session) {
+    if (lib_is_inherited(session->connection)) {
+        return 0; /* a child has nothing: its parent renews it */
+    }
     uint64_t now_ms = clock_boottime_ms();
     int64_t left_ms = lib_keeper_valid_for_ms(&session->keeper, now_ms);
     if (left_ms == 0 && lib_session_is_alive(session)) {
@@ -143,7 +146,8 @@ enum lease_session_state lease_session_state(const struct lease_session *session
     struct lease_session *own = (struct lease_session *)session;
     lib_lock(own->connection);
     (void)look(own);
-    enum lease_session_state state = own->keeper.state;
+    enum lease_session_state state =
+        lib_is_inherited(own->connection) ? LEASE_SESSION_LOST : own->keeper.state;
     lib_unlock(own->connection);
     return state;
 }
@@ -241,7 +245,7 @@ enum lease_status lease_session_end(struct lease_session *session) {
 void lease_session_end_start(struct lease_session *session) {
     struct lib_request request = {0};
     lib_lock(session->connection);
-    if (stop(session, &request)) {
+    if (!lib_is_inherited(session->connection) && stop(session, &request)) {
         (void)lib_ask_start(session->connection, &request, NULL, NULL);
         lib_step(session->connection);
     }
@@ -249,7 +253,7 @@ void lease_session_end_start(struct lease_session *session) {
 }
 
 void lease_session_destroy(struct lease_session *session) {
-    if (session == NULL) {
+    if (session == NULL || lib_is_inherited(session->connection)) {
         return;
     }
     struct lease_connection *connection = session->connection;

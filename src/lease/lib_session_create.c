@@ -210,7 +210,10 @@ enum lease_status lease_session_create_start(struct lease_connection *connection
         return lib_error(LEASE_INVALID, "a callback is missing");
     }
     lib_lock(connection);
-    enum lease_status status = start_creating(connection, options, done, context, &creating);
+    enum lease_status status = lib_check_process(connection);
+    if (status == LEASE_OK) {
+        status = start_creating(connection, options, done, context, &creating);
+    }
     lib_step(connection);
     lib_unlock(connection);
     return status;

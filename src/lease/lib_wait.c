@@ -311,6 +311,9 @@ enum lease_status lease_acquire_start(struct lease_session *session,
     struct lease_acquire_options known = {0};
     memcpy(&known, options, options->size < sizeof known ? options->size : sizeof known);
     enum lease_status status = check(&known);
+    if (status == LEASE_OK) {
+        status = lib_check_process(session->connection);
+    }
     if (status != LEASE_OK) {
         return status;
     }
@@ -333,8 +336,8 @@ enum lease_status lease_wait_finish(struct lease_wait *wait, int64_t limit_ms_as
                                     struct lease_hold **out_hold) {
     struct lease_connection *connection = wait->connection;
     lib_lock(connection);
-    enum lease_status status = LEASE_OK;
-    if (!wait->is_over && limit_ms_asked != LEASE_NO_WAIT) {
+    enum lease_status status = lib_check_process(connection);
+    if (status == LEASE_OK && !wait->is_over && limit_ms_asked != LEASE_NO_WAIT) {
         status = lib_may_wait(connection);
     }
     if (status == LEASE_OK && limit_ms_asked != LEASE_NO_WAIT) {
@@ -365,7 +368,7 @@ bool lease_wait_is_over(const struct lease_wait *wait) {
 
 void lease_wait_cancel(struct lease_wait *wait) {
     lib_lock(wait->connection);
-    if (!wait->is_over) {
+    if (!wait->is_over && !lib_is_inherited(wait->connection)) {
         leave(wait);
         finish(wait, LEASE_CANCELED, "canceled");
         lib_step(wait->connection);
@@ -374,7 +377,7 @@ void lease_wait_cancel(struct lease_wait *wait) {
 }
 
 void lease_wait_destroy(struct lease_wait *wait) {
-    if (wait == NULL) {
+    if (wait == NULL || lib_is_inherited(wait->connection)) {
         return;
     }
     struct lease_connection *connection = wait->connection;

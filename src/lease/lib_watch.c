@@ -395,6 +395,10 @@ enum lease_status lease_observe(struct lease_connection *connection, const char 
         return lib_error(LEASE_INVALID, "a callback, and a name of 1 to %d bytes, are needed",
                          NAME_SIZE_MAX);
     }
+    enum lease_status status = lib_check_process(connection);
+    if (status != LEASE_OK) {
+        return status;
+    }
     struct lease_watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL) {
         abort();
@@ -414,6 +418,10 @@ enum lease_status lease_watch_changes(struct lease_connection *connection, const
         return lib_error(LEASE_INVALID, "a callback is needed, and a prefix of at most %d bytes",
                          NAME_SIZE_MAX);
     }
+    enum lease_status status = lib_check_process(connection);
+    if (status != LEASE_OK) {
+        return status;
+    }
     struct lease_watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL) {
         abort();
@@ -427,7 +435,7 @@ enum lease_status lease_watch_changes(struct lease_connection *connection, const
 }
 
 void lease_watch_destroy(struct lease_watch *watch) {
-    if (watch == NULL) {
+    if (watch == NULL || lib_is_inherited(watch->connection)) {
         return;
     }
     struct lease_connection *connection = watch->connection;
