@@ -353,7 +353,8 @@ LEASE_API bool lease_wait_is_over(const struct lease_wait *wait);
 /* Leaves the queue: the wait ends with LEASE_CANCELED, or with LEASE_OK when it was too late. Does
  * not wait; may be called from any thread. */
 LEASE_API void lease_wait_cancel(struct lease_wait *wait);
-/* Cancels it if it is not over, and gives back what nobody took over. Accepts NULL. */
+/* Cancels it if it is not over, and gives back what nobody took over. Accepts NULL. What is given
+ * back while no server can be reached is given back later, as by lease_release(). */
 LEASE_API void lease_wait_destroy(struct lease_wait *wait);
 
 /* lease_acquire_start() and lease_wait_finish() in one. Waits. */
@@ -384,7 +385,9 @@ LEASE_API const struct lease_acquisition *lease_hold_acquisition(const struct le
 LEASE_API struct lease_session *lease_hold_session(const struct lease_hold *hold);
 /* As lease_valid_for_ms() of its session, and not longer than its hold limit. */
 LEASE_API int64_t lease_hold_valid_for_ms(const struct lease_hold *hold);
-/* Gives it back. Waits. LEASE_NOT_FOUND: it had ended already. */
+/* Gives it back. Waits. LEASE_NOT_FOUND: it had ended already. It is not valid from the call on.
+ * LEASE_UNAVAILABLE, LEASE_TIMEOUT: the library goes on giving it back for as long as its session
+ * lives; another call asks again. */
 LEASE_API enum lease_status lease_release(struct lease_hold *hold);
 /* The same without waiting for the answer. */
 LEASE_API void lease_release_start(struct lease_hold *hold);

@@ -233,12 +233,12 @@ class Hold:
         return library.lease_hold_valid_for_ms(self._value) / 1000 if self._is_alive else 0.0
 
     def release(self):
-        """Gives it back. Error with NOT_FOUND: it had ended already."""
+        """Gives it back. Error with NOT_FOUND: it had ended already; with UNAVAILABLE or Timeout: the library goes on
+        giving it back while its session lives, and another call asks again."""
         if self._is_alive:
-            try:
-                _check(library.lease_release(self._value))
-            finally:
-                self._is_released = True
+            status = library.lease_release(self._value)
+            self._is_released = status in (Status.OK, Status.NOT_FOUND, Status.LOST)
+            _check(status)
 
     def proclaim(self, value):
         """Another value for observers."""

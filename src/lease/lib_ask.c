@@ -1,5 +1,5 @@
 /* A request with one answer, with and without waiting. */
-#include "lease/lib_connection.h"
+#include "lease/lib_session.h"
 
 #include "base/clock.h"
 
@@ -10,7 +10,7 @@ struct lib_asking {
     struct lib_call *call;
     struct lib_method method;
     struct lease_connection *connection;
-    lib_answered *done; /* NULL: nobody cares */
+    lib_answered *done; /* NULL: a farewell */
     void *context;
     struct buffer answer;
     bool has_answer;
@@ -80,6 +80,20 @@ struct lib_asking *lib_ask_start_by(struct lease_connection *connection,
                        bytes_of(request->message.data, request->message.size), asking, deadline_ms);
     buffer_clear(&request->message);
     return asking;
+}
+
+uint64_t lib_farewell_deadline_ms(const struct lease_connection *connection, int64_t session_id) {
+    const struct lease_session *session = lib_session_find(connection, session_id);
+    return session != NULL && lib_session_is_alive(session)
+               ? 0
+               : clock_boottime_ms() + connection->request_timeout_ms;
+}
+
+void lib_farewell(struct lease_connection *connection, struct lib_request *request,
+                  int64_t session_id) {
+    struct lib_asking *asking = lib_ask_start_by(
+        connection, request, lib_farewell_deadline_ms(connection, session_id), NULL, NULL);
+    asking->call->session_id = session_id;
 }
 
 void lib_asking_cancel(struct lib_asking *asking) {

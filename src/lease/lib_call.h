@@ -57,6 +57,7 @@ struct lib_call {
     const struct lib_method *method;
     void *context;
     uint64_t deadline_ms;   /* 0: none */
+    int64_t session_id;     /* of a farewell, which is given up with this session; 0: none */
     uint64_t not_before_ms; /* of one that is repeated */
     uint64_t opened_ms;
     bool was_authenticated_again;

@@ -149,6 +149,19 @@ void lib_calls_open(struct lease_connection *connection, uint64_t now_ms) {
     }
 }
 
+void lib_calls_session_over(struct lease_connection *connection, int64_t session_id) {
+    uint64_t deadline_ms = clock_boottime_ms() + connection->request_timeout_ms;
+    struct list *lists[] = {&connection->waiting, &connection->open};
+    for (size_t i = 0; i < 2; i++) {
+        for (struct list *node = lists[i]->next; node != lists[i]; node = node->next) {
+            struct lib_call *call = list_entry(node, struct lib_call, link);
+            if (call->session_id == session_id && call->deadline_ms == 0) {
+                call->deadline_ms = deadline_ms;
+            }
+        }
+    }
+}
+
 static void expire(struct lib_call *call) {
     char text[LIB_TEXT_SIZE_MAX];
     const struct lease_connection *connection = call->connection;

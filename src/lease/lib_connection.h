@@ -120,6 +120,8 @@ void lib_call_cancel(struct lib_call *call);
 void lib_calls_open(struct lease_connection *connection, uint64_t now_ms);
 /* Messages and ends that came. */
 void lib_calls_take(struct lease_connection *connection);
+/* The farewells of this session have a deadline from now on: what it had ends with it. */
+void lib_calls_session_over(struct lease_connection *connection, int64_t session_id);
 /* Deadlines that have passed. */
 void lib_calls_expire(struct lease_connection *connection, uint64_t now_ms);
 /* The socket is gone. */
@@ -205,8 +207,7 @@ struct lib_answer {
 };
 
 /* The same without waiting, with the mutex held: `done` is called with it held, and the answer is
- * valid during the call. NULL as `done`: nobody cares, but it should leave before the connection is
- * closed. */
+ * valid during the call. */
 typedef void lib_answered(void *context, const struct lib_answer *answer);
 struct lib_asking;
 struct lib_asking *lib_ask_start(struct lease_connection *connection, struct lib_request *request,
@@ -215,6 +216,14 @@ struct lib_asking *lib_ask_start(struct lease_connection *connection, struct lib
 struct lib_asking *lib_ask_start_by(struct lease_connection *connection,
                                     struct lib_request *request, uint64_t deadline_ms,
                                     lib_answered *done, void *context);
+/* A farewell: gives back something of a session, and nobody waits for the answer. It is repeated
+ * for as long as the session lives (0: for the time of a request), and should leave before the
+ * connection is closed. Otherwise what a session gave back while no server could be reached would
+ * be held until its end. */
+void lib_farewell(struct lease_connection *connection, struct lib_request *request,
+                  int64_t session_id);
+/* When a farewell of this session is given up; 0: not now. */
+uint64_t lib_farewell_deadline_ms(const struct lease_connection *connection, int64_t session_id);
 /* Nothing is heard of it any more. Accepts NULL. */
 void lib_asking_cancel(struct lib_asking *asking);
 

@@ -16,6 +16,7 @@ enum { POSITION_MAX = 1024, KEY_SIZE_MAX = 256 + 1 + 16 + 1 };
 struct lib_etcd_wait {
     struct lease_connection *connection;
     struct lease_wait *wait; /* NULL: it has gone, and this goes when its place is known */
+    int64_t session_id;
     char prefix[KEY_SIZE_MAX];
     char prefix_end[KEY_SIZE_MAX];
     char key[KEY_SIZE_MAX];
@@ -48,10 +49,10 @@ static void remove_key(struct lib_etcd_wait *etcd, lib_answered *done) {
     }
     lib_etcd_txn_delete(&txn, LIB_ETCD_THEN, key);
     lib_etcd_txn_finish(&txn, etcd->revision != 0, &request);
-    struct lib_asking *asking =
-        lib_ask_start(etcd->connection, &request, done, done == NULL ? NULL : etcd);
     if (done != NULL) {
-        etcd->asking = asking;
+        etcd->asking = lib_ask_start(etcd->connection, &request, done, etcd);
+    } else {
+        lib_farewell(etcd->connection, &request, etcd->session_id);
     }
 }
 
@@ -330,6 +331,7 @@ static struct lib_etcd_wait *create(struct lease_wait *wait) {
     const char *name = wait->wants[0].resource;
     etcd->connection = wait->connection;
     etcd->wait = wait;
+    etcd->session_id = wait->session->id;
     snprintf(etcd->prefix, sizeof etcd->prefix, "%s/", name);
     snprintf(etcd->prefix_end, sizeof etcd->prefix_end, "%s0", name); /* '0' follows '/' */
     snprintf(etcd->key, sizeof etcd->key, "%s/%llx", name, (unsigned long long)wait->session->id);

@@ -132,6 +132,21 @@ static bool claim_end(struct lease_hold *hold) {
     return !was_over;
 }
 
+/* Its session may be renewed for ever, and then nothing else would end it. */
+static void go_on_releasing(struct lease_hold *hold) {
+    struct lib_request request;
+    encode_release(hold, &request);
+    lib_lock(hold->connection);
+    if (hold->has_farewell) {
+        buffer_clear(&request.message);
+    } else {
+        hold->has_farewell = true;
+        lib_farewell(hold->connection, &request, hold->acquisition.session_id);
+        lib_step(hold->connection);
+    }
+    lib_unlock(hold->connection);
+}
+
 enum lease_status lease_release(struct lease_hold *hold) {
     lib_lock(hold->connection);
     enum lease_status status = lib_may_wait(hold->connection);
@@ -144,6 +159,9 @@ enum lease_status lease_release(struct lease_hold *hold) {
     struct buffer answer;
     encode_release(hold, &request);
     status = lib_ask(hold->connection, &request, &answer);
+    if (status == LEASE_UNAVAILABLE || status == LEASE_TIMEOUT) {
+        go_on_releasing(hold);
+    }
     if (status != LEASE_OK) {
         return status;
     }
@@ -162,12 +180,7 @@ void lease_release_start(struct lease_hold *hold) {
     if (lib_is_inherited(hold->connection) || !claim_end(hold)) {
         return;
     }
-    struct lib_request request;
-    encode_release(hold, &request);
-    lib_lock(hold->connection);
-    (void)lib_ask_start(hold->connection, &request, NULL, NULL);
-    lib_step(hold->connection);
-    lib_unlock(hold->connection);
+    go_on_releasing(hold);
 }
 
 void lease_hold_destroy(struct lease_hold *hold) {

@@ -136,8 +136,14 @@ static void on_message(struct lib_call *call, struct bytes message) {
     arena_clear(&arena);
 }
 
+/* The server said that there is no place, or never was one. */
+static bool is_out(enum lib_code code) {
+    return code == LIB_CODE_ABORTED || code == LIB_CODE_NOT_FOUND;
+}
+
 static void on_end(struct lib_call *call, enum lib_code code, const char *text) {
     struct lease_wait *wait = call->context;
+    bool had_place = wait->acquisition_id != 0 || wait->may_have_place;
     wait->call = NULL;
     wait->may_have_place |= call->opened_ms != 0;
     enum lease_status status = lib_code_status(code);
@@ -164,6 +170,9 @@ static void on_end(struct lib_call *call, enum lib_code code, const char *text) 
         break;
     default:
         break;
+    }
+    if (had_place && !is_out(code)) {
+        lib_native_wait_leave(wait);
     }
     lib_wait_fail(wait, status, text);
 }
@@ -205,7 +214,7 @@ static void give_back(struct lease_connection *connection, int64_t acquisition_i
                       int64_t session_id) {
     struct lib_request request;
     encode_release(acquisition_id, session_id, &request);
-    (void)lib_ask_start(connection, &request, NULL, NULL);
+    lib_farewell(connection, &request, session_id);
 }
 
 /* A call that nobody waits for any more, and whose first answer has not come: what it acquired is
@@ -241,7 +250,8 @@ static void make_orphan(struct lease_wait *wait) {
     struct lib_call *call = wait->call;
     call->method = &orphan_method;
     call->context = NULL;
-    call->deadline_ms = clock_boottime_ms() + wait->connection->request_timeout_ms;
+    call->session_id = wait->session != NULL ? wait->session->id : 0;
+    call->deadline_ms = lib_farewell_deadline_ms(wait->connection, call->session_id);
     wait->connection->n_farewells++;
     wait->call = NULL;
 }

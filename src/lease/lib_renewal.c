@@ -4,17 +4,6 @@
 
 #include <stdio.h>
 
-static struct lease_session *find(struct lease_connection *connection, int64_t id) {
-    struct list *sessions = &connection->sessions;
-    for (struct list *node = sessions->next; node != sessions; node = node->next) {
-        struct lease_session *session = list_entry(node, struct lease_session, link);
-        if (session->id == id) {
-            return session;
-        }
-    }
-    return NULL;
-}
-
 static void settle(struct lease_session *session, bool has_renewed, unsigned acts) {
     session->is_settled = true;
     session->has_renewed = has_renewed;
@@ -28,7 +17,7 @@ static void on_message(struct lib_call *call, struct bytes message) {
     if (!lib_session_decode_renewal(connection->protocol, message, &renewal)) {
         return; /* as if it had not come: it will be late */
     }
-    struct lease_session *session = find(connection, renewal.id);
+    struct lease_session *session = lib_session_find(connection, renewal.id);
     bool is_paired =
         session != NULL && session->keeper.is_asking &&
         (connection->protocol == LEASE_PROTOCOL_ETCD || renewal.sequence == session->sequence);

@@ -47,6 +47,17 @@ bool lib_session_is_alive(const struct lease_session *session) {
            session->keeper.state == LEASE_SESSION_JEOPARDY;
 }
 
+struct lease_session *lib_session_find(const struct lease_connection *connection, int64_t id) {
+    const struct list *sessions = &connection->sessions;
+    for (struct list *node = sessions->next; node != sessions; node = node->next) {
+        struct lease_session *session = list_entry(node, struct lease_session, link);
+        if (session->id == id) {
+            return session;
+        }
+    }
+    return NULL;
+}
+
 void lib_session_act(struct lease_session *session, unsigned acts) {
     if ((acts & LIB_KEEPER_RESTORED) != 0) {
         tell(session, LEASE_EVENT_RESTORED);
@@ -246,7 +257,7 @@ void lease_session_end_start(struct lease_session *session) {
     struct lib_request request = {0};
     lib_lock(session->connection);
     if (!lib_is_inherited(session->connection) && stop(session, &request)) {
-        (void)lib_ask_start(session->connection, &request, NULL, NULL);
+        lib_farewell(session->connection, &request, 0);
         lib_step(session->connection);
     }
     lib_unlock(session->connection);

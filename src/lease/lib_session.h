@@ -37,6 +37,8 @@ uint64_t lib_sessions_wake_ms(const struct lease_connection *connection);
 /* Acts on what a keeper said. */
 void lib_session_act(struct lease_session *session, unsigned acts);
 bool lib_session_is_alive(const struct lease_session *session);
+/* NULL: it was destroyed. */
+struct lease_session *lib_session_find(const struct lease_connection *connection, int64_t id);
 
 /* ---- lib_renewal.c ---- */
 

@@ -182,6 +182,7 @@ void lib_waits_lost(struct lease_session *session, const char *reason) {
             wait->session = NULL;
         }
     }
+    lib_calls_session_over(session->connection, session->id);
 }
 
 static void expire(struct lease_wait *wait) {

@@ -19,6 +19,7 @@ struct lease_hold {
     uint64_t limit_ms; /* not valid from then on, by its hold limit; UINT64_MAX: none */
     const char *key;   /* etcd: the key that is the lock */
     bool is_over;      /* given back, or handed on */
+    bool has_farewell; /* the library goes on giving it back */
 };
 
 struct lib_etcd_wait;
@@ -61,7 +62,7 @@ struct lease_wait {
 /* With the mutex held: */
 void lib_waits_poll(struct lease_connection *connection, uint64_t now_ms);
 uint64_t lib_waits_wake_ms(const struct lease_connection *connection);
-/* Those of the session end with LEASE_LOST. */
+/* The session is over: its waits end with LEASE_LOST, and its farewells are given up soon. */
 void lib_waits_lost(struct lease_session *session, const char *reason);
 
 /* For the two protocols: the end of a wait, and what is told on the way. The arena's contents move
