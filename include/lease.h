@@ -368,6 +368,13 @@ LEASE_API enum lease_status lease_try(struct lease_session *session, const char 
                                       struct lease_hold **out_hold);
 LEASE_API enum lease_status lease_lock_shared(struct lease_session *session, const char *resource,
                                               int64_t wait_ms, struct lease_hold **out_hold);
+/* The same for who has to look at something else while it waits, as at signals: this call waits at
+ * most `limit_ms`, above 0. When it is not decided by then it gives LEASE_TIMEOUT and out_wait,
+ * which keeps its place in the queue and goes on; in all other cases out_wait is NULL. */
+LEASE_API enum lease_status lease_lock_within(struct lease_session *session, const char *resource,
+                                              enum lease_mode mode, int64_t wait_ms,
+                                              int64_t limit_ms, struct lease_hold **out_hold,
+                                              struct lease_wait **out_wait);
 LEASE_API enum lease_status lease_reserve(struct lease_session *session, const char *pool,
                                           uint32_t slots, int64_t wait_ms,
                                           struct lease_hold **out_hold);

@@ -119,6 +119,8 @@ class Stale(Error):
     highest = 0
 
 
+_SLICE_MS = 200  # of a wait: so long may Ctrl-C take
+
 _ERRORS = {Status.BUSY: Busy, Status.TIMEOUT: Timeout, Status.LOST: Lost, Status.STALE: Stale}
 
 Slot = namedtuple("Slot", "pool slot")
@@ -259,6 +261,24 @@ class Hold:
                 raise
 
 
+def _finish(wait, hold):
+    """The result of a wait. Python handles signals only between calls of the library."""
+    while True:
+        status = library.lease_wait_finish(wait, _SLICE_MS, byref(hold))
+        if status != Status.TIMEOUT:
+            return status
+        if library.lease_wait_is_over(wait):  # by its own limit, or decided since
+            return library.lease_wait_finish(wait, 0, byref(hold))
+
+
+def _give_back(hold):
+    """What was acquired when an exception came, as by Ctrl-C: nobody has a Hold of it."""
+    if hold.value:
+        library.lease_release_start(hold)
+        library.lease_hold_destroy(hold)
+        hold.value = None  # a Hold that was being made has the same
+
+
 class _Pending:
     """An acquisition that has begun."""
 
@@ -278,17 +298,25 @@ class _Pending:
 
             options.on_progress = _library.ProgressCallback(tell)
         handle = ctypes.c_void_p()
-        _check(library.lease_acquire_start(session._handle.value, byref(options), None, None, byref(handle)))
-        self._handle = _Handle(handle, library.lease_wait_destroy, session._handle, options.on_progress)
-        session._pendings.add(self)
+        try:
+            _check(library.lease_acquire_start(session._handle.value, byref(options), None, None, byref(handle)))
+            self._handle = _Handle(handle, library.lease_wait_destroy, session._handle, options.on_progress)
+            session._pendings.add(self)
+        except BaseException:
+            if not hasattr(self, "_handle"):
+                library.lease_wait_destroy(handle)
+            raise
 
     def finish(self):
         hold = ctypes.c_void_p()
         try:
-            _check(library.lease_wait_finish(self._handle.value, -1, byref(hold)))
+            _check(_finish(self._handle.value, hold))
+            return Hold(self.session, hold)
+        except BaseException:
+            _give_back(hold)
+            raise
         finally:
             self._handle.close()
-        return Hold(self.session, hold)
 
     def cancel(self):
         library.lease_wait_cancel(self._handle.value)
@@ -367,10 +395,21 @@ class Session:
 
     def _lock(self, name, shared, wait):
         """What most programs do all the time: one call of the library instead of three."""
-        function = library.lease_lock_shared if shared else library.lease_lock
-        hold = ctypes.c_void_p()
-        _check(function(self._handle.value, _bytes(name), _wait_ms(wait), byref(hold)))
-        return Hold(self, hold)
+        hold, pending = ctypes.c_void_p(), ctypes.c_void_p()
+        try:
+            status = library.lease_lock_within(
+                self._handle.value, _bytes(name), shared, _wait_ms(wait), _SLICE_MS, byref(hold), byref(pending)
+            )
+            if pending.value:
+                status = _finish(pending, hold)
+            _check(status)
+            return Hold(self, hold)
+        except BaseException:
+            _give_back(hold)
+            raise
+        finally:
+            if pending.value:
+                library.lease_wait_destroy(pending)
 
     def lock(self, *names, **how):
         return self.acquire(*names, **how)

@@ -54,6 +54,45 @@ enum lease_status lease_lock_shared(struct lease_session *session, const char *r
     return acquire_one(session, &want, NULL, wait_ms, out_hold);
 }
 
+/* This call's limit is over, not the wait's; it may have been decided since. */
+static bool goes_on(struct lease_wait *wait, enum lease_status status) {
+    lib_lock(wait->connection);
+    bool has_timed_out = wait->is_over && wait->status == LEASE_TIMEOUT;
+    lib_unlock(wait->connection);
+    return status == LEASE_TIMEOUT && !has_timed_out;
+}
+
+enum lease_status lease_lock_within(struct lease_session *session, const char *resource,
+                                    enum lease_mode mode, int64_t wait_ms, int64_t limit_ms,
+                                    struct lease_hold **out_hold, struct lease_wait **out_wait) {
+    const struct lease_want want = {.resource = resource, .mode = mode};
+    struct lease_acquire_options options = LEASE_ACQUIRE_OPTIONS_INIT;
+    struct lease_wait *wait = NULL;
+    options.wants = &want;
+    options.n_wants = 1;
+    options.wait_ms = wait_ms;
+    *out_wait = NULL;
+    if (limit_ms <= 0) {
+        return lib_error(LEASE_INVALID, "a limit is above 0");
+    }
+    lib_lock(session->connection);
+    enum lease_status status = lib_may_wait(session->connection);
+    lib_unlock(session->connection);
+    if (status == LEASE_OK) {
+        status = lease_acquire_start(session, &options, NULL, NULL, &wait);
+    }
+    if (status != LEASE_OK) {
+        return status;
+    }
+    status = lease_wait_finish(wait, limit_ms, out_hold);
+    if (goes_on(wait, status)) {
+        *out_wait = wait;
+    } else {
+        lease_wait_destroy(wait);
+    }
+    return status;
+}
+
 enum lease_status lease_reserve(struct lease_session *session, const char *pool, uint32_t slots,
                                 int64_t wait_ms, struct lease_hold **out_hold) {
     const struct lease_want want = {.pool = pool, .slots = slots};

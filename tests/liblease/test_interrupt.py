@@ -1,0 +1,101 @@
+"""A signal interrupts whoever waits for a lock, and leaves nothing held or queued."""
+import os
+import signal
+import threading
+
+import pytest
+
+import lease
+from harness import wait_for
+
+SECONDS = 30.0
+
+
+class Interrupted(BaseException):
+    """What the handler of the signal raises, as that of SIGINT raises KeyboardInterrupt."""
+
+
+@pytest.fixture
+def send_signal():
+    def interrupt(*_):
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.fixture(params=["lock", "campaign"])
+def acquire(request):
+    """The way with one call of the library, and that with several."""
+    if request.param == "lock":
+        return lambda session, name: session.lock(name)
+    return lambda session, name: session.campaign(name, "value")
+
+
+def test_who_waits_is_interrupted_and_leaves_the_queue(any_server, prefix, acquire, send_signal):
+    with lease.Client(any_server.endpoint) as holder, lease.Client(any_server.endpoint) as client:
+        session = client.session(ttl=600)
+        with holder.lock(prefix) as hold:
+
+            def interrupt():
+                wait_for(lambda: holder.resource(prefix, waiters=1).waiting == 1, SECONDS, "it waits")
+                send_signal()
+
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            with pytest.raises(Interrupted):
+                acquire(session, prefix)
+            thread.join()
+            wait_for(lambda: holder.resource(prefix, waiters=1).waiting == 0, SECONDS, "it left the queue")
+            assert hold.valid_for > 0
+        session.end()
+
+
+def test_a_lock_that_is_granted_with_the_signal_is_given_back(any_server, prefix, acquire, send_signal):
+    with lease.Client(any_server.endpoint) as holder, lease.Client(any_server.endpoint) as client:
+        session = client.session(ttl=600)
+        hold = holder.lock(prefix)
+
+        def interrupt():
+            wait_for(lambda: holder.resource(prefix, waiters=1).waiting == 1, SECONDS, "it waits")
+            send_signal()
+            hold.release()
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(Interrupted):
+            acquire(session, prefix)
+        thread.join()
+        with holder.lock(prefix, wait=SECONDS):
+            assert session.valid_for > 0
+        session.end()
+
+
+def test_a_long_wait_keeps_its_place(any_server, prefix, acquire, monkeypatch):
+    monkeypatch.setattr(lease, "_SLICE_MS", 1)
+    order = []
+
+    def wait(number, client):
+        with client.session() as session, acquire(session, prefix):
+            order.append(number)
+
+    with lease.Client(any_server.endpoint) as holder, lease.Client(any_server.endpoint) as client:
+        threads = [threading.Thread(target=wait, args=(number, client)) for number in range(3)]
+        with holder.lock(prefix):
+            for number, thread in enumerate(threads):
+                thread.start()
+                wait_for(lambda: holder.resource(prefix, waiters=3).waiting == number + 1, SECONDS, "it waits")  # noqa: B023
+        for thread in threads:
+            thread.join(SECONDS)
+    assert order == [0, 1, 2]
+
+
+def test_a_limit_is_kept_whatever_the_slices(any_server, prefix, monkeypatch):
+    monkeypatch.setattr(lease, "_SLICE_MS", 1)
+    with lease.Client(any_server.endpoint) as holder, lease.Client(any_server.endpoint) as client:
+        with holder.lock(prefix), client.session() as session:
+            with pytest.raises(lease.Timeout):
+                session.lock(prefix, wait=0.1)
+            with pytest.raises(lease.Busy):
+                session.lock(prefix, wait=0)
