@@ -280,10 +280,12 @@ def _give_back(hold):
 
 
 class _Pending:
-    """An acquisition that has begun."""
+    """An acquisition that has begun. `on_done()`, if any, is called when it is decided, from a thread of the library, and
+    when its session goes."""
 
-    def __init__(self, session, wants, wait, value, hold_limit, queue_limit, on_progress):
+    def __init__(self, session, wants, wait, value, hold_limit, queue_limit, on_progress, on_done=None):
         self.session = session
+        self._on_done = on_done
         array = (_library.Want * len(wants))(*wants)
         options = _library.AcquireOptions(
             ctypes.sizeof(_library.AcquireOptions), array, len(wants), _wait_ms(wait), _bytes(value),
@@ -299,8 +301,9 @@ class _Pending:
             options.on_progress = _library.ProgressCallback(tell)
         handle = ctypes.c_void_p()
         try:
-            _check(library.lease_acquire_start(session._handle.value, byref(options), None, None, byref(handle)))
-            self._handle = _Handle(handle, library.lease_wait_destroy, session._handle, options.on_progress)
+            done = _library.AcquiredCallback(lambda *_: on_done()) if on_done else _library.AcquiredCallback()
+            _check(library.lease_acquire_start(session._handle.value, byref(options), done, None, byref(handle)))
+            self._handle = _Handle(handle, library.lease_wait_destroy, session._handle, options.on_progress, done)
             session._pendings.add(self)
         except BaseException:
             if not hasattr(self, "_handle"):
@@ -319,7 +322,19 @@ class _Pending:
             self._handle.close()
 
     def cancel(self):
-        library.lease_wait_cancel(self._handle.value)
+        """Leaves the queue; does nothing when it is over."""
+        if self._handle.alive:
+            library.lease_wait_cancel(self._handle.value)
+
+    def close(self):
+        """Leaves the queue, or gives back what nobody took. Does not wait for the server."""
+        self._handle.close()
+
+    def abandon(self):
+        """Its session goes: whoever waits is told, and finds it closed."""
+        self.close()
+        if self._on_done is not None:
+            self._on_done()
 
 
 class Session:
@@ -381,11 +396,11 @@ class Session:
 
     def _destroy(self):
         for pending in list(self._pendings):
-            pending._handle.close()
+            pending.abandon()
         self._handle.close()
 
-    def acquire_start(self, wants, wait=None, value=None, hold_limit=0, queue_limit=0, on_progress=None):
-        return _Pending(self, wants, wait, value, hold_limit, queue_limit, on_progress)
+    def acquire_start(self, wants, wait=None, value=None, hold_limit=0, queue_limit=0, on_progress=None, on_done=None):
+        return _Pending(self, wants, wait, value, hold_limit, queue_limit, on_progress, on_done)
 
     def acquire(self, *names, shared=False, wait=None, pools=None, **how):
         """All of these resources and slots of `pools` ({name: n}), or none. wait None: without limit; 0: not at all."""

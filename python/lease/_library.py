@@ -74,6 +74,7 @@ class Progress(Structure):
 
 
 ProgressCallback = CFUNCTYPE(None, POINTER(Progress), c_void_p)
+AcquiredCallback = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_void_p)
 
 
 class AcquireOptions(Structure):
@@ -184,7 +185,9 @@ _FUNCTIONS = {
     "lease_session_destroy": (None, [c_void_p]),
     "lease_renew_id": (c_int, [c_void_p, c_int64, POINTER(c_int64)]),
     "lease_end_id": (c_int, [c_void_p, c_int64]),
-    "lease_acquire_start": (c_int, [c_void_p, POINTER(AcquireOptions), c_void_p, c_void_p, POINTER(c_void_p)]),
+    "lease_acquire_start": (
+        c_int, [c_void_p, POINTER(AcquireOptions), AcquiredCallback, c_void_p, POINTER(c_void_p)],
+    ),
     "lease_wait_finish": (c_int, [c_void_p, c_int64, POINTER(c_void_p)]),
     "lease_wait_is_over": (c_bool, [c_void_p]),
     "lease_wait_cancel": (None, [c_void_p]),

@@ -1,4 +1,5 @@
-"""The same for asyncio: what waits runs in a thread, and a task that is cancelled leaves the queue.
+"""The same for asyncio. Waiting for a lock takes no thread; short requests run in the loop's executor. A task that is
+cancelled leaves the queue, and what was just granted is given back.
 
     async with lease.aio.Client() as client:
         async with client.lock("backup") as lock:
@@ -11,8 +12,25 @@ import lease
 
 
 async def _run(function, *arguments, **named):
+    """Once begun it is carried out, also when the task is cancelled: a release must not be left out."""
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(None, functools.partial(function, *arguments, **named))
+    return await asyncio.shield(loop.run_in_executor(None, functools.partial(function, *arguments, **named)))
+
+
+def _told(loop, future):
+    """For a thread of the library: the future is done."""
+
+    def settle():
+        if not future.done():
+            future.set_result(None)
+
+    def tell():
+        try:
+            loop.call_soon_threadsafe(settle)
+        except RuntimeError:
+            pass  # the loop was closed, and nobody waits
+
+    return tell
 
 
 class _Acquiring:
@@ -25,18 +43,14 @@ class _Acquiring:
     async def _acquire(self):
         session = await _run(self._client.sync._usual_session)
         wanted = lease.wants(*self._names, shared=self._shared, pools=self._pools)
-        pending = session.acquire_start(wanted, **self._how)
-        waiting = asyncio.ensure_future(_run(pending.finish))
+        loop = asyncio.get_running_loop()
+        decided = loop.create_future()
+        pending = session.acquire_start(wanted, on_done=_told(loop, decided), **self._how)
         try:
-            return await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            pending.cancel()
-            try:
-                hold = await waiting  # it may have been too late
-                await _run(hold.release)
-            except lease.Error:
-                pass
-            raise
+            await decided
+            return pending.finish()  # does not wait any more
+        finally:
+            pending.close()
 
     def __await__(self):
         return self._acquire().__await__()

@@ -1,5 +1,7 @@
 """The module for asyncio."""
 import asyncio
+import concurrent.futures
+import threading
 
 import pytest
 
@@ -55,3 +57,98 @@ def test_a_task_that_is_cancelled_leaves_the_queue(server):
                 wait_for(lambda: holder.sync.resource("cancelled").waiting == 0, SECONDS, "it left the queue")
 
     asyncio.run(main())
+
+
+def test_many_tasks_wait_for_one_lock_of_one_client(server):
+    """Whoever waits takes no thread of the executor, which the holder needs to release."""
+
+    async def main():
+        asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(1))
+        done = []
+
+        async def worker(number):
+            async with client.lock("one client"):
+                await asyncio.sleep(0)
+                done.append(number)
+
+        async with lease.aio.Client(server.endpoint) as client:
+            await asyncio.wait_for(asyncio.gather(*(worker(number) for number in range(12))), SECONDS)
+        return done
+
+    assert sorted(asyncio.run(main())) == list(range(12))
+
+
+@pytest.mark.parametrize("n_cancels", [1, 2])
+def test_a_lock_that_is_granted_as_its_task_is_cancelled_is_given_back(server, n_cancels):
+    name = f"granted and cancelled {n_cancels}"
+
+    async def main():
+        async with lease.aio.Client(server.endpoint) as client:
+            hold = other.lock(name)
+            task = asyncio.ensure_future(client.lock(name)._acquire())
+            while other.resource(name).waiting == 0:
+                await asyncio.sleep(0.01)
+            hold.release()
+            wait_for(lambda: other.resource(name).holders, SECONDS, "it is granted, and the loop has not heard of it")
+            for _ in range(n_cancels):
+                task.cancel()
+                await asyncio.sleep(0)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            other.lock(name, wait=SECONDS).release()
+            assert client.sync._shared_session.valid_for > 0
+
+    with lease.Client(server.endpoint) as other:
+        asyncio.run(main())
+
+
+def test_a_release_is_carried_out_when_its_task_is_cancelled(server):
+    async def main():
+        loop, go_on = asyncio.get_running_loop(), threading.Event()
+        loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(1))
+        async with lease.aio.Client(server.endpoint) as client:
+            has_it, leave = asyncio.Event(), asyncio.Event()
+
+            async def work():
+                async with client.lock("release and cancel"):
+                    has_it.set()
+                    await leave.wait()
+
+            task = asyncio.ensure_future(work())
+            await asyncio.wait_for(has_it.wait(), SECONDS)
+            blocker = loop.run_in_executor(None, go_on.wait)
+            leave.set()
+            for _ in range(3):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go_on.set()
+            await blocker
+            other.lock("release and cancel", wait=SECONDS).release()
+            assert client.sync._shared_session.valid_for > 0
+
+    with lease.Client(server.endpoint) as other:
+        asyncio.run(main())
+
+
+def test_tasks_that_wait_are_told_when_the_client_is_closed(server):
+    async def main():
+        client = lease.aio.Client(server.endpoint)
+        with other.lock("closed"):
+            task = asyncio.ensure_future(client.lock("closed")._acquire())
+            while other.resource("closed").waiting == 0:
+                await asyncio.sleep(0.01)
+            await client.close()
+            with pytest.raises(lease.Error):
+                await asyncio.wait_for(task, SECONDS)
+
+    with lease.Client(server.endpoint) as other:
+        asyncio.run(main())
+
+
+def test_to_cancel_what_is_over_does_nothing(server):
+    with lease.Client(server.endpoint) as client, client.session() as session:
+        pending = session.acquire_start(lease.wants("over"))
+        with pending.finish():
+            pending.cancel()
