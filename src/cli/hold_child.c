@@ -36,13 +36,17 @@ static int64_t grace_ms(const struct hold *hold) {
                                        : clamp(ttl_ms / 5, 0, GRACE_MS_MAX);
 }
 
+/* What is held may have a limit of its own, beside that of its session. */
+static int64_t valid_for_ms_of(const struct hold *hold) {
+    return hold->held != NULL ? lease_hold_valid_for_ms(hold->held)
+                              : lease_valid_for_ms(hold->session);
+}
+
 /* Killing takes a moment too: the last process is to be gone before the time is over. */
 static struct child_times times_of(const struct hold *hold) {
     int64_t ttl_ms = lease_session_ttl_ms(hold->session);
     uint64_t now_ms = clock_boottime_ms(); /* before: this process may be stopped in between */
-    int64_t valid_for_ms = hold->held != NULL ? lease_hold_valid_for_ms(hold->held)
-                                              : lease_valid_for_ms(hold->session);
-    int64_t kill_in_ms = valid_for_ms - clamp(ttl_ms / 50, MARGIN_MS_MIN, MARGIN_MS_MAX);
+    int64_t kill_in_ms = valid_for_ms_of(hold) - clamp(ttl_ms / 50, MARGIN_MS_MIN, MARGIN_MS_MAX);
     int64_t term_in_ms = kill_in_ms - grace_ms(hold);
     return (struct child_times){
         .term_at_ms = now_ms + (uint64_t)(term_in_ms > 0 ? term_in_ms : 0),
@@ -52,8 +56,7 @@ static struct child_times times_of(const struct hold *hold) {
 
 static uint64_t valid_until_ms(const struct hold *hold) {
     uint64_t now_ms = clock_boottime_ms();
-    int64_t valid_for_ms = hold->held != NULL ? lease_hold_valid_for_ms(hold->held)
-                                              : lease_valid_for_ms(hold->session);
+    int64_t valid_for_ms = valid_for_ms_of(hold);
     uint64_t until_ms = lease_valid_until_ms(hold->session);
     uint64_t limited_ms = now_ms + (uint64_t)(valid_for_ms > 0 ? valid_for_ms : 0);
     return valid_for_ms <= 0 ? 0 : limited_ms < until_ms ? limited_ms : until_ms;
@@ -256,6 +259,14 @@ static void print_held(const struct hold *hold) {
     fflush(stdout);
 }
 
+/* The session may be well: nothing was said about it. */
+static void name_hold_limit(struct hold *hold) {
+    if (hold->reason[0] == '\0' && hold->options.hold_limit_ms > 0 &&
+        lease_valid_for_ms(hold->session) > 0) {
+        snprintf(hold->reason, sizeof hold->reason, "its hold limit is over");
+    }
+}
+
 enum cli_exit hold_keep(struct hold *hold) {
     print_held(hold);
     for (;;) {
@@ -265,12 +276,14 @@ enum cli_exit hold_keep(struct hold *hold) {
                 return CLI_OK;
             }
         }
-        if (hold->is_lost || lease_valid_for_ms(hold->session) <= 0) {
+        int64_t valid_for_ms = valid_for_ms_of(hold);
+        if (hold->is_lost || valid_for_ms <= 0) {
+            name_hold_limit(hold);
             fprintf(stderr, "lease: %s was lost%s%s\n", hold->options.title,
                     hold->reason[0] != '\0' ? ": " : "", hold->reason);
             return CLI_LOST;
         }
-        hold_pump(hold, -1, PUMP_MS);
+        hold_pump(hold, -1, (int)clamp(valid_for_ms, 1, PUMP_MS));
     }
 }
 

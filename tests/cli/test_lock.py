@@ -179,6 +179,14 @@ def test_without_a_command_it_is_held_until_a_signal(server, name):
     assert lease_json(server, "get", name)["holders"] == []
 
 
+def test_without_a_command_it_ends_with_its_hold_limit(server, name):
+    with Running("lock", name, "--hold-limit", "1s", server=server) as running:
+        assert running.line().startswith(f"{name} held")
+        assert running.wait() == 76
+        assert running.error_line() == f"lease: {name} was lost: its hold limit is over"
+    assert lease_json(server, "get", name)["holders"] == []
+
+
 # What must never be left behind
 
 
