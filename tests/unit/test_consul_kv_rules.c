@@ -151,6 +151,93 @@ static void a_tree_is_deleted_with_its_locks(void **state) {
     assert_int_equal(count_all(&fixture, KEY_SPACE_CONSUL), 0);
 }
 
+/* "-": the end. */
+static void check_order(const struct consul_results *results, const char *const *keys) {
+    size_t n = 0;
+    for (; strcmp(keys[n], "-") != 0; n++) {
+        assert_true(n < results->n);
+        assert_true(bytes_equal(results->results[n].entry.key, bytes_from_text(keys[n])));
+    }
+    assert_int_equal(results->n, n);
+}
+
+/* Those that the transaction has asked for already and those that a tree adds are in one order. */
+static void trees_are_in_order_whatever_was_asked_for_before(void **state) {
+    (void)state;
+    const char *const names[] = {"t/m", "t/a", "t/z", "t/q", "s", "u", "t/mm", "t/c"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(consul_do(&fixture, consul_set_of(names[i], "1")), 0);
+    }
+    const struct consul_op ops[] = {
+        consul_op_of(CONSUL_GET, "u"),      consul_op_of(CONSUL_GET, "t/q"),
+        consul_set_of("t/b", "new"),        consul_op_of(CONSUL_GET_TREE, "t/m"),
+        consul_op_of(CONSUL_DELETE, "t/z"), consul_op_of(CONSUL_GET_TREE, "t/"),
+        consul_op_of(CONSUL_GET_TREE, "x"), consul_op_of(CONSUL_GET_TREE, "")};
+    struct consul_results results = consul_ask(&fixture, ops, sizeof ops / sizeof ops[0]);
+    assert_false(results.is_failed);
+    const char *const order[] = {"u",   "t/q", "t/b",  "t/m", "t/mm", "t/a", "t/b",
+                                 "t/c", "t/m", "t/mm", "t/q", "s",    "t/a", "t/b",
+                                 "t/c", "t/m", "t/mm", "t/q", "u",    "-"};
+    check_order(&results, order);
+    assert_int_equal(consul_do(&fixture, consul_op_of(CONSUL_DELETE_TREE, "t/")), 0);
+    assert_false(consul_has(&fixture, "t/b"));
+    assert_true(consul_has(&fixture, "s"));
+    assert_true(consul_has(&fixture, "u"));
+}
+
+static enum status ask_status(const struct consul_op *ops, size_t n) {
+    struct buffer request;
+    buffer_init(&request);
+    consul_ops_encode(&request, ops, n);
+    return registry_run(&fixture, CONSUL_RULE_KV, &request).status;
+}
+
+static void an_answer_that_is_too_large_is_refused_unless_something_fails(void **state) {
+    (void)state;
+    static uint8_t value[CONSUL_VALUE_SIZE_MAX];
+    struct consul_op ops[8];
+    ops[0] = consul_op_of(CONSUL_SET, "t/1");
+    ops[0].value = bytes_of(value, sizeof value);
+    assert_int_equal(consul_do(&fixture, ops[0]), 0);
+    int64_t before = revision_of(&fixture);
+    for (size_t i = 0; i < 6; i++) {
+        ops[i] = consul_op_of(CONSUL_GET_TREE, "t/");
+    }
+    ops[6] = consul_set_of("x", "1");
+    assert_int_equal(ask_status(ops, 1), STATUS_OK);
+    assert_int_equal(ask_status(ops, 7), STATUS_REQUEST_TOO_LARGE);
+    assert_int_equal(revision_of(&fixture), before);
+    ops[7] = consul_op_of(CONSUL_GET, "missing");
+    struct consul_results results = consul_ask(&fixture, ops, 8);
+    assert_true(results.is_failed);
+    assert_int_equal(results.n, 1);
+    assert_int_equal(results.results[0].op, 7);
+    assert_int_equal(results.results[0].failure, CONSUL_FAILED_MISSING);
+}
+
+/* Each takes three records: one of the walk, its lock and its value. */
+static void a_tree_of_as_many_keys_as_may_be_looked_at(void **state) {
+    (void)state;
+    enum { N = (RULE_RECORDS_MAX - 1) / 3, OPS = CONSUL_TXN_OPS_MAX };
+    char names[OPS][16];
+    struct consul_op ops[OPS];
+    registry_is_quick = true;
+    for (int first = 0; first < N; first += OPS) {
+        size_t n = N - first < OPS ? (size_t)(N - first) : OPS;
+        for (size_t i = 0; i < n; i++) {
+            snprintf(names[i], sizeof names[i], "%05d", first + (int)i);
+            ops[i] = consul_set_of(names[i], "");
+        }
+        assert_int_equal(ask_status(ops, n), STATUS_OK);
+    }
+    struct consul_op tree = consul_op_of(CONSUL_GET_TREE, "");
+    struct consul_results results = consul_ask(&fixture, &tree, 1);
+    assert_int_equal(results.n, N);
+    assert_int_equal(consul_do(&fixture, consul_set_of("x", "")), 0);
+    assert_int_equal(ask_status(&tree, 1), STATUS_REQUEST_TOO_LARGE);
+    registry_is_quick = false;
+}
+
 static void the_index_grows_over_deletions(void **state) {
     (void)state;
     assert_int_equal(consul_do(&fixture, consul_set_of("a", "1")), 0);
@@ -208,6 +295,9 @@ int main(void) {
         TEST(a_transaction_is_all_or_nothing),
         TEST(a_transaction_is_one_revision_and_sees_itself),
         TEST(a_tree_is_deleted_with_its_locks),
+        TEST(trees_are_in_order_whatever_was_asked_for_before),
+        TEST(an_answer_that_is_too_large_is_refused_unless_something_fails),
+        TEST(a_tree_of_as_many_keys_as_may_be_looked_at),
         TEST(the_index_grows_over_deletions),
         TEST(a_key_that_a_transaction_deletes_and_writes_is_a_new_one),
         TEST(malformed_requests_are_refused),

@@ -105,9 +105,14 @@ static void fail_with(struct answers *answers, enum consul_failure failure,
     answers->n_failures++;
 }
 
-/* `key` NULL: there is none, and the answer says so. */
+/* `key` NULL: there is none, and the answer says so. An answer that is too large already, and so
+ * will be refused, does not grow any more: 128 operations may name one tree. The operations go on,
+ * because one that fails is what the client is told instead. */
 static void give(struct answers *answers, const struct consul_work_key *key, bool has_value) {
     struct buffer *out = answers->entries;
+    if (out->size > RULE_ANSWER_SIZE_MAX) {
+        return;
+    }
     answers->n_entries++;
     buffer_put_varint(out, answers->op);
     buffer_put_u8(out, (uint8_t)((key == NULL ? 1 : 0) | (has_value ? 2 : 0)));

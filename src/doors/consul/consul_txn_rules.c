@@ -222,7 +222,8 @@ static enum status do_steps(struct rule_run *run, const struct consul_step *step
     buffer_init(&shown);
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         status = do_step(run, &steps[i]);
-        if (status == STATUS_OK && steps[i].shows) {
+        /* What is too large already is refused at the end. */
+        if (status == STATUS_OK && steps[i].shows && shown.size <= RULE_ANSWER_SIZE_MAX) {
             n_shown += show(run, &steps[i], i, &shown) ? 1 : 0;
         }
     }
