@@ -1,47 +1,54 @@
 /* Pure: run by every replica when the command is applied, with the same result. */
 #include "doors/consul/consul_kv_work_rules.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 void consul_work_init(struct consul_work *work, struct rule_run *run) {
     *work = (struct consul_work){.run = run};
 }
 
-/* FNV-1a: nothing that is stored depends on it. */
-static size_t bucket_of(struct bytes name) {
-    uint32_t hash = 2166136261U;
-    for (size_t i = 0; i < name.size; i++) {
-        hash = (hash ^ name.data[i]) * 16777619U;
+/* --- The keys by name. Not a hash table: clients choose the names, rules have no secret, and a
+ * hash that everybody can compute is one that somebody will make meet. --- */
+
+/* The place of a name, or where it would be: the first that is not below it. */
+static size_t seek(const struct consul_work *work, struct bytes name) {
+    size_t low = 0;
+    size_t high = work->n_keys;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (bytes_compare(work->by_name[middle]->name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
     }
-    return hash % CONSUL_WORK_BUCKETS;
+    return low;
 }
 
-static struct consul_work_key *add(struct consul_work *work, struct bytes name) {
-    struct arena *arena = rule_arena(work->run);
-    if (work->n_keys == work->capacity) {
-        size_t capacity = work->capacity == 0 ? 16 : 2 * work->capacity;
-        struct consul_work_key **keys = arena_calloc(arena, capacity, sizeof *keys);
-        for (size_t i = 0; i < work->n_keys; i++) {
-            keys[i] = work->keys[i];
-        }
-        work->keys = keys;
+static bool is_at(const struct consul_work *work, size_t at, struct bytes name) {
+    return at < work->n_keys && bytes_equal(work->by_name[at]->name, name);
+}
+
+static struct consul_work_key **grown(struct consul_work *work, struct consul_work_key **keys,
+                                      size_t capacity) {
+    struct consul_work_key **copy =
+        arena_calloc(rule_arena(work->run), capacity, sizeof(struct consul_work_key *));
+    for (size_t i = 0; i < work->n_keys; i++) {
+        copy[i] = keys[i];
+    }
+    return copy;
+}
+
+static void reserve(struct consul_work *work, size_t n_more) {
+    size_t capacity = work->capacity == 0 ? 16 : work->capacity;
+    while (capacity < work->n_keys + n_more) {
+        capacity *= 2;
+    }
+    if (capacity > work->capacity) {
+        work->keys = grown(work, work->keys, capacity);
+        work->by_name = grown(work, work->by_name, capacity);
         work->capacity = capacity;
     }
-    struct consul_work_key *key = arena_calloc(arena, 1, sizeof *key);
-    size_t bucket = bucket_of(name);
-    key->name = name;
-    key->next = work->buckets[bucket];
-    work->buckets[bucket] = key;
-    work->keys[work->n_keys++] = key;
-    return key;
-}
-
-static struct consul_work_key *find(const struct consul_work *work, struct bytes name) {
-    struct consul_work_key *key = work->buckets[bucket_of(name)];
-    while (key != NULL && !bytes_equal(key->name, name)) {
-        key = key->next;
-    }
-    return key;
 }
 
 static void note_revision(struct consul_work_key *key, const struct record *record) {
@@ -50,13 +57,10 @@ static void note_revision(struct consul_work_key *key, const struct record *reco
     }
 }
 
-struct consul_work_key *consul_work_key(struct consul_work *work, struct bytes name) {
-    struct consul_work_key *key = find(work, name);
-    if (key != NULL) {
-        return key;
-    }
+static struct consul_work_key *load(struct consul_work *work, struct bytes name) {
     struct arena *arena = rule_arena(work->run);
-    key = add(work, name);
+    struct consul_work_key *key = arena_calloc(arena, 1, sizeof *key);
+    key->name = name;
     const struct record *lock = rule_get(work->run, KEY_SPACE_CONSUL, consul_key_lock(arena, name));
     if (lock != NULL && consul_lock_decode(record_value(lock), &key->lock)) {
         key->had_lock = true;
@@ -71,6 +75,20 @@ struct consul_work_key *consul_work_key(struct consul_work *work, struct bytes n
         key->create_index = value->create_revision;
         note_revision(key, value);
     }
+    return key;
+}
+
+struct consul_work_key *consul_work_key(struct consul_work *work, struct bytes name) {
+    size_t at = seek(work, name);
+    if (is_at(work, at, name)) {
+        return work->by_name[at];
+    }
+    reserve(work, 1);
+    struct consul_work_key *key = load(work, name);
+    memmove(&work->by_name[at + 1], &work->by_name[at],
+            (work->n_keys - at) * sizeof(struct consul_work_key *));
+    work->by_name[at] = key;
+    work->keys[work->n_keys++] = key;
     return key;
 }
 
@@ -108,10 +126,35 @@ static bool begins_with(struct bytes text, struct bytes prefix) {
            (prefix.size == 0 || memcmp(text.data, prefix.data, prefix.size) == 0);
 }
 
-static int compare(const void *a, const void *b) {
-    const struct consul_work_key *const *first = a;
-    const struct consul_work_key *const *second = b;
-    return bytes_compare((*first)->name, (*second)->name);
+/* The keys behind the first `n_before` are new and in order: they are merged into those by name. */
+static void merge(struct consul_work *work, size_t n_before) {
+    size_t n_old = n_before;
+    size_t n_new = work->n_keys;
+    for (size_t to = work->n_keys; n_new > n_before; to--) {
+        bool is_old = n_old > 0 && bytes_compare(work->by_name[n_old - 1]->name,
+                                                 work->keys[n_new - 1]->name) > 0;
+        work->by_name[to - 1] = is_old ? work->by_name[--n_old] : work->keys[--n_new];
+    }
+}
+
+/* Loads those that are not known yet; the names are in order. */
+static void load_all(struct consul_work *work, const struct names *names) {
+    size_t n_before = work->n_keys;
+    size_t n_keys = n_before;
+    size_t at = 0;
+    bool is_refused = false;
+    reserve(work, names->n);
+    for (size_t i = 0; i < names->n && !is_refused; i++) {
+        while (at < n_before && bytes_compare(work->by_name[at]->name, names->names[i]) < 0) {
+            at++;
+        }
+        if (at == n_before || !bytes_equal(work->by_name[at]->name, names->names[i])) {
+            is_refused = rule_records_left(work->run) == 0; /* by what load() looks at */
+            work->keys[n_keys++] = load(work, names->names[i]);
+        }
+    }
+    work->n_keys = n_keys;
+    merge(work, n_before);
 }
 
 struct consul_work_key *const *consul_work_tree(struct consul_work *work, struct bytes prefix,
@@ -123,16 +166,19 @@ struct consul_work_key *const *consul_work_tree(struct consul_work *work, struct
     if (!rule_visit(work->run, range.space, range.key, range.range_end, note_name, &names)) {
         return NULL; /* refused */
     }
-    for (size_t i = 0; i < names.n; i++) {
-        (void)consul_work_key(work, names.names[i]);
+    load_all(work, &names);
+    size_t begin = seek(work, prefix);
+    size_t end = begin;
+    while (end < work->n_keys && begins_with(work->by_name[end]->name, prefix)) {
+        end++;
     }
-    struct consul_work_key **found = arena_calloc(arena, work->n_keys, sizeof(void *));
-    for (size_t i = 0; i < work->n_keys; i++) {
-        if (work->keys[i]->exists && begins_with(work->keys[i]->name, prefix)) {
-            found[(*out_n)++] = work->keys[i];
+    struct consul_work_key **found =
+        arena_calloc(arena, end - begin, sizeof(struct consul_work_key *));
+    for (size_t i = begin; i < end; i++) {
+        if (work->by_name[i]->exists) {
+            found[(*out_n)++] = work->by_name[i];
         }
     }
-    qsort(found, *out_n, sizeof(void *), compare);
     return found;
 }
 

@@ -9,7 +9,6 @@
 #include "doors/consul/consul_rules.h"
 
 struct consul_work_key {
-    struct consul_work_key *next; /* of the same bucket */
     struct bytes name;
     bool exists;
     struct consul_value value;
@@ -25,13 +24,12 @@ struct consul_work_key {
     struct bytes held_before; /* the session that held it */
 };
 
-enum { CONSUL_WORK_BUCKETS = 256 };
 struct consul_work {
     struct rule_run *run;
-    struct consul_work_key *buckets[CONSUL_WORK_BUCKETS];
-    struct consul_work_key **keys;
+    struct consul_work_key **keys; /* in the order in which they were asked for, and are written */
+    struct consul_work_key **by_name; /* the same */
     size_t n_keys;
-    size_t capacity;
+    size_t capacity; /* of both */
 };
 
 void consul_work_init(struct consul_work *work, struct rule_run *run);
