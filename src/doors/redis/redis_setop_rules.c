@@ -139,7 +139,7 @@ void redis_setop_read(struct redis_run *run, const struct bytes *argv, size_t ar
     }
     struct members members = combine(run, operation_of(run->command), sets, argc - 1, SIZE_MAX);
     redis_reply_set(run->reply, members.n);
-    for (size_t i = 0; i < members.n; i++) {
+    for (size_t i = 0; i < members.n && !redis_run_is_full(run); i++) {
         redis_reply_bulk(run->reply, members.at[i]);
     }
 }

@@ -557,6 +557,17 @@ static bool xread_options(struct redis_run *run, const struct bytes *argv, size_
     return true;
 }
 
+/* What entries take of a reply, at least. A field has eight bytes of size in a record and six bytes
+ * around it in a reply, or more; an entry has its id and two counts beside its fields. */
+static size_t reply_bytes_min(const struct redis_records *records) {
+    enum { AROUND_ENTRY = 16 };
+    size_t bytes = 0;
+    for (size_t i = 0; i < records->n; i++) {
+        bytes += records->at[i]->value_size / 4 * 3 + AROUND_ENTRY;
+    }
+    return bytes;
+}
+
 /* What is behind an id, which may be "$": nothing. */
 static bool read_behind(struct redis_run *run, struct bytes name, struct bytes id, size_t limit,
                         struct redis_records *out_records) {
@@ -583,6 +594,7 @@ void redis_stream_xread(struct redis_run *run, const struct bytes *argv, size_t 
     struct redis_key_places places;
     int64_t count = 0;
     size_t n = 0;
+    size_t bytes = 0;
     if (!xread_options(run, argv, argc, &count) ||
         !redis_command_keys(run->command, argv, argc, &places)) {
         return;
@@ -590,18 +602,26 @@ void redis_stream_xread(struct redis_run *run, const struct bytes *argv, size_t 
     struct redis_records *found = arena_calloc(run->arena, places.n, sizeof found[0]);
     for (size_t i = 0; i < places.n; i++) {
         const struct bytes *name = &argv[places.first + i];
-        if (!read_behind(run, name[0], name[places.n], count > 0 ? (size_t)count : SIZE_MAX,
-                         &found[i])) {
+        /* One stream may be named many times. Beyond what a reply may be, nothing more is
+         * collected; that a later name or id is wrong is said all the same. */
+        bool is_too_much = bytes > REDIS_REPLY_BYTES_MAX;
+        size_t limit = is_too_much ? 0 : count > 0 ? (size_t)count : SIZE_MAX;
+        if (!read_behind(run, name[0], name[places.n], limit, &found[i])) {
             return;
         }
         n += found[i].n > 0;
+        bytes += reply_bytes_min(&found[i]);
+    }
+    if (bytes > REDIS_REPLY_BYTES_MAX) {
+        run->is_exceeded = true;
+        return;
     }
     if (n == 0) {
         redis_reply_null_array(run->reply);
         return;
     }
     redis_reply_entries(run->reply, n);
-    for (size_t i = 0; i < places.n; i++) {
+    for (size_t i = 0; i < places.n && !redis_run_is_full(run); i++) {
         if (found[i].n > 0) {
             redis_reply_bulk(run->reply, argv[places.first + i]);
             reply_entries(run, &found[i]);
