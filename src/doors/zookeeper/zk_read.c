@@ -233,6 +233,10 @@ static enum zk_error get_ephemerals(struct zk_connection *connection, struct byt
 
 /* --- Several at once, and who asks. --- */
 
+/* Of an answer, before the last of its parts. Clients take 1 MiB (jute.maxbuffer) unless they are
+ * told otherwise, and one node may be named again and again. */
+enum { MULTI_READ_SIZE_MAX = 4 * 1024 * 1024 };
+
 static enum zk_error multi_read(struct zk_connection *connection, struct reader *reader,
                                 struct buffer *out) {
     for (size_t n = 0;; n++) {
@@ -244,6 +248,9 @@ static enum zk_error multi_read(struct zk_connection *connection, struct reader 
         }
         if (is_done) {
             break;
+        }
+        if (out->size > MULTI_READ_SIZE_MAX) {
+            return ZK_BAD_ARGUMENTS;
         }
         struct question question = {.connection = connection, .out = out};
         question.path = zk_jute_get_bytes(reader, NULL);
