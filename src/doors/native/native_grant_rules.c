@@ -14,8 +14,13 @@ enum {
     BYTES_A_GRANT = 8192,
     BYTES_A_WANT = 1024,
     BYTES_A_SLOT = 1024, /* the key, with the name of the pool, and its part of the record */
-    WAITERS_A_BATCH = 64
+    WAITERS_A_BATCH = 64,
+    /* Slots of the pools that one run reads: a pool is one record, however many it has. Some ten
+     * milliseconds; more than the pools of one acquisition have, so that each run gets further. */
+    SLOTS_READ_MAX = 64 * NATIVE_POOL_SLOTS_MAX
 };
+static_assert(SLOTS_READ_MAX >= 2 * NATIVE_WANTS_MAX * NATIVE_POOL_SLOTS_MAX,
+              "a run can read the pools of any acquisition");
 
 static size_t slots_wanted(const struct native_acquisition *acquisition) {
     size_t n = 0;
@@ -60,8 +65,16 @@ static bool resource_fits(struct native_work *work, const struct native_want *wa
 /* Leaves room for a grant of so much. */
 static enum native_pool_load load(struct native_work *work, struct native_pool_state *state,
                                   size_t n_wants, size_t n_slots) {
-    return native_pool_state_load(state, work->run,
-                                  native_work_records_kept() + records_for(n_wants, n_slots));
+    if (state->is_loaded) {
+        return NATIVE_POOL_LOADED;
+    }
+    if (work->n_slots_read >= SLOTS_READ_MAX) {
+        return NATIVE_POOL_TOO_MUCH;
+    }
+    enum native_pool_load result = native_pool_state_load(
+        state, work->run, native_work_records_kept() + records_for(n_wants, n_slots));
+    work->n_slots_read += result == NATIVE_POOL_LOADED ? state->config.n_slots : 0;
+    return result;
 }
 
 static bool pool_fits(struct native_work *work, const struct native_acquisition *acquisition,

@@ -3,6 +3,7 @@
 #include "doors/native/native_grant_rules.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum {
     /* Kept back for what is left: the names of a session that is as full as can be. */
@@ -42,16 +43,50 @@ static void add_queue(struct native_work *work, struct bytes name, int64_t after
     work->queues_last = queue;
 }
 
+/* The place of a pool among those by name, or where it would be. */
+static size_t seek_pool(const struct native_work *work, struct bytes name) {
+    size_t low = 0;
+    size_t high = work->n_pools;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (bytes_compare(work->pools_by_name[middle]->name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void reserve_pool(struct native_work *work) {
+    if (work->n_pools < work->pools_capacity) {
+        return;
+    }
+    size_t capacity = work->pools_capacity == 0 ? 16 : 2 * work->pools_capacity;
+    struct native_pool_state **copy =
+        arena_alloc(work->arena, capacity * sizeof(struct native_pool_state *));
+    if (work->n_pools > 0) {
+        memcpy(copy, work->pools_by_name, work->n_pools * sizeof(struct native_pool_state *));
+    }
+    work->pools_by_name = copy;
+    work->pools_capacity = capacity;
+}
+
 struct native_pool_state *native_work_pool(struct native_work *work, struct bytes name) {
-    struct native_pool_state **at = &work->pools;
-    while (*at != NULL && !bytes_equal((*at)->name, name)) {
-        at = &(*at)->next;
+    size_t at = seek_pool(work, name);
+    if (at < work->n_pools && bytes_equal(work->pools_by_name[at]->name, name)) {
+        return work->pools_by_name[at];
     }
-    if (*at == NULL) {
-        *at = arena_alloc(work->arena, sizeof **at);
-        **at = (struct native_pool_state){.name = name};
-    }
-    return *at;
+    struct native_pool_state *pool = arena_alloc(work->arena, sizeof *pool);
+    *pool = (struct native_pool_state){.name = name};
+    *(work->pools_last == NULL ? &work->pools : &work->pools_last->next) = pool;
+    work->pools_last = pool;
+    reserve_pool(work);
+    memmove(&work->pools_by_name[at + 1], &work->pools_by_name[at],
+            (work->n_pools - at) * sizeof(struct native_pool_state *));
+    work->pools_by_name[at] = pool;
+    work->n_pools++;
+    return pool;
 }
 
 void native_work_touch(struct native_work *work, const struct native_want *want) {

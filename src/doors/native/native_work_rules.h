@@ -24,9 +24,14 @@ struct native_work {
     struct arena *arena;
     struct native_queue *queues_first;
     struct native_queue *queues_last;
-    struct native_pool_state *pools;
-    uint64_t n_ended; /* ends there were, with those of this run; 0: not read yet */
-    bool has_ended;   /* this run has told of one */
+    struct native_pool_state *pools; /* in the order in which they were touched */
+    struct native_pool_state *pools_last;
+    struct native_pool_state **pools_by_name; /* a session may have slots of thousands */
+    size_t n_pools;
+    size_t pools_capacity;
+    size_t n_slots_read; /* of those pools, by native_grant_rules.c */
+    uint64_t n_ended;    /* ends there were, with those of this run; 0: not read yet */
+    bool has_ended;      /* this run has told of one */
 };
 
 void native_work_init(struct native_work *work, struct rule_run *run);
