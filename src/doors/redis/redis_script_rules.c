@@ -58,18 +58,6 @@ struct redis_script_run *redis_script_current(void) {
 
 /* --- Bounds. --- */
 
-static size_t count_words(struct bytes source, const char *word) {
-    size_t n = 0;
-    size_t size = strlen(word);
-    const uint8_t *at = source.data;
-    const uint8_t *end = source.data + source.size;
-    while ((at = memmem(at, (size_t)(end - at), word, size)) != NULL) {
-        at += size;
-        n++;
-    }
-    return n;
-}
-
 int redis_script_stop(lua_State *lua, enum status status) {
     machine.run->stopped = status;
     lua_pushliteral(lua, "script stopped");
@@ -84,15 +72,33 @@ void redis_script_charge(lua_State *lua, uint64_t work) {
     }
 }
 
-/* At each of these words Lua goes through a list of the jumps before it. They are counted inside of
- * longer words too: a script that has a few hundred pays for it with a few thousand. */
-void redis_script_charge_source(lua_State *lua, struct bytes source) {
-    static const char *const words[] = {"or", "and", "elseif", "break"};
-    uint64_t jumps = 0;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        jumps += count_words(source, words[i]);
+static bool is_letter(uint8_t byte) {
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+           (byte >= '0' && byte <= '9') || byte == '_';
+}
+
+/* At each of these words Lua goes through a list of the jumps before it. */
+static bool is_jump(struct bytes word) {
+    static const char *const jumps[] = {"or", "and", "elseif", "break"};
+    for (size_t i = 0; i < sizeof jumps / sizeof jumps[0]; i++) {
+        if (bytes_equal(word, bytes_from_text(jumps[i]))) {
+            return true;
+        }
     }
-    redis_script_charge(lua, source.size + jumps * jumps / JUMP_PAIRS);
+    return false;
+}
+
+void redis_script_charge_source(lua_State *lua, struct bytes source) {
+    uint64_t n_jumps = 0;
+    for (size_t begin = 0; begin < source.size; begin++) {
+        size_t end = begin;
+        while (end < source.size && is_letter(source.data[end])) {
+            end++;
+        }
+        n_jumps += is_jump(bytes_of(source.data + begin, end - begin));
+        begin = end;
+    }
+    redis_script_charge(lua, source.size + n_jumps * n_jumps / JUMP_PAIRS);
 }
 
 void redis_script_rethrow(lua_State *lua) {
@@ -227,6 +233,18 @@ static void drop_oldest(void) {
         }
     }
     drop_compiled(oldest);
+}
+
+static size_t count_words(struct bytes source, const char *word) {
+    size_t n = 0;
+    size_t size = strlen(word);
+    const uint8_t *at = source.data;
+    const uint8_t *end = source.data + source.size;
+    while ((at = memmem(at, (size_t)(end - at), word, size)) != NULL) {
+        at += size;
+        n++;
+    }
+    return n;
 }
 
 static bool has_any_word(struct bytes source, const char *const *words, size_t n) {
