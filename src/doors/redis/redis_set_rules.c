@@ -10,8 +10,10 @@ static struct bytes member_key(struct redis_run *run, const struct redis_object 
     return redis_key_element(run->arena, set->header.id, member);
 }
 
-bool redis_set_has(struct redis_run *run, const struct redis_object *set, struct bytes member) {
-    return redis_object_exists(set) && redis_element_get(run, member_key(run, set, member)) != NULL;
+bool redis_set_has(struct redis_run *run, struct arena *scratch, const struct redis_object *set,
+                   struct bytes member) {
+    return redis_object_exists(set) &&
+           redis_element_get(run, redis_key_element(scratch, set->header.id, member)) != NULL;
 }
 
 bool redis_set_add(struct redis_run *run, struct redis_object *set, struct bytes member) {
@@ -89,7 +91,7 @@ void redis_set_sismember(struct redis_run *run, const struct bytes *argv, size_t
     struct redis_object set;
     (void)argc;
     if (redis_object_load_as(run, argv[1], REDIS_SET, &set)) {
-        redis_reply_integer(run->reply, redis_set_has(run, &set, argv[2]));
+        redis_reply_integer(run->reply, redis_set_has(run, run->arena, &set, argv[2]));
     }
 }
 
@@ -100,7 +102,7 @@ void redis_set_smismember(struct redis_run *run, const struct bytes *argv, size_
     }
     redis_reply_array(run->reply, argc - 2);
     for (size_t i = 2; i < argc; i++) {
-        redis_reply_integer(run->reply, redis_set_has(run, &set, argv[i]));
+        redis_reply_integer(run->reply, redis_set_has(run, run->arena, &set, argv[i]));
     }
 }
 
@@ -188,7 +190,7 @@ void redis_set_smove(struct redis_run *run, const struct bytes *argv, size_t arg
         !redis_object_load_as(run, argv[2], REDIS_SET, &to)) {
         return;
     }
-    bool is_done = redis_set_has(run, &from, argv[3]);
+    bool is_done = redis_set_has(run, run->arena, &from, argv[3]);
     if (is_done && !bytes_equal(argv[1], argv[2])) {
         if (!redis_object_exists(&to) && !redis_object_create(run, &to, REDIS_SET)) {
             return;

@@ -38,10 +38,11 @@ static size_t keep_existing(struct redis_object *sets, size_t n) {
     return kept;
 }
 
-static bool takes(struct redis_run *run, enum operation operation, const struct redis_object *sets,
-                  size_t n, size_t own, struct bytes member) {
+static bool takes(struct redis_run *run, struct arena *scratch, enum operation operation,
+                  const struct redis_object *sets, size_t n, size_t own, struct bytes member) {
     for (size_t i = 0; i < n; i++) {
-        if (i != own && redis_set_has(run, &sets[i], member) != (operation == INTER)) {
+        arena_reset(scratch);
+        if (i != own && redis_set_has(run, scratch, &sets[i], member) != (operation == INTER)) {
             return false;
         }
         if (run->is_exceeded) {
@@ -110,12 +111,17 @@ static struct members combine(struct redis_run *run, enum operation operation,
     }
     struct redis_records members = redis_set_members(run, &sets[first]);
     struct members kept = {.at = arena_calloc(run->arena, members.n, sizeof kept.at[0])};
+    /* Every member is looked for in every set: in the arena of the run, that would be as many
+     * copies. */
+    struct arena scratch;
+    arena_init(&scratch);
     for (size_t i = 0; i < members.n && kept.n < limit && !run->is_exceeded; i++) {
         struct bytes member = redis_element_of(members.at[i]);
-        if (takes(run, operation, sets, n, first, member)) {
+        if (takes(run, &scratch, operation, sets, n, first, member)) {
             kept.at[kept.n++] = member;
         }
     }
+    arena_clear(&scratch);
     return kept;
 }
 
@@ -186,7 +192,7 @@ void redis_setop_store(struct redis_run *run, const struct bytes *argv, size_t a
         redis_object_delete(run, &to);
     }
     if (members.n > 0 && redis_object_create(run, &to, REDIS_SET)) {
-        for (size_t i = 0; i < members.n; i++) {
+        for (size_t i = 0; i < members.n && !run->is_exceeded; i++) {
             (void)redis_set_add(run, &to, members.at[i]);
         }
         redis_object_save(run, &to);

@@ -52,6 +52,23 @@ def test_replies_that_would_be_too_large(server, what, in_transaction):
     check_memory_returns(server, before)
 
 
+@pytest.mark.parametrize("in_transaction", [False, True], ids=["alone", "in a transaction"])
+def test_long_members_that_are_looked_for_in_many_sets(server, in_transaction):
+    """As many as a transaction may look at."""
+    words = ("SINTER", *["set:0"] * 100)
+    before = server.rss_bytes()
+    with attacked(server, f"redis: SINTER of long members{', in a transaction' if in_transaction else ''}",
+                  growth_max=2 * GROWTH_MAX):  # fmt: skip
+        with Resp(server.redis_port) as resp:
+            if in_transaction:
+                resp("MULTI")
+                resp(*words)
+                assert resp("EXEC")[0] == "-"
+            else:
+                assert len(resp(*words)[1]) == SET_SIZE
+    check_memory_returns(server, before)
+
+
 def test_what_is_wrong_with_a_later_stream_is_said(server):
     with Resp(server.redis_port) as resp:
         assert resp(*xread("large", "large", "large", "text"))[1].startswith(b"WRONGTYPE")
