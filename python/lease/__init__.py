@@ -19,11 +19,13 @@ import enum
 import functools
 import os
 import threading
+import time
 import weakref
 from collections import namedtuple
 
 from lease import _library, services
 from lease._library import byref, library
+from lease._library import counted as _counted
 
 __version__ = library.lease_version().decode()
 
@@ -195,6 +197,55 @@ class _Handle:
         return self.close.alive
 
 
+class _Calls:
+    """The calls of the library that threads have under way with a client or a session, which must not be destroyed
+    before. Each thread changes its own number alone, so that no lock is needed."""
+
+    def __init__(self):
+        self.is_closing = False
+        self._by_thread = {}
+        self._has_left = threading.Event()
+        self._process_id = os.getpid()
+
+    def __enter__(self):
+        thread = threading.get_ident()
+        self._by_thread[thread] = self._by_thread.get(thread, 0) + 1
+        if self.is_closing:  # looked at after: close() sets it, then looks at the numbers
+            self.__exit__()
+            raise Error(Status.INVALID, "it was closed, released or ended before")
+
+    def __exit__(self, *_):
+        thread = threading.get_ident()
+        self._by_thread[thread] -= 1
+        if not self._by_thread[thread]:
+            del self._by_thread[thread]
+        if self.is_closing:
+            self._has_left.set()
+
+    def close(self):
+        """No more calls; waits until other threads have none. A child of fork() has none of these threads."""
+        self.is_closing = True
+        while os.getpid() == self._process_id and set(self._by_thread) - {threading.get_ident()}:
+            self._has_left.wait(_SLICE_MS / 1000)
+            self._has_left.clear()
+
+
+def _wait_sliced(function, handle, seconds, calls):
+    """Python handles signals, and a client can be closed, between calls of the library."""
+    end = None if seconds is None else time.monotonic() + seconds
+    while True:
+        left_ms = _SLICE_MS if end is None else min(_SLICE_MS, int((end - time.monotonic()) * 1000))
+        status = function(handle.value, max(left_ms, 0))
+        if status != Status.TIMEOUT or left_ms <= 0:
+            return _check(status)
+        _check_open(calls)
+
+
+def _check_open(calls):
+    if calls.is_closing:
+        raise Error(Status.CANCELED, "the client or the session was closed meanwhile")
+
+
 class Hold:
     """Something acquired. As a context manager it is given back at the end."""
 
@@ -208,8 +259,12 @@ class Hold:
         _destroy(self._value)
 
     @property
+    def _calls(self):
+        return self._session._calls
+
+    @property
     def _is_alive(self):
-        return not self._is_released and self._session._handle.alive
+        return not self._is_released and self._session._is_alive
 
     @property
     def _handle(self):
@@ -232,20 +287,27 @@ class Hold:
     @property
     def valid_for(self):
         """Seconds for which it is certainly still valid; 0: it is not, and will not be again."""
-        return library.lease_hold_valid_for_ms(self._value) / 1000 if self._is_alive else 0.0
+        try:
+            with self._calls:
+                return library.lease_hold_valid_for_ms(self._value) / 1000 if self._is_alive else 0.0
+        except Error:
+            return 0.0
 
     def release(self):
         """Gives it back. Error with NOT_FOUND: it had ended already; with UNAVAILABLE or Timeout: the library goes on
         giving it back while its session lives, and another call asks again."""
         if self._is_alive:
-            status = library.lease_release(self._value)
-            self._is_released = status in (Status.OK, Status.NOT_FOUND, Status.LOST)
-            _check(status)
+            with self._calls:
+                status = library.lease_release(self._value)
+                self._is_released = status in (Status.OK, Status.NOT_FOUND, Status.LOST)
+                _check(status)
 
+    @_counted
     def proclaim(self, value):
         """Another value for observers."""
         _check(library.lease_proclaim(self._handle, _bytes(value)))
 
+    @_counted
     def transfer(self, session_id=0, owner=None):
         """Hands it to a session, or to the first waiting one of an owner."""
         _check(library.lease_transfer(self._handle, session_id, _bytes(owner)))
@@ -261,16 +323,6 @@ class Hold:
                 raise
 
 
-def _finish(wait, hold):
-    """The result of a wait. Python handles signals only between calls of the library."""
-    while True:
-        status = library.lease_wait_finish(wait, _SLICE_MS, byref(hold))
-        if status != Status.TIMEOUT:
-            return status
-        if library.lease_wait_is_over(wait):  # by its own limit, or decided since
-            return library.lease_wait_finish(wait, 0, byref(hold))
-
-
 def _give_back(hold):
     """What was acquired when an exception came, as by Ctrl-C: nobody has a Hold of it."""
     if hold.value:
@@ -284,7 +336,6 @@ class _Pending:
     when its session goes."""
 
     def __init__(self, session, wants, wait, value, hold_limit, queue_limit, on_progress, on_done=None):
-        self.session = session
         self._on_done = on_done
         array = (_library.Want * len(wants))(*wants)
         options = _library.AcquireOptions(
@@ -300,26 +351,50 @@ class _Pending:
 
             options.on_progress = _library.ProgressCallback(tell)
         handle = ctypes.c_void_p()
-        try:
-            done = _library.AcquiredCallback(lambda *_: on_done()) if on_done else _library.AcquiredCallback()
-            _check(library.lease_acquire_start(session._handle.value, byref(options), done, None, byref(handle)))
-            self._handle = _Handle(handle, library.lease_wait_destroy, session._handle, options.on_progress, done)
-            session._pendings.add(self)
-        except BaseException:
-            if not hasattr(self, "_handle"):
-                library.lease_wait_destroy(handle)
-            raise
+        done = _library.AcquiredCallback(lambda *_: on_done()) if on_done else _library.AcquiredCallback()
+        with session._calls:
+            try:
+                _check(library.lease_acquire_start(session._handle.value, byref(options), done, None, byref(handle)))
+                self._take(session, handle, options.on_progress, done)
+            except BaseException:
+                if not hasattr(self, "_handle"):
+                    library.lease_wait_destroy(handle)
+                raise
+
+    def _take(self, session, handle, *kept):
+        self.session = session
+        self._handle = _Handle(handle, library.lease_wait_destroy, session._handle, *kept)
+        session._pendings.add(self)
+
+    @classmethod
+    def of(cls, session, handle):
+        """One that a call of the library has begun."""
+        pending = cls.__new__(cls)
+        pending._on_done = None
+        pending._take(session, handle)
+        return pending
 
     def finish(self):
         hold = ctypes.c_void_p()
-        try:
-            _check(_finish(self._handle.value, hold))
-            return Hold(self.session, hold)
-        except BaseException:
-            _give_back(hold)
-            raise
-        finally:
-            self._handle.close()
+        with self.session._calls:
+            try:
+                _check(self._wait(hold))
+                return Hold(self.session, hold)
+            except BaseException:
+                _give_back(hold)
+                raise
+            finally:
+                self._handle.close()
+
+    def _wait(self, hold):
+        """Python handles signals, and a session can be ended, between calls of the library."""
+        while True:
+            status = library.lease_wait_finish(self._handle.value, _SLICE_MS, byref(hold))
+            if status != Status.TIMEOUT:
+                return status
+            if library.lease_wait_is_over(self._handle.value):  # by its own limit, or decided since
+                return library.lease_wait_finish(self._handle.value, 0, byref(hold))
+            _check_open(self.session._calls)
 
     def cancel(self):
         """Leaves the queue; does nothing when it is over."""
@@ -343,6 +418,7 @@ class Session:
     def __init__(self, client, ttl=None, purpose=Purpose.LOCK, strategy=Strategy.DEFAULT, owner=None, note=None,
                  parent_id=0, on_event=None):  # fmt: skip
         self._client = client
+        self._calls = _Calls()
         self._pendings = weakref.WeakSet()
         options = _library.SessionOptions(
             ctypes.sizeof(_library.SessionOptions), purpose, _ms(ttl), strategy, _bytes(owner), _bytes(note),
@@ -356,45 +432,70 @@ class Session:
 
             options.on_event = _library.EventCallback(tell)
         handle = ctypes.c_void_p()
-        _check(library.lease_session_create(client._handle.value, byref(options), byref(handle)))
-        self._handle = _Handle(handle, library.lease_session_destroy, client._handle, options.on_event)
-        client._sessions.add(self)
+        with client._calls:
+            try:
+                _check(library.lease_session_create(client._handle.value, byref(options), byref(handle)))
+                self._handle = _Handle(handle, library.lease_session_destroy, client._handle, options.on_event)
+            except BaseException:
+                if not hasattr(self, "_handle"):
+                    library.lease_session_destroy(handle)
+                raise
+            client._sessions.add(self)
 
     @property
+    def _is_alive(self):
+        return self._handle.alive and not self._calls.is_closing
+
+    @property
+    @_counted
     def id(self):
         return library.lease_session_id(self._handle.value)
 
     @property
+    @_counted
     def ttl(self):
         return library.lease_session_ttl_ms(self._handle.value) / 1000
 
     @property
     def state(self):
-        return State(library.lease_session_state(self._handle.value)) if self._handle.alive else State.ENDED
+        try:
+            with self._calls:
+                return State(library.lease_session_state(self._handle.value))
+        except Error:
+            return State.ENDED
 
     @property
     def valid_for(self):
         """Seconds for which it is certainly still valid; 0: it is not, and will not be again."""
-        return library.lease_valid_for_ms(self._handle.value) / 1000 if self._handle.alive else 0.0
+        try:
+            with self._calls:
+                return library.lease_valid_for_ms(self._handle.value) / 1000
+        except Error:
+            return 0.0
 
+    @_counted
     def touch(self):
         library.lease_session_touch(self._handle.value)
 
+    @_counted
     def renew(self):
         _check(library.lease_session_renew(self._handle.value))
 
+    @_counted
     def change(self, ttl):
         _check(library.lease_session_change(self._handle.value, _ms(ttl)))
 
     def end(self):
-        """Gives back all that it has."""
-        if self._handle.alive:
+        """Gives back all that it has. Threads that wait in it get an Error."""
+        if self._is_alive:
+            self._calls.is_closing = True
             try:
                 _check(library.lease_session_end(self._handle.value))
             finally:
                 self._destroy()
 
     def _destroy(self):
+        self._calls.close()
         for pending in list(self._pendings):
             pending.abandon()
         self._handle.close()
@@ -410,21 +511,22 @@ class Session:
 
     def _lock(self, name, shared, wait):
         """What most programs do all the time: one call of the library instead of three."""
-        hold, pending = ctypes.c_void_p(), ctypes.c_void_p()
-        try:
-            status = library.lease_lock_within(
-                self._handle.value, _bytes(name), shared, _wait_ms(wait), _SLICE_MS, byref(hold), byref(pending)
-            )
-            if pending.value:
-                status = _finish(pending, hold)
-            _check(status)
-            return Hold(self, hold)
-        except BaseException:
-            _give_back(hold)
-            raise
-        finally:
-            if pending.value:
-                library.lease_wait_destroy(pending)
+        hold, wait_handle, pending = ctypes.c_void_p(), ctypes.c_void_p(), None
+        with self._calls:
+            try:
+                status = library.lease_lock_within(
+                    self._handle.value, _bytes(name), shared, _wait_ms(wait), _SLICE_MS, byref(hold), byref(wait_handle)
+                )
+                if not wait_handle.value:
+                    _check(status)
+                    return Hold(self, hold)
+                pending = _Pending.of(self, wait_handle)
+            except BaseException:
+                _give_back(hold)
+                if pending is None:
+                    library.lease_wait_destroy(wait_handle)
+                raise
+            return pending.finish()
 
     def lock(self, *names, **how):
         return self.acquire(*names, **how)
@@ -482,6 +584,7 @@ class Directory:
     """The keys under a prefix, kept up to date; `age` tells how old they may be."""
 
     def __init__(self, client, prefix, on_change):
+        self._calls = client._calls
         callback = _library.DirectoryCallback()
         if on_change is not None:
             reference = weakref.ref(self)
@@ -498,10 +601,12 @@ class Directory:
         self._handle = _Handle(handle, library.lease_directory_destroy, client._handle, callback)
         client._watches.add(self)
 
+    @_counted
     def wait(self, seconds=None):
         """Until it has its entries; Timeout."""
-        _check(library.lease_directory_wait(self._handle.value, _wait_ms(seconds)))
+        _wait_sliced(library.lease_directory_wait, self._handle, seconds, self._calls)
 
+    @_counted
     def entries(self):
         """{key: Entry}, from memory; keys and values are bytes."""
         found = ctypes.POINTER(_library.EntryList)()
@@ -515,6 +620,7 @@ class Directory:
             library.lease_free(found)
 
     @property
+    @_counted
     def age(self):
         """The entries are those of a moment at most so many seconds ago; None: it has none yet."""
         age_ms = library.lease_directory_age_ms(self._handle.value)
@@ -544,6 +650,7 @@ class Client:
         handle = ctypes.c_void_p()
         _check(library.lease_open(byref(options), byref(handle)))
         self._handle = _Handle(handle, library.lease_close)
+        self._calls = _Calls()
         self._sessions = weakref.WeakSet()
         self._watches = weakref.WeakSet()
         self._mutex = threading.Lock()
@@ -554,11 +661,13 @@ class Client:
     def _is_inherited(self):
         return os.getpid() != self._process_id
 
+    @_counted
     def connect(self):
         """Waits until a server answers."""
         _check(library.lease_connect(self._handle.value))
 
     @property
+    @_counted
     def protocol(self):
         return Protocol(library.lease_protocol_used(self._handle.value))
 
@@ -583,9 +692,11 @@ class Client:
     def reserve(self, pool, slots=1, **how):
         return self._usual_session().reserve(pool, slots, **how)
 
+    @_counted
     def end_session(self, session_id):
         _check(library.lease_end_id(self._handle.value, session_id))
 
+    @_counted
     def fence_check(self, resource, token):
         """Remembers the token; Stale when a higher one was seen. Gives the highest."""
         highest = ctypes.c_int64()
@@ -596,11 +707,13 @@ class Client:
             raise
         return highest.value
 
+    @_counted
     def fence(self, resource):
         highest = ctypes.c_int64()
         _check(library.lease_fence_get(self._handle.value, _bytes(resource), byref(highest)))
         return highest.value
 
+    @_counted
     def resource(self, name, waiters=0):
         """Who has it, and who waits."""
         found = ctypes.POINTER(_library.Resource)()
@@ -610,28 +723,42 @@ class Client:
         finally:
             library.lease_free(found)
 
+    @_counted
     def observe(self, name, on_change):
         """Calls on_change(resource, error) now and with every change, from a thread of the library."""
         start = functools.partial(library.lease_observe, self._handle.value, _bytes(name))
         return Watch(self, _library.ResourceCallback, start, _resource, on_change)
 
+    @_counted
     def watch(self, prefix, on_change, start_revision=0):
         """Calls on_change(change, error) with all that happens to resources and pools under the prefix."""
         start = functools.partial(library.lease_watch_changes, self._handle.value, _bytes(prefix), start_revision)
         return Watch(self, _library.ChangeCallback, start, _change, on_change)
 
+    @_counted
     def discover(self, prefix, on_change=None):
         """A Directory of the keys under the prefix; calls on_change(directory, error) from a thread of the library."""
         return Directory(self, prefix, on_change)
 
+    @_counted
     def register(self, service, address, port=0, **options):
-        """A services.Registration, which is to be closed before the client."""
-        return services.Registration(self._handle.value, _check, service, address, port, **options)
+        """A services.Registration, which ends with the client."""
+        return services.Registration(self, _check, service, address, port, **options)
 
+    @_counted
     def service(self, name, **options):
-        """A services.Service, which is to be closed before the client."""
-        return services.Service(self._handle.value, _check, name, **options)
+        """A services.Service, which ends with the client."""
+        return services.Service(self, _check, name, **options)
 
+    def _wait(self, function, handle, seconds):
+        _wait_sliced(function, handle, seconds, self._calls)
+
+    def _attach(self, owner, handle, release, *kept):
+        """The handle of an object that is closed with the client, or before it at the end of the program."""
+        self._watches.add(owner)
+        return _Handle(handle, release, self._handle, *kept)
+
+    @_counted
     def pool_set(self, name, slots, hold_limit=0, shares=None):
         texts = (ctypes.c_char_p * len(slots))(*[_bytes(slot) for slot in slots])
         weights = [_library.Share(_bytes(owner), weight) for owner, weight in (shares or {}).items()]
@@ -639,9 +766,11 @@ class Client:
         pool = _library.Pool(_bytes(name), texts, len(slots), _ms(hold_limit), array, len(weights), None, 0, 0)
         _check(library.lease_pool_set(self._handle.value, byref(pool)))
 
+    @_counted
     def pool_remove(self, name):
         _check(library.lease_pool_remove(self._handle.value, _bytes(name)))
 
+    @_counted
     def pool(self, name):
         """({slot: owner or None}, how many wait)"""
         found = ctypes.POINTER(_library.Pool)()
@@ -655,6 +784,7 @@ class Client:
         finally:
             library.lease_free(found)
 
+    @_counted
     def why(self, resource=None, pool=None, session_id=0, limit=0):
         """What ended, newest first."""
         query = _library.WhyQuery(ctypes.sizeof(_library.WhyQuery), _bytes(resource), _bytes(pool), session_id, 0,
@@ -668,9 +798,11 @@ class Client:
             library.lease_free(found)
 
     def close(self):
-        """Sessions that were not ended run out on the server, but for the client's own, which is ended."""
-        if not self._handle.alive:
+        """Sessions that were not ended run out on the server, but for the client's own, which is ended. Threads that wait
+        get an Error, and it waits until they have it."""
+        if not self._handle.alive or self._calls.is_closing:
             return
+        self._calls.close()
         for watch in list(self._watches):
             watch.close()
         if self._shared_session is not None and self._shared_session.state != State.ENDED:

@@ -1,6 +1,7 @@
 """liblease by ctypes: the structures and functions of lease.h that the module uses."""
 import ctypes
 import ctypes.util
+import functools
 import os
 import pathlib
 from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64
@@ -226,5 +227,18 @@ for _name, (_result, _arguments) in _FUNCTIONS.items():
     _function.restype = _result
     _function.argtypes = _arguments
 
-__all__ = ["library", "byref", "c_uint"]
+
+
+def counted(method):
+    """A method that calls the library, of an object with `_calls`."""
+
+    @functools.wraps(method)
+    def run(self, *arguments, **named):
+        with self._calls:
+            return method(self, *arguments, **named)
+
+    return run
+
+
+__all__ = ["library", "byref", "counted", "c_uint"]
 byref = ctypes.byref

@@ -5,7 +5,7 @@ import enum
 from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32
 from ctypes import c_uint64, c_void_p
 
-from lease._library import library
+from lease._library import counted, library
 
 
 class Pair(Structure):
@@ -138,31 +138,13 @@ def texts(values):
     return (c_char_p * len(values))(*[value.encode() for value in values])
 
 
-class Handle:
-    """What is released once; `kept` lives as long."""
-
-    def __init__(self, value, release, *kept):
-        self._value, self._release, self._kept = value, release, kept
-
-    @property
-    def value(self):
-        if not self._value:
-            raise ValueError("it was closed")
-        return self._value
-
-    def close(self):
-        if self._value:
-            value, self._value = self._value, None
-            self._release(value)
-
-
 class Registration:
     """An instance of a service, renewed until it is closed. `on_event(event, reason)` is called from a thread of the
     library; after RegistrationEvent.REPLACED another process is in its place, and this one should stop."""
 
     def __init__(self, client, check, service, address, port=0, *, id=None, tags=(), metadata=None, zone=None,
                  version=None, weight=0, ttl=0, state=InstanceState.DEFAULT, checks=(), on_event=None):  # fmt: skip
-        self._check = check
+        self._check, self._client, self._calls = check, client, client._calls
         encoded = lambda value: None if value is None else value.encode()  # noqa: E731
         pairs = [Pair(key.encode(), value.encode()) for key, value in (metadata or {}).items()]
         array, labels = (Pair * len(pairs))(*pairs), texts(tags)
@@ -176,28 +158,34 @@ class Registration:
             len(checks), callback, None,
         )  # fmt: skip
         handle = c_void_p()
-        check(library.lease_register(client, byref(options), byref(handle)))
-        self._handle = Handle(handle, library.lease_registration_destroy, callback)
+        check(library.lease_register(client._handle.value, byref(options), byref(handle)))
+        self._handle = client._attach(self, handle, library.lease_registration_destroy, callback)
 
     @property
+    @counted
     def id(self):
         return library.lease_registration_id(self._handle.value).decode()
 
     @property
+    @counted
     def token(self):
         return library.lease_registration_token(self._handle.value)
 
     @property
+    @counted
     def is_valid(self):
         return library.lease_registration_is_valid(self._handle.value)
 
+    @counted
     def set_state(self, state):
         self._check(library.lease_registration_set_state(self._handle.value, state))
 
+    @counted
     def report(self, check, health, output=None):
         output = None if output is None else output.encode()
         self._check(library.lease_registration_report(self._handle.value, check.encode(), health, output))
 
+    @counted
     def deregister(self, drain=0):
         self._check(library.lease_deregister(self._handle.value, int(drain * 1000)))
 
@@ -217,7 +205,7 @@ class Service:
 
     def __init__(self, client, check, name, *, zone=None, tags=(), with_unhealthy=False, picks_expired=False,
                  on_change=None):  # fmt: skip
-        self._check = check
+        self._check, self._client, self._calls = check, client, client._calls
         labels = texts(tags)
         callback = ServiceCallback(
             lambda _it, status, reason, _context: on_change(reason.decode(errors="replace") if status else None)
@@ -227,13 +215,15 @@ class Service:
             with_unhealthy, picks_expired, callback, None,
         )  # fmt: skip
         handle = c_void_p()
-        check(library.lease_service_open(client, byref(options), byref(handle)))
-        self._handle = Handle(handle, library.lease_service_close, callback)
+        check(library.lease_service_open(client._handle.value, byref(options), byref(handle)))
+        self._handle = client._attach(self, handle, library.lease_service_close, callback)
 
+    @counted
     def wait(self, seconds=None):
         """Until it has its instances."""
-        self._check(library.lease_service_wait(self._handle.value, -1 if seconds is None else int(seconds * 1000)))
+        self._client._wait(library.lease_service_wait, self._handle, seconds)
 
+    @counted
     def instances(self):
         """From memory, near ones first."""
         found = POINTER(InstanceList)()
@@ -243,6 +233,7 @@ class Service:
         finally:
             library.lease_free(found)
 
+    @counted
     def pick(self):
         """One that serves, at random by weight, near ones first."""
         found = POINTER(CInstance)()
@@ -253,6 +244,7 @@ class Service:
             library.lease_free(found)
 
     @property
+    @counted
     def age(self):
         """The instances are those of a moment at most so many seconds ago; None: it has none yet."""
         age_ms = library.lease_service_age_ms(self._handle.value)
