@@ -95,13 +95,20 @@ static enum cli_exit lead(struct hold *hold) {
             return result;
         }
         has_led = true;
+        bool is_lost = false;
         if (hold->cli->child == NULL) {
             result = hold_keep(hold);
+            is_lost = result == CLI_LOST;
         } else if ((result = hold_run(hold, hold->cli->child, &end)) == CLI_OK) {
             result = hold_exit_of(hold, &end);
+            /* The number alone does not tell: a command may end with the same by itself. */
+            is_lost = end.was_ended && result == CLI_LOST;
         }
-        if (result != CLI_LOST) {
+        if (!is_lost) {
             return result;
+        }
+        if (hold->signal_number != 0) {
+            return (enum cli_exit)(CLI_SIGNAL + hold->signal_number);
         }
         fprintf(stderr, "lease: standing for %s again\n", hold->options.title);
         hold_release(hold);

@@ -58,7 +58,7 @@ struct hold {
     struct hold_deadline deadline; /* what the command reads it from */
     int renew_pipe[2];             /* the command writes, we renew */
     uint64_t terminal_used_at_s;
-    int signal_number; /* that told us to stop waiting; 0: none */
+    int signal_number; /* that told us to stop, while we waited or the command ran; 0: none */
     bool is_hung_up;   /* the terminal is gone, and the command was ended for it */
     bool is_lost;
     bool is_over; /* not waited for when it is given back: the server may be gone */

@@ -179,6 +179,11 @@ static void pass_signals(struct hold *hold, struct child *child) {
             continue;
         }
         child_signal(child, number);
+        /* The command may be ending already, and whoever runs it again has to know. Not SIGHUP, by
+         * which services are told to read their files again. */
+        if (number == SIGTERM || number == SIGINT || number == SIGQUIT) {
+            hold->signal_number = number;
+        }
         /* Nobody can see or stop it any more, so it is not left to itself. */
         if (number == SIGHUP && terminal_is_gone(&hold->terminal)) {
             hold->is_hung_up = true;

@@ -53,6 +53,27 @@ def test_a_command_that_ends_resigns(server):
     assert lease_json(server, "get", "short")["holders"] == []
 
 
+def test_a_command_that_ends_by_itself_as_after_a_loss_is_not_run_again(server):
+    """76 is what `lease` itself ends with when the leadership was lost."""
+    with Running("elect", "seventy-six", "--", "sh", "-c", "echo run; exit 76", server=server) as running:
+        assert running.wait() == 76
+        assert running.rest() == ["run"]
+        assert running.error_line() is None
+
+
+def test_a_signal_while_the_command_is_being_ended_is_the_end(server):
+    """It does not stand for election again: somebody told it to stop."""
+    script = 'trap "echo ending" TERM; echo started; while :; do sleep 0.1; done'
+    with Running("elect", "told to stop", "--ttl", "5s", "--", "sh", "-c", script, server=server) as running:
+        assert running.line() == "started"
+        (leader,) = lease_json(server, "get", "told to stop")["holders"]
+        assert lease("revoke", leader["session"], server=server).returncode == 0
+        assert running.line() == "ending"
+        running.signal(signal.SIGTERM)
+        assert running.wait() == 128 + signal.SIGTERM
+        assert "started" not in running.rest()
+
+
 # reserve
 
 
