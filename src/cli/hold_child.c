@@ -155,13 +155,20 @@ static bool was_terminal_used(struct hold *hold) {
     return is_used;
 }
 
+/* Named, or that of its class (enum lease_class). */
+static bool is_explicit(const struct hold_options *options) {
+    return options->strategy == LEASE_STRATEGY_EXPLICIT ||
+           (options->strategy == LEASE_STRATEGY_DEFAULT &&
+            options->purpose == LEASE_CLASS_RESERVATION);
+}
+
 static void take_activity(struct hold *hold) {
     char room[512];
     bool is_asked = false;
     while (read(hold->renew_pipe[0], room, sizeof room) > 0) {
         is_asked = true;
     }
-    if (is_asked && hold->options.strategy == LEASE_STRATEGY_EXPLICIT) {
+    if (is_asked && is_explicit(&hold->options)) {
         lease_session_renew(hold->session);
     } else if (is_asked || was_terminal_used(hold)) {
         lease_session_touch(hold->session);

@@ -127,11 +127,12 @@ def test_a_session_ends_with_its_command(server):
     assert [one for one in lease_json(server, "ls")["sessions"] if one["owner"] == "sue"] == []
 
 
-def test_a_session_lives_as_long_as_its_command_writes(server):
+@pytest.mark.parametrize("how", [[], ["--for", "reservation"], ["--renew", "explicit"]])
+def test_a_session_lives_as_long_as_its_command_writes(server, how):
     """Longer than its TTL while there is activity, then none: the command is ended."""
     script = ('for i in 1 2 3 4 5 6; do echo >&$LEASE_RENEW_FD; sleep 0.5; done; echo quiet; '
               'exec sleep 600')  # fmt: skip
-    with Running("session", "--ttl", "2s", "--", "sh", "-c", script, server=server) as running:
+    with Running("session", "--ttl", "2s", *how, "--", "sh", "-c", script, server=server) as running:
         assert running.line() == "quiet"
         assert running.wait() == 76
 
