@@ -10,6 +10,8 @@ from proxy import Proxy
 
 SECONDS = 20.0
 REQUEST_SECONDS = 0.3
+# A proxy that refuses takes a connection before it closes it: a request may have been sent on it.
+NOT_REACHED = (lease.Status.UNAVAILABLE, lease.Status.TIMEOUT)
 
 
 @contextlib.contextmanager
@@ -38,7 +40,7 @@ def outlast_a_request(client):
     """Whatever was asked before has had the time of a request when this one has."""
     with pytest.raises(lease.Error) as caught:
         client.resource("nothing")
-    assert caught.value.status == lease.Status.UNAVAILABLE
+    assert caught.value.status in NOT_REACHED
 
 
 def test_a_hold_that_was_released_in_an_outage(clients, prefix):
@@ -48,7 +50,7 @@ def test_a_hold_that_was_released_in_an_outage(clients, prefix):
     proxy.drop_clients()
     with pytest.raises(lease.Error) as caught:
         hold.release()
-    assert caught.value.status == lease.Status.UNAVAILABLE
+    assert caught.value.status in NOT_REACHED
     assert hold.valid_for == 0
     outlast_a_request(client)
     proxy.let_pass()
@@ -63,7 +65,7 @@ def test_release_asks_again_after_an_outage(clients, prefix):
     for _ in range(2):
         with pytest.raises(lease.Error) as caught:
             hold.release()
-        assert caught.value.status == lease.Status.UNAVAILABLE
+        assert caught.value.status in NOT_REACHED
     proxy.let_pass()
     try:
         hold.release()
