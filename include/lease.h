@@ -28,7 +28,10 @@
  * an object must not be used by anybody any more when it is destroyed. A function that says that it
  * waits must not be called from a callback (LEASE_INVALID); the others may. Callbacks are called
  * one at a time and without locks held: by a thread of the library, or, with `foreign_loop`, by
- * lease_process() and by functions that wait.
+ * lease_process() and by functions that wait. That thread also renews the sessions of the
+ * connection: a callback that runs longer than half of a TTL can lose them. So it should only take
+ * a note of what it was told, or wake another thread. The same is true of the time between two
+ * lease_process().
  *
  * Processes. A connection and all that came of it belong to the process that opened it. In a child
  * of fork() its functions give LEASE_INVALID, nothing is valid, and callbacks do not come.
