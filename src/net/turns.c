@@ -15,13 +15,15 @@
 #define ROUND_NS (50 * MILLISECONDS_NS)
 #define TURN_NS_MAX (2 * MILLISECONDS_NS)
 #define TURN_NS_MIN (50 * MICROSECONDS_NS)
-/* Input of at most so many bytes is not measured, and counted as this. */
+/* Input of at most so many bytes is not measured, and counted as this: unless it may be the last of
+ * a request that is large, and so all of its work. */
 #define SMALL_NS (5 * MICROSECONDS_NS)
 #define SLICE_NS_MAX (100 * MICROSECONDS_NS)
 
 enum {
     SMALL_SIZE = 192,
-    SLICE_SIZE_MIN = 256, /* a few requests, each of which may be much work */
+    PARTIAL_SIZE = 16 * 1024, /* of requests that have not come whole, of all connections */
+    SLICE_SIZE_MIN = 256,     /* a few requests, each of which may be much work */
     SLICE_SIZE_MAX = 32 * 1024,
     /* What all that wait may hold of input that was read. */
     RESTS_SIZE = 4 * 1024 * 1024,
@@ -130,7 +132,7 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes) {
         await(connection, &turns->fresh);
         return;
     }
-    if (bytes.size <= SMALL_SIZE) {
+    if (bytes.size <= SMALL_SIZE && shared->partial_bytes <= PARTIAL_SIZE) {
         connection->turn.is_backlogged = false;
         shared->noted_ns = 0;
         connection_feed(connection, bytes);

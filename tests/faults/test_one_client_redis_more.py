@@ -251,3 +251,17 @@ def test_large_sets_are_deleted(server):
                 for each, name in zip(opened, names):
                     each.send("DEL", name)
                 wait_for(lambda: resp("EXISTS", *names) == (":", b"0"), 30, "all sets gone")
+
+
+def test_lines_of_many_words(server):
+    """Inline commands, before a login: each word must not take as much as the rest of the line."""
+    before = server.rss_bytes()
+    with attacked(server, "redis: lines of many words"):
+        with connections(server, either(5, 20)) as opened:
+            for each in opened:
+                each.send_raw(b"a " * 32_000)
+            for each in opened:
+                each.send_raw(b"\r\n")
+            with Resp(server.redis_port) as resp:
+                assert resp("PING") == ("+", b"PONG")
+    check_memory_returns(server, before)

@@ -5,6 +5,7 @@ to a key is that to leased/redis/DATABASE/KEY.
 import socket
 
 import pytest
+from etcd3 import etcdrpc
 
 from harness import auth
 from harness.auth import DENIED, OK, READ, UNKNOWN_CALLER, WRITE
@@ -197,3 +198,20 @@ def test_a_script_needs_the_right_to_what_it_touches(matrix):
         assert connection.call("SET", "foreign", "y") == "QUEUED"
         assert connection.call("EXEC").startswith("-NOPERM")
         assert connection.call("GET", KEY) == "x"
+
+
+def test_a_user_that_was_removed_hears_nothing_more(matrix):
+    """Neither those who listened before, nor those who would begin to."""
+    with Rpc(matrix.servers[0]) as rpc:
+        token = auth.log_in(rpc, "root", PASSWORDS["root"])
+        auth.add_user(rpc, "listener", "listener's", token=token)
+        with Connection(matrix.servers[0]) as before, Connection(matrix.servers[0]) as after:
+            for connection in (before, after):
+                assert connection.call("AUTH", "listener", "listener's") == "OK"
+            assert before.call("SUBSCRIBE", "news") == ["subscribe", "news", "1"]
+            assert matrix.connection(0, "root").call("PUBLISH", "news", "for all") == "1"
+            assert before.read() == ["message", "news", "for all"]
+            auth.auth(rpc, "UserDelete", etcdrpc.AuthUserDeleteRequest(name="listener"), token)
+            assert after.call("PSUBSCRIBE", "*").startswith("-NOAUTH")
+            matrix.connection(0, "root").call("PUBLISH", "news", "secret")
+            assert before.file.read() == b"", "it was told, or not closed"

@@ -254,6 +254,8 @@ def test_tags_and_filters(consul, name):
         return [entry["Service"]["ID"].removeprefix(name) for entry in answer.json]
 
     assert ids(tag="a") == ["1"] and ids(tag="b") == ["1", "2"] and ids(tag="c") == []
+    many = consul.get(f"health/service/{name}?" + "tag=a&" * 129)
+    assert (many.status, many.text) == (400, "Invalid query: more than 128 parameters")
     for expression, wanted in {
         'Service.Meta.v == "1"': ["1"], "Service.Meta.v != 1": ["2"], 'Service.Meta["x-y"] == z': ["2"],
         '"a" in Service.Tags': ["1"], "a not in Service.Tags": ["2"], "Service.Tags contains a": ["1"],

@@ -3,6 +3,7 @@
 #include "net_fixture.h"
 
 enum { MESSAGES = 600, MESSAGE_SIZE = 100, SPIN_US = 500, CONNECTIONS = 8 };
+enum { LARGE_SIZE = 20 * 1000, LATE_SPIN_US = 10 * 1000 };
 
 /* Takes its time for each message. */
 static void spin_on_message(struct grpc_call *call, struct bytes message) {
@@ -15,6 +16,16 @@ static void spin_on_message(struct grpc_call *call, struct bytes message) {
     grpc_call_send(call, bytes_of("k", 1));
 }
 
+/* A large message that takes long. */
+static void late_on_message(struct grpc_call *call, struct bytes message) {
+    uint64_t end_ns = uv_hrtime() + LATE_SPIN_US * UINT64_C(1000);
+    fixture_of(call)->n_messages++;
+    assert_int_equal(message.size, LARGE_SIZE);
+    while (uv_hrtime() < end_ns) {
+    }
+    grpc_call_reply(call, bytes_of("k", 1));
+}
+
 static void quick_on_message(struct grpc_call *call, struct bytes message) {
     (void)message;
     fixture_of(call)->n_half_closed = fixture_of(call)->n_messages;
@@ -24,6 +35,7 @@ static void quick_on_message(struct grpc_call *call, struct bytes message) {
 static const struct grpc_method methods[] = {
     {.path = "/test.Turns/Spin", .kind = GRPC_BIDIRECTIONAL, .on_message = spin_on_message},
     {.path = "/test.Turns/Quick", .kind = GRPC_UNARY, .on_message = quick_on_message},
+    {.path = "/test.Turns/Late", .kind = GRPC_UNARY, .on_message = late_on_message},
 };
 
 static bool refuses;
@@ -53,7 +65,7 @@ static void one_that_sends_much_keeps_another_waiting_for_a_turn_only(void **sta
     struct fixture fixture;
     struct client heavy;
     struct client quick;
-    fixture_start(&fixture, &net_limits_default, methods, 2);
+    fixture_start(&fixture, &net_limits_default, methods, 3);
     client_open(&quick, &fixture);
     client_call(&quick, "/test.Turns/Quick", bytes_of("q", 1), NULL, false);
     client_wait(&quick, quick.answers[0].is_closed);
@@ -76,7 +88,7 @@ static void those_that_send_much_take_turns(void **state) {
     (void)state;
     struct fixture fixture;
     struct client heavy[CONNECTIONS];
-    fixture_start(&fixture, &net_limits_default, methods, 2);
+    fixture_start(&fixture, &net_limits_default, methods, 3);
     for (size_t i = 0; i < CONNECTIONS; i++) {
         send_many(&heavy[i], &fixture);
         for (unsigned j = 0; j < 3; j++) {
@@ -102,7 +114,7 @@ static void a_connection_that_closes_takes_what_waited_along(void **state) {
     (void)state;
     struct fixture fixture;
     struct client heavy;
-    fixture_start(&fixture, &net_limits_default, methods, 2);
+    fixture_start(&fixture, &net_limits_default, methods, 3);
     send_many(&heavy, &fixture);
     client_wait(&heavy, fixture.n_messages > 0);
     assert_true(fixture.n_messages < MESSAGES);
@@ -115,7 +127,7 @@ static void while_there_is_congestion_only_those_that_ask_now_and_then_are_heard
     struct fixture fixture;
     struct client heavy;
     struct client quick;
-    fixture_start(&fixture, &net_limits_default, methods, 2);
+    fixture_start(&fixture, &net_limits_default, methods, 3);
     refuses = false;
     net_server_set_congestion(fixture.server, is_congested, NULL);
     client_open(&quick, &fixture);
@@ -137,12 +149,51 @@ static void while_there_is_congestion_only_those_that_ask_now_and_then_are_heard
     fixture_stop(&fixture);
 }
 
+/* The last byte of a large message is small input, and all of its work. */
+static void large_messages_that_end_together_are_handled_one_after_the_other(void **state) {
+    (void)state;
+    static const uint8_t large[LARGE_SIZE];
+    struct fixture fixture;
+    struct client late[CONNECTIONS];
+    struct buffer framed;
+    fixture_start(&fixture, &net_limits_default, methods, 3);
+    buffer_init(&framed);
+    framed_append(&framed, bytes_of(large, sizeof large));
+    for (size_t i = 0; i < CONNECTIONS; i++) {
+        client_open(&late[i], &fixture);
+        client_request(&late[i], "POST", "/test.Turns/Late", "application/grpc", NULL,
+                       bytes_of(framed.data, framed.size - 1), true);
+        client_wait(&late[i], late[i].answers[0].is_deferred);
+        for (unsigned j = 0; j < 3; j++) {
+            client_turn(&late[i]);
+        }
+    }
+    assert_int_equal(fixture.n_messages, 0);
+    for (size_t i = 0; i < CONNECTIONS; i++) {
+        client_send(&late[i], &late[i].answers[0], bytes_of(large, 1), false);
+        client_write(&late[i]);
+    }
+    unsigned n_before = 0;
+    while (fixture.n_messages < CONNECTIONS) {
+        fixture_turn(&fixture);
+        assert_true(fixture.n_messages - n_before <= CONNECTIONS / 2);
+        n_before = fixture.n_messages;
+    }
+    for (size_t i = 0; i < CONNECTIONS; i++) {
+        client_wait(&late[i], late[i].answers[0].is_closed);
+        client_close(&late[i]);
+    }
+    buffer_clear(&framed);
+    fixture_stop(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_sends_much_keeps_another_waiting_for_a_turn_only),
         cmocka_unit_test(those_that_send_much_take_turns),
         cmocka_unit_test(a_connection_that_closes_takes_what_waited_along),
         cmocka_unit_test(while_there_is_congestion_only_those_that_ask_now_and_then_are_heard),
+        cmocka_unit_test(large_messages_that_end_together_are_handled_one_after_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+enum { QUERY_FIELDS_MAX = 128 };
+
 /* --- Life. --- */
 
 static void free_if_done(struct consul_call *call) {
@@ -24,6 +26,17 @@ static void free_if_done(struct consul_call *call) {
     arena_clear(&call->scratch);
     arena_clear(&call->arena);
     free(call);
+}
+
+/* Each tag and each pair of meta is looked for in every record of a list. */
+static bool has_long_query(const struct consul_call *call) {
+    size_t position = 0;
+    size_t n = 0;
+    struct http_field field;
+    while (n <= QUERY_FIELDS_MAX && http_next_query(call->exchange, &position, &field)) {
+        n++;
+    }
+    return n > QUERY_FIELDS_MAX;
 }
 
 void consul_call_on_body(struct http_exchange *exchange, struct bytes body, bool is_last) {
@@ -45,6 +58,10 @@ void consul_call_on_body(struct http_exchange *exchange, struct bytes body, bool
     consul_json_init(&call->json, &call->body);
     http_set_data(exchange, call);
     call->door->n_requests++;
+    if (has_long_query(call)) {
+        consul_call_fail(call, 400, "Invalid query: more than %d parameters", QUERY_FIELDS_MAX);
+        return;
+    }
     consul_route_of(exchange)->handle(call, body);
 }
 

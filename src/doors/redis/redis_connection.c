@@ -498,12 +498,23 @@ static bool keys_fit(const struct redis_exec_command *command) {
     return true;
 }
 
+/* Has logged in, while that is asked for. What has keys is asked for the rights to them where it is
+ * done; what has none is asked here whether the user is still there. */
+static bool is_known(struct redis_connection *connection, const struct redis_command *command) {
+    const struct caller *caller = redis_connection_caller(connection);
+    if (!redis_door_asks_who(connection->door)) {
+        return true;
+    }
+    return caller->user_id != 0 &&
+           (command->right != REDIS_RIGHT_USER ||
+            service_check_user(connection->door->service, caller, command->name) == STATUS_OK);
+}
+
 /* Why a command is not run; NULL: it is. */
 static const char *refusal(struct redis_connection *connection,
                            const struct redis_exec_command *command) {
     uint32_t flags = command->command->flags;
-    if ((flags & REDIS_F_NOAUTH) == 0 && redis_door_asks_who(connection->door) &&
-        redis_connection_caller(connection)->user_id == 0) {
+    if ((flags & REDIS_F_NOAUTH) == 0 && !is_known(connection, command->command)) {
         return "NOAUTH Authentication required.";
     }
     if (!keys_fit(command)) {

@@ -199,9 +199,10 @@ static bool is_space(uint8_t byte) {
     return byte == ' ' || (byte >= '\t' && byte <= '\r') || byte == 0;
 }
 
-/* A word that begins at line[*at]. False: its quotes are not balanced. */
-static bool get_word(struct bytes line, size_t *at, struct arguments *arguments) {
-    uint8_t *word = arena_alloc(arguments->arena, line.size - *at);
+/* A word that begins at line[*at]; without quotes it is shorter, so all words of a line fit into
+ * `words`, which is as long. False: its quotes are not balanced. */
+static bool get_word(struct bytes line, size_t *at, uint8_t *words, struct arguments *arguments) {
+    uint8_t *word = words + *at;
     size_t size = 0;
     uint8_t quote = 0;
     size_t i = *at;
@@ -244,10 +245,11 @@ static enum redis_parse_result parse_inline(struct bytes bytes, struct arguments
     if (line.size > REDIS_INLINE_SIZE_MAX) {
         return fail(parsed, "Protocol error: too big inline request");
     }
+    uint8_t *words = arena_alloc(arguments->arena, line.size);
     for (size_t at = 0; at < line.size;) {
         if (is_space(line.data[at])) {
             at++;
-        } else if (!get_word(line, &at, arguments)) {
+        } else if (!get_word(line, &at, words, arguments)) {
             return fail(parsed, "Protocol error: unbalanced quotes in request");
         }
     }

@@ -63,6 +63,13 @@ static void spend(struct redis_pubsub *pubsub, size_t steps) {
     pubsub->steps_left -= steps < pubsub->steps_left ? steps : pubsub->steps_left;
 }
 
+/* Users may have been removed, and authentication switched on, since it subscribed. */
+static bool may_listen(struct redis_connection *connection) {
+    return !redis_door_asks_who(connection->door) ||
+           service_check_user(connection->door->service, redis_connection_caller(connection),
+                              "messages of the Redis protocol") == STATUS_OK;
+}
+
 /* Gives what is in pubsub->push to those who have not got it yet. False: the rest comes later. */
 static bool push_to(struct redis_pubsub *pubsub, enum source source, struct redis_topic *topic) {
     uint64_t message = pubsub->sources[source].message;
@@ -82,6 +89,11 @@ static bool push_to(struct redis_pubsub *pubsub, enum source source, struct redi
             return false;
         }
         if (!redis_output_takes_message(subscription->connection, pubsub->push.size)) {
+            subscription->pushed[source] = message;
+            continue;
+        }
+        if (!may_listen(subscription->connection)) {
+            raw_connection_close(subscription->connection->raw);
             subscription->pushed[source] = message;
             continue;
         }
