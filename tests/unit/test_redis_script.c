@@ -355,9 +355,55 @@ static void scripts_without_end_are_stopped(void **state) {
         /* Lua goes through all jumps before each of these. */
         "local s = 'local x x=x ' .. ('or x '):rep(65000) for i = 1, 3 do loadstring(s) end",
         "local s = ('do break end '):rep(20000) loadstring('while true do ' .. s .. ' end')",
+        /* A name is sought in every function around it. */
+        "local s = ('local function a() local a' .. (',a'):rep(190) .. ' '):rep(180) "
+        "loadstring(s .. 'b{b' .. (',b'):rep(20000) .. '}' .. (' end'):rep(180))",
+        "local s = ('local function a() --[=[ end ]] ]=] local a' .. (',a'):rep(190) .. ' "
+        "'):rep(180) "
+        "loadstring(s .. '_=\"end\\\\\" b{b' .. (',b'):rep(20000) .. '}' .. (' end'):rep(180))",
     };
     for (size_t i = 0; i < sizeof endless / sizeof endless[0]; i++) {
         assert_status(endless[i], STATUS_TOO_MANY_OPERATIONS);
+    }
+}
+
+static uint64_t work_of(const char *before, const char *call, int n) {
+    char source[256];
+    struct outcome outcome;
+    snprintf(source, sizeof source, "%s for i = 1, %d do local x = %s end", before, n, call);
+    run_with(&outcome, source, NULL, 0, &roomy);
+    assert_int_equal(outcome.status, STATUS_OK);
+    outcome_clear(&outcome);
+    return redis_script_last_work();
+}
+
+/* What is made again and again is there already: nothing of it is allocated. In each of these, one
+ * call is more work than the instructions around it. */
+static void results_that_are_there_already_are_counted(void **state) {
+    enum { LEAST_WORK = 400 };
+    static const struct {
+        const char *before;
+        const char *call;
+    } scripts[] = {
+        {"local t = {} for i = 1000001, 1001000 do t[i] = 1.5e-300 end",
+         "table.concat(t, '', 1000001, 1001000)"},
+        {"local t = {} for i = 1, 1000 do t[i] = 1.5e-300 end", "table.concat(t)"},
+        {"local s = ('A'):rep(20000)", "s:lower()"},
+        {"local s = ('a'):rep(20000)", "s:upper()"},
+        {"local s = ('A'):rep(20000)", "s:reverse()"},
+        {"local s = ('A'):rep(4000)", "s:byte(1, -1)"},
+        {"local t = {} for i = 1, 4000 do t[i] = 65 end", "string.char(unpack(t))"},
+        {"local s = ('A'):rep(20000)", "string.format('%q', s)"},
+        {"local s = ('%.1e'):rep(100) local t = {} for i = 1, 100 do t[i] = 4.9e-310 end",
+         "string.format(s, unpack(t))"},
+        {"local s = ('z'):rep(20000)", "tonumber(s, 36)"},
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+        uint64_t once = work_of(scripts[i].before, scripts[i].call, 1);
+        uint64_t often = work_of(scripts[i].before, scripts[i].call, 101);
+        if (often - once < 100 * LEAST_WORK) {
+            fail_msg("%s costs %d", scripts[i].call, (int)((often - once) / 100));
+        }
     }
 }
 
@@ -554,6 +600,7 @@ int main(void) {
         cmocka_unit_test(tables_with_addresses_as_keys_have_no_order),
         cmocka_unit_test(there_is_no_way_out),
         cmocka_unit_test(scripts_without_end_are_stopped),
+        cmocka_unit_test(results_that_are_there_already_are_counted),
         cmocka_unit_test(positions_that_are_no_numbers_are_errors),
         cmocka_unit_test(strings_that_collide_are_counted),
         cmocka_unit_test(scripts_that_take_too_much_memory_are_stopped),

@@ -123,6 +123,15 @@ static int base_tostring(lua_State *lua) {
     return 1;
 }
 
+/* Lua's own is the first upvalue. */
+static int base_tonumber(lua_State *lua) {
+    enum { DIGITS_PER_WORK = 8 };
+    if (lua_type(lua, 1) == LUA_TSTRING) {
+        redis_script_charge(lua, lua_objlen(lua, 1) / DIGITS_PER_WORK);
+    }
+    return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
+}
+
 /* --- Source at run time. --- */
 
 static int load_text(lua_State *lua, const char *text, size_t size, const char *name) {
@@ -290,5 +299,8 @@ void redis_script_open_base(lua_State *lua) {
     lua_getfield(lua, -1, "next");
     lua_pushcclosure(lua, base_pairs, 1);
     lua_setfield(lua, -2, "pairs");
+    lua_getfield(lua, -1, "tonumber");
+    lua_pushcclosure(lua, base_tonumber, 1);
+    lua_setfield(lua, -2, "tonumber");
     count_coroutines(lua);
 }

@@ -18,7 +18,6 @@ enum {
     COMPILED_BYTES_MAX = 8 * 1024 * 1024,
     LIVE_SHIFT = 12,        /* how the cost of an instruction grows with what a script holds … */
     LIVE_SQUARE_SHIFT = 16, /* … and with its square */
-    JUMP_PAIRS = 16,        /* that are looked at in the time of an instruction */
 };
 
 /* Places in the registry. */
@@ -70,35 +69,6 @@ void redis_script_charge(lua_State *lua, uint64_t work) {
     if (run->counters->work > run->limits.work) {
         redis_script_stop(lua, STATUS_TOO_MANY_OPERATIONS);
     }
-}
-
-static bool is_letter(uint8_t byte) {
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-           (byte >= '0' && byte <= '9') || byte == '_';
-}
-
-/* At each of these words Lua goes through a list of the jumps before it. */
-static bool is_jump(struct bytes word) {
-    static const char *const jumps[] = {"or", "and", "elseif", "break"};
-    for (size_t i = 0; i < sizeof jumps / sizeof jumps[0]; i++) {
-        if (bytes_equal(word, bytes_from_text(jumps[i]))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void redis_script_charge_source(lua_State *lua, struct bytes source) {
-    uint64_t n_jumps = 0;
-    for (size_t begin = 0; begin < source.size; begin++) {
-        size_t end = begin;
-        while (end < source.size && is_letter(source.data[end])) {
-            end++;
-        }
-        n_jumps += is_jump(bytes_of(source.data + begin, end - begin));
-        begin = end;
-    }
-    redis_script_charge(lua, source.size + n_jumps * n_jumps / JUMP_PAIRS);
 }
 
 void redis_script_rethrow(lua_State *lua) {
@@ -355,10 +325,10 @@ static bool skip_first_line(struct bytes *source, struct buffer *out) {
 static int compile(lua_State *lua) {
     struct redis_script_run *run = lua_touserdata(lua, 1);
     struct bytes source = run->script->source;
-    redis_script_charge_source(lua, source);
     if (!skip_first_line(&source, run->out)) {
         return 0;
     }
+    redis_script_charge_source(lua, source);
     if (source.size > 0 && source.data[0] == LUA_SIGNATURE[0]) {
         lua_pushliteral(lua, "user_script: bad header in precompiled chunk");
         put_compile_error(lua, run->out);

@@ -43,7 +43,7 @@ struct redis_script_run *redis_script_current(void);
 
 /* Counts work of a library function; does not return when there is no more. */
 void redis_script_charge(lua_State *lua, uint64_t work);
-/* … of compiling a source. */
+/* … of compiling a source (redis_script_source_rules.c). */
 void redis_script_charge_source(lua_State *lua, struct bytes source);
 /* Ends the run; does not return. The status is not STATUS_OK. */
 int redis_script_stop(lua_State *lua, enum status status);

@@ -7,7 +7,11 @@
 #include <lua.h>
 #include <lualib.h>
 
-enum { BYTES_PER_WORK = 16 };
+enum {
+    BYTES_PER_WORK = 16,
+    RESULTS_PER_WORK = 8, /* bytes or values that are made one by one */
+    FORMAT_COST = 32      /* of a number with many digits */
+};
 
 /* --- find, match, gmatch. --- */
 
@@ -221,20 +225,45 @@ static int string_rep(lua_State *lua) {
     return 1;
 }
 
+/* --- Lua's own. --- */
+
+/* Lua's own function is the first upvalue. What it makes may be there already, and then nothing of
+ * it is allocated and counted. The second upvalue is what each number among its arguments costs. */
+static int call_own(lua_State *lua) {
+    uint64_t cost = (uint64_t)lua_tointeger(lua, lua_upvalueindex(2));
+    uint64_t work = 0;
+    for (int i = 1; i <= lua_gettop(lua); i++) {
+        work += lua_type(lua, i) == LUA_TNUMBER ? cost : 0;
+    }
+    redis_script_charge(lua, work);
+    int n = lua_tocfunction(lua, lua_upvalueindex(1))(lua);
+    uint64_t made = n == 1 && lua_type(lua, -1) == LUA_TSTRING ? lua_objlen(lua, -1) : (uint64_t)n;
+    redis_script_charge(lua, made / RESULTS_PER_WORK);
+    return n;
+}
+
 void redis_script_open_string(lua_State *lua) {
     static const struct redis_script_function functions[] = {
         {"find", string_find}, {"gfind", string_gmatch}, {"gmatch", string_gmatch},
         {"gsub", string_gsub}, {"match", string_match},  {"rep", string_rep},
         {NULL, NULL}};
-    static const char *const names[] = {"byte",    "char", "format", "len", "lower",
-                                        "reverse", "sub",  "upper",  NULL};
+    static const struct {
+        const char *name;
+        int number_cost; /* -1: it is cheap */
+    } own[] = {{"byte", 0}, {"char", 1},  {"format", FORMAT_COST},
+               {"len", -1}, {"lower", 0}, {"reverse", 0},
+               {"sub", -1}, {"upper", 0}};
     lua_pushcfunction(lua, luaopen_string);
     lua_pushliteral(lua, LUA_STRLIBNAME);
     lua_call(lua, 1, 0);
     lua_getglobal(lua, LUA_STRLIBNAME);
-    for (size_t i = 0; names[i] != NULL; i++) {
-        lua_getfield(lua, -1, names[i]);
-        lua_setfield(lua, -3, names[i]);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        lua_getfield(lua, -1, own[i].name);
+        if (own[i].number_cost >= 0) {
+            lua_pushinteger(lua, own[i].number_cost);
+            lua_pushcclosure(lua, call_own, 2);
+        }
+        lua_setfield(lua, -3, own[i].name);
     }
     lua_pop(lua, 1);
     redis_script_set_functions(lua, functions);

@@ -6,6 +6,11 @@
 #include <lualib.h>
 #include <math.h>
 
+enum {
+    BYTES_PER_WORK = 16,
+    NUMBER_COST = 32 /* of its text */
+};
+
 /* --- Tables. --- */
 
 /* Lua's own function, the first upvalue, in this call: so that its errors name place and function.
@@ -14,10 +19,24 @@ static int call_own(lua_State *lua) {
     return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
 }
 
-/* Every element may be looked at or moved. */
-static int call_for_elements(lua_State *lua) {
+/* The elements that it is asked for, which need not be those of the table's length. What they make
+ * may be there already, and then nothing of it is allocated and counted. */
+static int table_concat(lua_State *lua) {
     if (lua_istable(lua, 1)) {
-        redis_script_charge(lua, 1 + lua_objlen(lua, 1));
+        int first = lua_isnoneornil(lua, 3) ? 1 : (int)lua_tointeger(lua, 3);
+        int64_t last =
+            lua_isnoneornil(lua, 4) ? (int64_t)lua_objlen(lua, 1) : (int)lua_tointeger(lua, 4);
+        uint64_t separator = lua_isstring(lua, 2) ? lua_objlen(lua, 2) / BYTES_PER_WORK : 0;
+        bool is_text = true;
+        for (int64_t i = first; i <= last && is_text; i++) {
+            lua_rawgeti(lua, 1, (int)i);
+            bool is_number = lua_type(lua, -1) == LUA_TNUMBER;
+            is_text = lua_isstring(lua, -1); /* the others are its to refuse */
+            uint64_t size = is_text && !is_number ? lua_objlen(lua, -1) : 0;
+            lua_pop(lua, 1);
+            redis_script_charge(lua, 2 + separator + size / BYTES_PER_WORK +
+                                         (is_number ? NUMBER_COST : 0));
+        }
     }
     return call_own(lua);
 }
@@ -142,7 +161,7 @@ void redis_script_open_table(lua_State *lua) {
                                                              {NULL, NULL}};
     redis_script_set_functions(lua, functions);
     push_own(lua, LUA_TABLIBNAME, luaopen_table);
-    set_counted(lua, "concat", call_for_elements);
+    set_counted(lua, "concat", table_concat);
     set_counted(lua, "remove", call_for_moves);
     set_counted(lua, "sort", table_sort);
     lua_getfield(lua, -1, "insert");
