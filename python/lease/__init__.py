@@ -14,6 +14,7 @@ a lock, so that the resource can refuse an older one. `lease.aio` has the same f
 A client belongs to the process that opened it. In a child of fork() its calls are refused, nothing is valid, and leaving a
 `with` block gives nothing back: the parent still has it.
 """
+import atexit
 import ctypes
 import enum
 import functools
@@ -206,10 +207,19 @@ class _Calls:
         self._by_thread = {}
         self._has_left = threading.Event()
         self._process_id = os.getpid()
+        self._claim = threading.Lock()
 
-    def __enter__(self):
+    def claim_end(self):
+        """True once: two threads that end the same would wait for each other."""
+        return self._claim.acquire(blocking=False)
+
+    def begin(self):
+        """Counts a call that is made also while it is being closed; __exit__() is its end."""
         thread = threading.get_ident()
         self._by_thread[thread] = self._by_thread.get(thread, 0) + 1
+
+    def __enter__(self):
+        self.begin()
         if self.is_closing:  # looked at after: close() sets it, then looks at the numbers
             self.__exit__()
             raise Error(Status.INVALID, "it was closed, released or ended before")
@@ -487,12 +497,16 @@ class Session:
 
     def end(self):
         """Gives back all that it has. Threads that wait in it get an Error."""
-        if self._is_alive:
-            self._calls.is_closing = True
+        if self._is_alive and self._calls.claim_end():
+            self._calls.begin()  # a client that is closed meanwhile waits for it
             try:
+                self._calls.is_closing = True
                 _check(library.lease_session_end(self._handle.value))
             finally:
-                self._destroy()
+                try:
+                    self._destroy()
+                finally:
+                    self._calls.__exit__()
 
     def _destroy(self):
         self._calls.close()
@@ -636,6 +650,19 @@ class Directory:
         self.close()
 
 
+_clients = weakref.WeakSet()
+
+
+def _stop_calls():
+    """At the end of the program, where daemon threads go on while finalizers destroy what they use."""
+    for client in list(_clients):
+        each = [client._calls] + [session._calls for session in list(client._sessions)]
+        for calls in each:
+            calls.is_closing = True
+        for calls in each:
+            calls.close()
+
+
 class Client:
     """A connection to one cluster, over whichever of its endpoints answers."""
 
@@ -656,6 +683,7 @@ class Client:
         self._mutex = threading.Lock()
         self._shared_session = None
         self._process_id = os.getpid()
+        _clients.add(self)
 
     @property
     def _is_inherited(self):
@@ -819,6 +847,10 @@ class Client:
 
     def __exit__(self, *_):
         self.close()
+
+
+weakref.finalize(Client, int)  # the first one registers what runs them all; what is registered after it runs before
+atexit.register(_stop_calls)
 
 
 def _ended(found):

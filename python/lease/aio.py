@@ -17,8 +17,8 @@ async def _run(function, *arguments, **named):
     return await asyncio.shield(loop.run_in_executor(None, functools.partial(function, *arguments, **named)))
 
 
-def _told(loop, future):
-    """For a thread of the library: the future is done."""
+def _told(loop, future, pendings):
+    """For a thread of the library: the future is done. `pendings` gets that which waits."""
 
     def settle():
         if not future.done():
@@ -27,8 +27,9 @@ def _told(loop, future):
     def tell():
         try:
             loop.call_soon_threadsafe(settle)
-        except RuntimeError:
-            pass  # the loop was closed, and nobody waits
+        except RuntimeError:  # the loop was closed: nobody waits, and nobody would release it
+            for pending in pendings:
+                pending.close()
 
     return tell
 
@@ -45,7 +46,9 @@ class _Acquiring:
         wanted = lease.wants(*self._names, shared=self._shared, pools=self._pools)
         loop = asyncio.get_running_loop()
         decided = loop.create_future()
-        pending = session.acquire_start(wanted, on_done=_told(loop, decided), **self._how)
+        pendings = []
+        pending = session.acquire_start(wanted, on_done=_told(loop, decided, pendings), **self._how)
+        pendings.append(pending)
         try:
             await decided
             return pending.finish()  # does not wait any more

@@ -264,13 +264,29 @@ static void read_until(struct lease_connection *connection, const bool *done, ui
     }
 }
 
+/* The connection's own thread does what is due, unless it is in a callback: one that waits for the
+ * thread that waits here, as close() in Python does, would wait for ever. */
+static void wait_beside_thread(struct lease_connection *connection, const bool *done,
+                               uint64_t limit_ms) {
+    uint64_t now_ms = clock_boottime_ms();
+    uint64_t wake = wake_ms(connection);
+    uint64_t due_ms = wake == UINT64_MAX ? wake : (wake > now_ms ? wake : now_ms) + NEIGHBOUR_MS;
+    uint64_t until_ms = least(limit_ms, due_ms);
+    if (can_lend(connection)) {
+        read_until(connection, done, until_ms);
+    } else {
+        wait_changed(connection, until_ms);
+    }
+    if (!*done && clock_boottime_ms() >= due_ms) {
+        lib_step(connection);
+    }
+}
+
 void lib_wait_until(struct lease_connection *connection, const bool *done, uint64_t limit_ms) {
     uint64_t limit = limit_ms == 0 ? UINT64_MAX : limit_ms;
     while (!*done && clock_boottime_ms() < limit) {
-        if (connection->has_thread && can_lend(connection)) {
-            read_until(connection, done, limit);
-        } else if (connection->has_thread) {
-            wait_changed(connection, limit);
+        if (connection->has_thread) {
+            wait_beside_thread(connection, done, limit);
         } else if (connection->is_processing) {
             wait_changed(connection, least(limit, clock_boottime_ms() + NEIGHBOUR_MS));
         } else {

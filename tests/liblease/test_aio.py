@@ -152,3 +152,23 @@ def test_to_cancel_what_is_over_does_nothing(server):
         pending = session.acquire_start(lease.wants("over"))
         with pending.finish():
             pending.cancel()
+
+
+def test_a_loop_that_is_closed_leaves_nothing_held(server):
+    with lease.Client(server.endpoint) as holder:
+        client = lease.aio.Client(server.endpoint)
+        hold = holder.lock("closed loop")
+        loop = asyncio.new_event_loop()
+
+        async def main():
+            task = asyncio.ensure_future(client.lock("closed loop")._acquire())
+            while holder.resource("closed loop").waiting == 0:
+                await asyncio.sleep(0.01)
+            return task
+
+        task = loop.run_until_complete(main())
+        loop.close()
+        hold.release()
+        wait_for(lambda: not holder.resource("closed loop").holders, SECONDS, "it was given back")
+        task._log_destroy_pending = False
+        client.sync.close()

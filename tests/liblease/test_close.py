@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import lease
-from harness import wait_for
+from harness import KIND_LEASED, Server, wait_for
 
 SECONDS = 30.0
 N_ROUNDS = 5
@@ -86,6 +86,48 @@ def test_a_registration_ends_with_its_client(leased_server, prefix):
         registration.deregister()
 
 
+def test_a_session_that_is_being_ended_is_not_closed_under_its_call():
+    """The server does not answer: end() waits."""
+    with Server(KIND_LEASED) as server, lease.Client(server.endpoint, request_timeout=1) as client:
+        session = client.session()
+        server.pause()
+        thread, ends = wait_in_thread(session.end)
+        wait_for(lambda: session._calls.is_closing, SECONDS, "it is being ended")
+        client.close()
+        has_ended = list(ends)
+        server.resume()
+        thread.join(SECONDS)
+        assert isinstance(has_ended[0], lease.Timeout)
+
+
+def test_a_callback_closes_while_another_thread_waits_for_a_silent_server(prefix):
+    with Server(KIND_LEASED) as server:
+        client = lease.Client(server.endpoint, request_timeout=1)
+        is_closed = threading.Event()
+
+        def on_event(_session, event, _reason):
+            if event == lease.Event.LOST:
+                client.close()
+                is_closed.set()
+
+        short = client.session(ttl=1, on_event=on_event)
+        hold = client.session(ttl=60).lock(prefix)
+
+        def release():
+            while not is_closed.is_set():
+                try:
+                    hold.release()
+                except lease.Timeout:
+                    pass
+
+        server.pause()
+        thread, _ = wait_in_thread(release)
+        has_closed = is_closed.wait(SECONDS)
+        server.resume()
+        thread.join(SECONDS)
+        assert has_closed and short.valid_for == 0
+
+
 PROGRAM = """
 import sys
 import lease
@@ -107,3 +149,42 @@ def test_a_program_may_end_with_everything_open(leased_server, prefix):
         capture_output=True, text=True, timeout=SECONDS, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "ready\n", "")
+
+
+DAEMONS = """
+import sys
+import threading
+import lease
+
+client = lease.Client(sys.argv[1])
+hold = client.lock(sys.argv[2])
+has_locked = threading.Event()
+
+def work():
+    try:
+        while True:
+            with client.lock(f"{sys.argv[2]}-{threading.get_ident()}"):
+                has_locked.set()
+    except lease.Error:
+        pass
+
+def wait():
+    try:
+        client.session().lock(sys.argv[2])
+    except lease.Error:
+        pass
+
+for run in (work, wait, work):
+    threading.Thread(target=run, daemon=True).start()
+has_locked.wait()
+"""
+
+
+def test_a_program_may_end_while_daemon_threads_lock(leased_server, prefix):
+    path = os.path.dirname(os.path.dirname(lease.__file__))
+    for _ in range(N_ROUNDS):
+        ended = subprocess.run(
+            [sys.executable, "-c", DAEMONS, leased_server.endpoint, prefix + os.urandom(4).hex()],
+            env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=SECONDS, check=False,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr) == (0, "")
