@@ -1,4 +1,6 @@
 """One client of the ZooKeeper API does its worst with one small request: see test_one_client.py."""
+import contextlib
+
 import pytest
 from hostile_client import MIB, attacked, check_memory_returns
 
@@ -7,12 +9,24 @@ from harness.zookeeper_client import Client
 
 OPERATIONS_MAX = 2000
 LARGE = b"x" * 1_000_000
+NO_NODE, THROTTLED = -101, -127
 
 
 @pytest.fixture(name="server")
 def a_server():
     with zookeeper.leased() as server:
         yield server
+
+
+def pipelined(client, count, request, window=200):
+    """Answers of count requests, never more than a window of them under way. request(number): (opcode, payload)."""
+    answers = []
+    for number in range(count + window):
+        if number < count:
+            client.post(*request(number))
+        if number >= window:
+            answers.append(client.receive())
+    return answers
 
 
 def read(client, op, path, count):
@@ -32,4 +46,21 @@ def test_one_node_that_is_read_many_times(server):
         answer = read(client, jute.GET_DATA, "/large", 3)
         assert answer.error == 0 and len(answer.body.rest()) > 3 * len(LARGE)
         assert read(client, jute.GET_CHILDREN, "/", OPERATIONS_MAX).error == 0
+    check_memory_returns(server, before)
+
+
+def test_watches_of_long_paths(server):
+    """By one connection, then by several."""
+    before = server.rss_bytes()
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.address)).connect(40_000) for _ in range(4)]
+        with attacked(server, "zookeeper: watches of long paths"):
+            for name, client in enumerate(clients):
+                answers = pipelined(client, 1200, lambda number, name=name: (
+                    jute.EXISTS, jute.watched(f"/{name}-{number}-".ljust(60_000, "w"), True)), window=16)  # fmt: skip
+                errors = [answer.error for answer in answers]
+                assert set(errors) <= {NO_NODE, THROTTLED} and errors[-1] == THROTTLED
+                assert name > 0 or errors[0] == NO_NODE
+            # What does not need more is served.
+            assert clients[0].exists("/") is not None
     check_memory_returns(server, before)

@@ -2,8 +2,11 @@
 
 #include "doors/zookeeper/zk_keys.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { FREED_MUCH = 32 * 1024 * 1024 }; /* so much is worth a search for pages to give back */
 
 void zk_watches_init(struct zk_watches *table) {
     *table = (struct zk_watches){0};
@@ -18,6 +21,7 @@ void zk_watches_clear(struct zk_watches *table) {
 void zk_watcher_init(struct zk_watcher *watcher) {
     list_init(&watcher->watches);
     watcher->n_watches = 0;
+    watcher->bytes = 0;
 }
 
 /* --- Finding. --- */
@@ -56,6 +60,18 @@ static struct zk_watch *find_watch(const struct zk_watches *table, const struct 
 
 /* --- Adding and removing. --- */
 
+static size_t path_bytes(size_t path_size) {
+    return ZK_WATCHED_PATH_BYTES + path_size;
+}
+
+static bool has_room(const struct zk_watches *table, const struct zk_watcher *watcher,
+                     size_t path_size, bool is_new_path) {
+    size_t bytes = ZK_WATCH_BYTES + path_bytes(path_size);
+    return watcher->n_watches < ZK_WATCHES_OF_CONNECTION_MAX &&
+           watcher->bytes + bytes <= ZK_WATCH_BYTES_OF_CONNECTION_MAX &&
+           table->bytes + (is_new_path ? bytes : ZK_WATCH_BYTES) <= ZK_WATCH_BYTES_MAX;
+}
+
 static struct zk_watched_path *add_path(struct zk_watches *table, struct bytes path,
                                         uint64_t hash) {
     struct zk_watched_path *watched = malloc(sizeof *watched + path.size);
@@ -66,12 +82,15 @@ static struct zk_watched_path *add_path(struct zk_watches *table, struct bytes p
     watched->size = path.size;
     memcpy(watched->path, path.data, path.size);
     zk_hash_add(&table->paths, &watched->in_table, hash);
+    table->bytes += path_bytes(path.size);
     return watched;
 }
 
 static void drop_path_if_unused(struct zk_watches *table, struct zk_watched_path *path) {
     if (list_is_empty(&path->watches)) {
         zk_hash_remove(&table->paths, &path->in_table);
+        table->bytes -= path_bytes(path->size);
+        table->freed += path_bytes(path->size);
         free(path);
     }
 }
@@ -87,6 +106,8 @@ static struct zk_watch *add_watch(struct zk_watches *table, struct zk_watcher *w
     list_append(&path->watches, &watch->in_path);
     list_append(&watcher->watches, &watch->in_watcher);
     watcher->n_watches++;
+    watcher->bytes += ZK_WATCH_BYTES + path_bytes(path->size);
+    table->bytes += ZK_WATCH_BYTES;
     zk_hash_add(&table->watches, &watch->in_table, pair_hash(table, watcher, path));
     return watch;
 }
@@ -98,6 +119,9 @@ static void drop_watch(struct zk_watches *table, struct zk_watch *watch) {
     list_remove(&watch->in_path);
     list_remove(&watch->in_watcher);
     watch->watcher->n_watches--;
+    watch->watcher->bytes -= ZK_WATCH_BYTES + path_bytes(path->size);
+    table->bytes -= ZK_WATCH_BYTES;
+    table->freed += ZK_WATCH_BYTES;
     free(watch);
     drop_path_if_unused(table, path);
 }
@@ -111,10 +135,24 @@ static void set_kinds(struct zk_watches *table, struct zk_watch *watch, unsigned
     }
 }
 
+/* The server looks for such memory by itself, but counts what was held during the last search as
+ * usual. */
+static void give_memory_back(struct zk_watches *table) {
+    if (table->freed < FREED_MUCH) {
+        return;
+    }
+    table->freed = 0;
+    if (table->watches.n == 0) {
+        zk_watches_clear(table);
+    }
+    malloc_trim(0);
+}
+
 void zk_watcher_clear(struct zk_watches *table, struct zk_watcher *watcher) {
     while (!list_is_empty(&watcher->watches)) {
         drop_watch(table, list_entry(watcher->watches.next, struct zk_watch, in_watcher));
     }
+    give_memory_back(table);
 }
 
 bool zk_watches_add(struct zk_watches *table, struct zk_watcher *watcher, struct bytes path,
@@ -123,7 +161,7 @@ bool zk_watches_add(struct zk_watches *table, struct zk_watcher *watcher, struct
     struct zk_watched_path *watched = find_path(table, path, hash);
     struct zk_watch *watch = watched != NULL ? find_watch(table, watcher, watched) : NULL;
     if (watch == NULL) {
-        if (watcher->n_watches >= ZK_WATCHES_OF_CONNECTION_MAX) {
+        if (!has_room(table, watcher, path.size, watched == NULL)) {
             return false;
         }
         if (watched == NULL && (watched = add_path(table, path, hash)) == NULL) {

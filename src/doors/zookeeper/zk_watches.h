@@ -1,7 +1,8 @@
 /*
  * The watches of this member's connections: which connection wants to hear of which path, and how.
  * One watch for each connection and path, with the kinds it has; found by path when something
- * changes, by connection when that ends. Bounded for each connection.
+ * changes, by connection when that ends. Number and bytes are bounded for each connection, bytes for
+ * all of them.
  */
 #ifndef LEASED_DOORS_ZOOKEEPER_ZK_WATCHES_H
 #define LEASED_DOORS_ZOOKEEPER_ZK_WATCHES_H
@@ -15,7 +16,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ZK_WATCHES_OF_CONNECTION_MAX = 128 * 1024 };
+enum {
+    ZK_WATCHES_OF_CONNECTION_MAX = 128 * 1024,
+    ZK_WATCH_BYTES_OF_CONNECTION_MAX = 64 * 1024 * 1024,
+    ZK_WATCH_BYTES_MAX = 192 * 1024 * 1024, /* of all; a path that several watch counts once */
+    /* Of a watch and of a watched path, with their place in a table, before the path's own bytes. */
+    ZK_WATCH_BYTES = 128,
+    ZK_WATCHED_PATH_BYTES = 96
+};
 
 /* Bits. */
 enum zk_watch_kind {
@@ -44,6 +52,7 @@ struct zk_watched_path {
 struct zk_watcher {
     struct list watches;
     size_t n_watches;
+    size_t bytes; /* as if it were the only one who watches its paths */
 };
 
 struct zk_watch {
@@ -60,6 +69,8 @@ struct zk_watches {
     struct zk_hash paths;
     struct zk_hash watches;
     size_t n_recursive;
+    size_t bytes;
+    size_t freed; /* bytes, since memory was last given back */
 };
 
 void zk_watches_init(struct zk_watches *table);
@@ -69,7 +80,7 @@ void zk_watcher_init(struct zk_watcher *watcher);
 /* All watches of one connection go. */
 void zk_watcher_clear(struct zk_watches *table, struct zk_watcher *watcher);
 
-/* Adds kinds. False: the watcher has as many as it may, or memory is out. */
+/* Adds kinds. False: the watcher, or all together, have as much as they may, or memory is out. */
 bool zk_watches_add(struct zk_watches *table, struct zk_watcher *watcher, struct bytes path,
                     unsigned kinds);
 /* The kinds that the watcher has there. */
