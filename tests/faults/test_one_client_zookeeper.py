@@ -5,6 +5,7 @@ import pytest
 from hostile_client import MIB, attacked, check_memory_returns
 
 from harness import jute, zookeeper
+from harness.wait import wait_for
 from harness.zookeeper_client import Client
 
 OPERATIONS_MAX = 2000
@@ -64,3 +65,21 @@ def test_watches_of_long_paths(server):
             # What does not need more is served.
             assert clients[0].exists("/") is not None
     check_memory_returns(server, before)
+
+
+def test_memory_of_a_large_answer_is_given_back(server):
+    with Client(server.address) as client:
+        client.connect()
+        client.create("/large", LARGE)
+        assert client.get("/large")[0] == LARGE
+        client.get("/")
+        client.ping()
+        before = server.rss_bytes()
+        assert read(client, jute.GET_DATA, "/large", 5).error == 0
+        kept = server.rss_bytes() - before
+
+        def is_given_back():
+            client.get("/")
+            return server.rss_bytes() < before + 3 * MIB
+
+        wait_for(is_given_back, 30.0, f"the memory of an answer given back; {kept // MIB} MiB were kept")

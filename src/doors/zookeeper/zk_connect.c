@@ -22,8 +22,7 @@ struct connecting {
 
 static void send_response(struct zk_connection *connection, int32_t timeout_ms, int64_t session_id,
                           const uint8_t password[ZK_PASSWORD_SIZE]) {
-    struct buffer *out = &connection->door->reply;
-    out->size = 0;
+    struct buffer *out = zk_door_buffer(&connection->door->reply);
     zk_jute_put_int(out, connection->is_old_client ? 36 : 37);
     zk_jute_put_int(out, 0);
     zk_jute_put_int(out, timeout_ms);
@@ -108,8 +107,7 @@ static void submit(struct zk_connection *connection, struct connecting *connecti
                                                      .member_id = info.member_id}};
     /* The password itself is kept nowhere but at the client. */
     SHA256(connecting->password, ZK_PASSWORD_SIZE, connect.session.password_hash);
-    door->scratch.size = 0;
-    zk_connect_encode(&door->scratch, &connect);
+    zk_connect_encode(zk_door_buffer(&door->scratch), &connect);
     const struct command command = {
         .type = COMMAND_RULE,
         .rule = {.number = ZK_RULE_CONNECT,

@@ -9,8 +9,9 @@
 
 enum {
     LENGTH_SIZE = 4,
-    HEADER_SIZE = 8,       /* of a request: xid and type */
-    REPLY_HEADER_SIZE = 16 /* xid, zxid, error */
+    HEADER_SIZE = 8,        /* of a request: xid and type */
+    REPLY_HEADER_SIZE = 16, /* xid, zxid, error */
+    BUFFER_KEPT = 256 * 1024
 };
 
 /* --- What the first bytes tell. --- */
@@ -126,13 +127,21 @@ int64_t zk_connection_zxid(const struct zk_connection *connection) {
 
 /* --- Output. --- */
 
+struct buffer *zk_door_buffer(struct buffer *buffer) {
+    if (buffer->capacity > BUFFER_KEPT && buffer->size <= BUFFER_KEPT) {
+        buffer_clear(buffer);
+        buffer_init(buffer);
+    }
+    buffer->size = 0;
+    return buffer;
+}
+
 void zk_connection_reply(struct zk_connection *connection, int32_t xid, int64_t zxid, int32_t error,
                          struct bytes body) {
-    struct buffer *out = &connection->door->reply;
     if (connection->raw == NULL || connection->state == ZK_DROPPED) {
         return;
     }
-    out->size = 0;
+    struct buffer *out = zk_door_buffer(&connection->door->reply);
     zk_jute_put_int(out, (int32_t)(REPLY_HEADER_SIZE + body.size));
     zk_jute_put_int(out, xid);
     zk_jute_put_long(out, zxid);
@@ -146,11 +155,10 @@ void zk_connection_reply(struct zk_connection *connection, int32_t xid, int64_t 
 void zk_connection_tell(struct zk_connection *connection, enum zk_event_type type,
                         struct bytes path) {
     enum { SYNC_CONNECTED = 3, EVENT_SIZE = 12 };
-    struct buffer *out = &connection->door->reply;
     if (connection->raw == NULL || connection->state == ZK_DROPPED) {
         return;
     }
-    out->size = 0;
+    struct buffer *out = zk_door_buffer(&connection->door->reply);
     zk_jute_put_int(out, (int32_t)(REPLY_HEADER_SIZE + EVENT_SIZE + path.size));
     zk_jute_put_int(out, ZK_XID_EVENT);
     zk_jute_put_long(out, -1);

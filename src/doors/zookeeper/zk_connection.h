@@ -163,6 +163,10 @@ struct zk_connection {
 
 extern const struct raw_protocol zk_protocol;
 
+/* Empties a buffer of the door, to be written anew. What a large answer took is given back, unless
+ * the last one was large too: of each every page would have to be got again. */
+struct buffer *zk_door_buffer(struct buffer *buffer);
+
 /* Sends one answer: header and body. `body` is jute. Counted. */
 void zk_connection_reply(struct zk_connection *connection, int32_t xid, int64_t zxid, int32_t error,
                          struct bytes body);

@@ -70,9 +70,8 @@ static void reply(struct zk_connection *connection, const struct request *reques
 static void answer_read(struct zk_connection *connection, int32_t xid, int32_t type,
                         struct bytes body) {
     struct zk_door *door = connection->door;
-    struct buffer *out = &door->scratch;
     zk_events_catch_up(door);
-    out->size = 0;
+    struct buffer *out = zk_door_buffer(&door->scratch);
     enum zk_error error = zk_read_answer(connection, type, body, out);
     zk_connection_reply(connection, xid, zk_connection_zxid(connection), error,
                         error == ZK_OK ? bytes_of(out->data, out->size) : bytes_of(NULL, 0));
@@ -190,14 +189,13 @@ static void start_read(struct request *request) {
 /* --- Changes. --- */
 
 static void keep_answer(struct request *request, const struct outcome *outcome) {
+    struct buffer *result = zk_door_buffer(&request->connection->door->scratch);
     request->zxid = outcome->revision;
     if (outcome->status != STATUS_OK) {
         request->error = error_of(outcome->status);
         request->zxid = zk_connection_zxid(request->connection);
         return;
     }
-    struct buffer *result = &request->connection->door->scratch;
-    result->size = 0;
     if (request->type == ZK_OP_CLOSE_SESSION) {
         struct reader reader;
         reader_init(&reader, outcome->rule.answer);
@@ -265,9 +263,8 @@ static void submit(struct request *request) {
     struct zk_connection *connection = request->connection;
     struct zk_door *door = connection->door;
     struct bytes body = bytes_of(request->body, request->body_size);
-    struct buffer *out = &door->scratch;
+    struct buffer *out = zk_door_buffer(&door->scratch);
     bool is_close = request->type == ZK_OP_CLOSE_SESSION;
-    out->size = 0;
     buffer_put_zigzag(out, connection->session_id);
     buffer_put_u64(out, connection->number);
     buffer_append(out, connection->ids.data, connection->ids.size);

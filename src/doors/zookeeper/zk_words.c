@@ -270,8 +270,7 @@ bool zk_words_write(struct zk_door *door, struct bytes word, struct buffer *out)
 void zk_words_answer(struct zk_connection *connection, struct bytes word) {
     struct zk_door *door = connection->door;
     size_t i = index_of(word);
-    struct buffer *out = &door->scratch;
-    out->size = 0;
+    struct buffer *out = zk_door_buffer(&door->scratch);
     if (!words[i].is_public &&
         service_check_admin(door->service, raw_connection_caller(connection->raw), words[i].word) !=
             STATUS_OK) {
