@@ -41,24 +41,54 @@ static void sip_word(uint64_t v[4], uint64_t word) {
     v[0] ^= word;
 }
 
-uint64_t keyed_hash_bytes(const struct hash_key *key, struct bytes bytes) {
-    uint64_t v[4] = {
-        key->words[0] ^ UINT64_C(0x736f6d6570736575), key->words[1] ^ UINT64_C(0x646f72616e646f6d),
-        key->words[0] ^ UINT64_C(0x6c7967656e657261), key->words[1] ^ UINT64_C(0x7465646279746573)};
-    size_t i = 0;
-    for (; bytes.size - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, bytes.data + i, sizeof word);
-        sip_word(v, le64toh(word));
+void keyed_hash_begin(struct keyed_hash *hash, const struct hash_key *key) {
+    *hash = (struct keyed_hash){.state = {key->words[0] ^ UINT64_C(0x736f6d6570736575),
+                                          key->words[1] ^ UINT64_C(0x646f72616e646f6d),
+                                          key->words[0] ^ UINT64_C(0x6c7967656e657261),
+                                          key->words[1] ^ UINT64_C(0x7465646279746573)}};
+}
+
+void keyed_hash_add(struct keyed_hash *hash, struct bytes bytes) {
+    for (size_t i = 0; i < bytes.size;) {
+        unsigned n = hash->size % sizeof(uint64_t);
+        if (n == 0 && bytes.size - i >= sizeof(uint64_t)) {
+            uint64_t word;
+            memcpy(&word, bytes.data + i, sizeof word);
+            sip_word(hash->state, le64toh(word));
+            hash->size += sizeof word;
+            i += sizeof word;
+            continue;
+        }
+        hash->tail |= (uint64_t)bytes.data[i++] << 8 * n;
+        hash->size++;
+        if (n + 1 == sizeof(uint64_t)) {
+            sip_word(hash->state, hash->tail);
+            hash->tail = 0;
+        }
     }
-    uint64_t last = 0;
-    if (i < bytes.size) {
-        memcpy(&last, bytes.data + i, bytes.size - i);
-    }
-    sip_word(v, le64toh(last) | (uint64_t)bytes.size << 56);
+}
+
+uint64_t keyed_hash_value(const struct keyed_hash *hash) {
+    uint64_t v[4];
+    memcpy(v, hash->state, sizeof v);
+    sip_word(v, hash->tail | hash->size << 56);
     v[2] ^= 0xff;
     sip_round(v);
     sip_round(v);
     sip_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* Most texts are short: the tail is read at once. */
+uint64_t keyed_hash_bytes(const struct hash_key *key, struct bytes bytes) {
+    struct keyed_hash hash;
+    size_t whole = bytes.size / sizeof(uint64_t) * sizeof(uint64_t);
+    keyed_hash_begin(&hash, key);
+    keyed_hash_add(&hash, bytes_of(bytes.data, whole));
+    if (whole < bytes.size) {
+        memcpy(&hash.tail, bytes.data + whole, bytes.size - whole);
+        hash.tail = le64toh(hash.tail);
+        hash.size = bytes.size;
+    }
+    return keyed_hash_value(&hash);
 }

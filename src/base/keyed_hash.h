@@ -23,6 +23,17 @@ void hash_key_fill(struct hash_key *key);
 /* SipHash-1-3 of any bytes. */
 uint64_t keyed_hash_bytes(const struct hash_key *key, struct bytes bytes);
 
+/* The same in parts: keyed_hash_value() is that of all that was added, and more may follow. So
+ * every beginning of a text is hashed by reading it once. */
+struct keyed_hash {
+    uint64_t state[4];
+    uint64_t tail; /* the last size % 8 bytes */
+    uint64_t size;
+};
+void keyed_hash_begin(struct keyed_hash *hash, const struct hash_key *key);
+void keyed_hash_add(struct keyed_hash *hash, struct bytes bytes);
+uint64_t keyed_hash_value(const struct keyed_hash *hash);
+
 /* Of a number, in a dozen instructions. (a·x + b) mod 2^128, of which the upper half is taken, is a
  * strongly universal family (Dietzfelbinger 1996): whatever numbers are chosen without knowing the
  * key, they meet no more often than random ones. A folded multiplication by two more secret words

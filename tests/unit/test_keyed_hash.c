@@ -32,6 +32,22 @@ static void sip_hash_gives_what_another_program_gives(void **state) {
     }
 }
 
+static void parts_give_what_the_whole_gives(void **state) {
+    uint8_t text[64];
+    for (size_t i = 0; i < sizeof text; i++) {
+        text[i] = (uint8_t)(i * 37 + 200);
+    }
+    for (size_t step = 1; step <= 17; step++) {
+        struct keyed_hash hash;
+        keyed_hash_begin(&hash, &hash_key_fixed);
+        for (size_t at = 0; at + step <= sizeof text; at += step) {
+            assert_true(keyed_hash_value(&hash) ==
+                        keyed_hash_bytes(&hash_key_fixed, bytes_of(text, at)));
+            keyed_hash_add(&hash, bytes_of(text + at, step));
+        }
+    }
+}
+
 /* Numbers that met in one bucket of the hashes without a key. */
 static void numbers_of_any_shape_spread(void **state) {
     for (unsigned shape = 0; shape < 4; shape++) {
@@ -64,6 +80,7 @@ static void another_key_gives_another_hash(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sip_hash_gives_what_another_program_gives),
+        cmocka_unit_test(parts_give_what_the_whole_gives),
         cmocka_unit_test(numbers_of_any_shape_spread),
         cmocka_unit_test(another_key_gives_another_hash),
     };

@@ -60,8 +60,50 @@ static void bytes_are_bounded_for_each_watcher_and_for_all(void **state) {
     zk_watches_clear(&table);
 }
 
+struct told {
+    struct zk_watcher *watchers;
+    unsigned counts[WATCHERS];
+};
+
+static void count(void *context, struct zk_watcher *watcher, struct bytes path,
+                  enum zk_event_type type) {
+    struct told *told = context;
+    told->counts[watcher - told->watchers]++;
+}
+
+static struct bytes text(const char *path) {
+    return bytes_from_text(path);
+}
+
+static void recursive_watches_are_told_of_what_is_below_them(void **state) {
+    struct zk_watches table;
+    struct zk_watcher watchers[WATCHERS];
+    struct told told = {.watchers = watchers};
+    static const char *const paths[WATCHERS] = {"/",  "/ab",     "/ab/cd", "/ab/cd/efghijklm",
+                                                "/a", "/ab/cde", "/ab/c",  "/ab/cd/efghijklm/n"};
+    zk_watches_init(&table);
+    for (unsigned i = 0; i < WATCHERS; i++) {
+        zk_watcher_init(&watchers[i]);
+        assert_true(zk_watches_add(&table, &watchers[i], text(paths[i]), ZK_WATCH_RECURSIVE));
+    }
+    /* Once, however many watches of it are above. */
+    assert_true(zk_watches_add(&table, &watchers[0], text("/ab"), ZK_WATCH_RECURSIVE));
+    assert_true(zk_watches_add(&table, &watchers[1], text("/ab/cd/efghijklm"), ZK_WATCH_DATA));
+    /* Not recursive. */
+    assert_true(zk_watches_add(&table, &watchers[4], text("/ab"), ZK_WATCH_PERSISTENT));
+    zk_watches_fire(&table, text("/ab/cd/efghijklm"), ZK_EVENT_DATA_CHANGED, count, &told);
+    const unsigned expected[WATCHERS] = {1, 1, 1, 1, 0, 0, 0, 0};
+    assert_memory_equal(told.counts, expected, sizeof expected);
+    for (unsigned i = 0; i < WATCHERS; i++) {
+        zk_watcher_clear(&table, &watchers[i]);
+    }
+    assert_int_equal(table.n_recursive, 0);
+    zk_watches_clear(&table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recursive_watches_are_told_of_what_is_below_them),
         cmocka_unit_test(bytes_are_bounded_for_each_watcher_and_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

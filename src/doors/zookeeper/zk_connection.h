@@ -105,7 +105,6 @@ struct zk_door {
     struct service_watch changes;
     bool is_watching;
     int64_t seen_revision;
-    uint64_t event_serial;
     struct bytes event_acl; /* of the node that an event is about */
     struct zk_counters counters;
     struct zk_latency latency;
@@ -147,7 +146,6 @@ struct zk_connection {
     uint32_t pings_later;   /* came while one was on its way: answered after another */
     bool is_touched_later;
     struct zk_watcher watcher;
-    uint64_t told_serial;
     /* Ids: their count (varint), then scheme and id of each. */
     struct buffer ids;
     size_t n_ids;

@@ -18,17 +18,13 @@ static void tell(void *context, struct zk_watcher *watcher, struct bytes path,
                  enum zk_event_type type) {
     struct zk_door *door = context;
     struct zk_connection *connection = zk_connection_of_watcher(watcher);
-    if (connection->told_serial != door->event_serial) {
-        connection->told_serial = door->event_serial;
-        if (may_read(connection, door->event_acl)) {
-            zk_connection_tell(connection, type, path);
-        }
+    if (may_read(connection, door->event_acl)) {
+        zk_connection_tell(connection, type, path);
     }
 }
 
 static void fire(struct zk_door *door, struct bytes path, enum zk_event_type type,
                  struct bytes acl) {
-    door->event_serial++;
     door->event_acl = acl;
     zk_watches_fire(&door->watches, path, type, tell, door);
 }

@@ -22,6 +22,7 @@ void zk_watcher_init(struct zk_watcher *watcher) {
     list_init(&watcher->watches);
     watcher->n_watches = 0;
     watcher->bytes = 0;
+    watcher->told_event = 0;
 }
 
 /* --- Finding. --- */
@@ -214,24 +215,69 @@ static unsigned kinds_of(enum zk_event_type type) {
     return ZK_WATCH_CHILD | ZK_WATCH_PERSISTENT;
 }
 
-static void tell_above(struct zk_watches *table, struct bytes path, enum zk_event_type type,
-                       void (*tell)(void *context, struct zk_watcher *watcher, struct bytes path,
-                                    enum zk_event_type type),
-                       void *context) {
-    struct bytes above = path;
-    while (table->n_recursive > 0 && !zk_path_is_root(above)) {
-        above = zk_path_parent(above);
-        struct zk_watched_path *watched =
-            find_path(table, above, keyed_hash_bytes(&table->key, above));
-        if (watched == NULL) {
+struct firing {
+    struct zk_watches *table;
+    struct bytes path;
+    enum zk_event_type type;
+    void (*tell)(void *context, struct zk_watcher *watcher, struct bytes path,
+                 enum zk_event_type type);
+    void *context;
+};
+
+static void tell_once(const struct firing *firing, struct zk_watcher *watcher) {
+    if (watcher->told_event != firing->table->n_events) {
+        watcher->told_event = firing->table->n_events;
+        firing->tell(firing->context, watcher, firing->path, firing->type);
+    }
+}
+
+static bool is_to_be_told(const struct firing *firing, const struct list *node) {
+    const struct zk_watch *watch = list_entry(node, struct zk_watch, in_path);
+    return (watch->kinds & ZK_WATCH_RECURSIVE) != 0 &&
+           watch->watcher->told_event != firing->table->n_events;
+}
+
+/* Whoever watches one beginning of the path, and what is below it. Long paths are compared for
+ * those alone who do not know yet. */
+static void tell_at(const struct firing *firing, struct bytes above, uint64_t hash) {
+    for (struct zk_hash_node *at = zk_hash_first(&firing->table->paths, hash); at != NULL;
+         at = at->next) {
+        struct zk_watched_path *watched = (struct zk_watched_path *)at;
+        struct list *node = watched->watches.next;
+        if (at->hash != hash || watched->size != above.size) {
             continue;
         }
-        for (struct list *node = watched->watches.next; node != &watched->watches;
-             node = node->next) {
-            struct zk_watch *watch = list_entry(node, struct zk_watch, in_path);
-            if (watch->kinds & ZK_WATCH_RECURSIVE) {
-                tell(context, watch->watcher, path, type);
+        while (node != &watched->watches && !is_to_be_told(firing, node)) {
+            node = node->next;
+        }
+        if (node == &watched->watches ||
+            !bytes_equal(bytes_of(watched->path, watched->size), above)) {
+            continue;
+        }
+        for (; node != &watched->watches; node = node->next) {
+            if (is_to_be_told(firing, node)) {
+                tell_once(firing, list_entry(node, struct zk_watch, in_path)->watcher);
             }
+        }
+    }
+}
+
+/* From the root downwards, so that the path is hashed once, however deep it is. */
+static void tell_above(const struct firing *firing) {
+    struct bytes path = firing->path;
+    struct keyed_hash hash;
+    size_t hashed = 1;
+    if (firing->table->n_recursive == 0 || zk_path_is_root(path)) {
+        return;
+    }
+    keyed_hash_begin(&hash, &firing->table->key);
+    keyed_hash_add(&hash, bytes_of(path.data, hashed));
+    tell_at(firing, bytes_of(path.data, hashed), keyed_hash_value(&hash));
+    for (size_t i = hashed; i < path.size; i++) {
+        if (path.data[i] == '/') {
+            keyed_hash_add(&hash, bytes_of(path.data + hashed, i - hashed));
+            hashed = i;
+            tell_at(firing, bytes_of(path.data, i), keyed_hash_value(&hash));
         }
     }
 }
@@ -240,10 +286,13 @@ void zk_watches_fire(struct zk_watches *table, struct bytes path, enum zk_event_
                      void (*tell)(void *context, struct zk_watcher *watcher, struct bytes path,
                                   enum zk_event_type type),
                      void *context) {
+    const struct firing firing = {
+        .table = table, .path = path, .type = type, .tell = tell, .context = context};
     unsigned kinds = kinds_of(type);
     if (table->watches.n == 0) {
         return;
     }
+    table->n_events++;
     struct zk_watched_path *watched = find_path(table, path, keyed_hash_bytes(&table->key, path));
     struct list *node = watched == NULL ? NULL : watched->watches.next;
     size_t left = 0;
@@ -255,11 +304,11 @@ void zk_watches_fire(struct zk_watches *table, struct bytes path, enum zk_event_
         struct zk_watch *watch = list_entry(node, struct zk_watch, in_path);
         next = node->next;
         if (watch->kinds & kinds) {
-            tell(context, watch->watcher, path, type);
+            tell_once(&firing, watch->watcher);
             set_kinds(table, watch, watch->kinds & ~(kinds & (ZK_WATCH_DATA | ZK_WATCH_CHILD)));
         }
     }
     if (type != ZK_EVENT_CHILDREN_CHANGED) {
-        tell_above(table, path, type, tell, context);
+        tell_above(&firing);
     }
 }

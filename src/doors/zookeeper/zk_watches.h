@@ -1,8 +1,8 @@
 /*
  * The watches of this member's connections: which connection wants to hear of which path, and how.
  * One watch for each connection and path, with the kinds it has; found by path when something
- * changes, by connection when that ends. Number and bytes are bounded for each connection, bytes for
- * all of them.
+ * changes, by connection when that ends. Number and bytes are bounded for each connection, bytes
+ * for all of them.
  */
 #ifndef LEASED_DOORS_ZOOKEEPER_ZK_WATCHES_H
 #define LEASED_DOORS_ZOOKEEPER_ZK_WATCHES_H
@@ -20,7 +20,8 @@ enum {
     ZK_WATCHES_OF_CONNECTION_MAX = 128 * 1024,
     ZK_WATCH_BYTES_OF_CONNECTION_MAX = 64 * 1024 * 1024,
     ZK_WATCH_BYTES_MAX = 192 * 1024 * 1024, /* of all; a path that several watch counts once */
-    /* Of a watch and of a watched path, with their place in a table, before the path's own bytes. */
+    /* Of a watch and of a watched path, with their place in a table, before the path's own bytes.
+     */
     ZK_WATCH_BYTES = 128,
     ZK_WATCHED_PATH_BYTES = 96
 };
@@ -52,7 +53,8 @@ struct zk_watched_path {
 struct zk_watcher {
     struct list watches;
     size_t n_watches;
-    size_t bytes; /* as if it were the only one who watches its paths */
+    size_t bytes;        /* as if it were the only one who watches its paths */
+    uint64_t told_event; /* the last one */
 };
 
 struct zk_watch {
@@ -69,6 +71,7 @@ struct zk_watches {
     struct zk_hash paths;
     struct zk_hash watches;
     size_t n_recursive;
+    uint64_t n_events; /* fired so far */
     size_t bytes;
     size_t freed; /* bytes, since memory was last given back */
 };
