@@ -107,3 +107,59 @@ def test_changes_far_below_a_recursive_watch(server):
         assert is_sanitized(server) or used < 1.0, f"{used} s of CPU time for 300 changes"
         watcher.ping()
         assert len(watcher.events) == 300
+
+
+def test_many_paths_that_are_watched_again(server):
+    """As after a reconnect, several connections at once."""
+    paths = ["/w"] * 150_000
+    request = jute.set_watches(1 << 40, persistent=paths, recursive=["/r"])
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.address)).connect(40_000) for _ in range(4)]
+        clients[0].create("/w")
+        with attacked(server, "zookeeper: setWatches2 of many paths"):
+            for client in clients:
+                client.post(jute.SET_WATCHES2, request, xid=jute.XID_SET_WATCHES)
+                # Behind it: answered in order, with what the change before it did.
+                client.post(jute.SET_DATA, jute.set_data("/w", b"x"))
+            for client in clients:
+                assert client.receive().xid == jute.XID_SET_WATCHES
+                assert client.receive().error == 0
+        for client in clients:
+            client.create("/r" if client is clients[0] else f"/r/{client.session_id}")
+            client.sync()
+            assert {"/w", "/r"} <= {event.path for event in client.events}
+
+
+def reads_behind_a_change(server, client, name, request, count=900):
+    """The answers of count reads; a change is before them and one behind them, which they do not show."""
+    begun = client.get("/counter")[1]["version"]
+    with attacked(server, name):
+        client.post(jute.SET_DATA, jute.set_data("/counter", b"x"))
+        for _ in range(count):
+            client.post(*request)
+        client.post(jute.GET_DATA, jute.watched("/counter"))
+        client.post(jute.SET_DATA, jute.set_data("/counter", b"x"))
+        assert client.receive().error == 0
+        for _ in range(count):
+            answer = client.receive()
+            assert answer.error == 0
+        body = client.receive().body
+        assert body.buffer() == b"x" and body.stat()["version"] == begun + 1
+        assert client.receive().body.stat()["version"] == begun + 2
+    return answer.body
+
+
+def test_many_reads_behind_a_change(server):
+    paths = ["/a" * depth for depth in range(1, 4001)]
+    with Client(server.address) as client:
+        client.connect(40_000)
+        client.create("/counter")
+        client.create("/large", LARGE)
+        for answer in pipelined(client, len(paths), lambda number: (jute.CREATE, jute.create(paths[number]))):
+            assert answer.error == 0
+        last = reads_behind_a_change(server, client, "zookeeper: nodes below a path are counted, behind a change",
+                                     (jute.GET_ALL_CHILDREN_NUMBER, jute.text("/a")))  # fmt: skip
+        assert last.integer() == len(paths) - 1
+        last = reads_behind_a_change(server, client, "zookeeper: large nodes are read behind a change",
+                                     (jute.GET_DATA, jute.watched("/large")), 300)  # fmt: skip
+        assert last.buffer() == LARGE

@@ -2,6 +2,7 @@
 #include "doors/zookeeper/zk_connection.h"
 
 #include "base/log.h"
+#include "doors/zookeeper/zk_delays.h"
 #include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_jute_model.h"
 
@@ -83,6 +84,7 @@ static void on_close(struct raw_connection *raw) {
     connection->raw = NULL;
     leave_session(connection);
     zk_access_cancel(connection);
+    zk_delays_remove(connection);
     zk_requests_drop(connection);
     zk_watcher_clear(&door->watches, &connection->watcher);
     buffer_clear(&connection->ids);
@@ -260,7 +262,9 @@ static size_t on_bytes(struct raw_connection *raw, struct bytes bytes) {
 }
 
 static void on_writable(struct raw_connection *raw) {
-    zk_connection_flow(raw_connection_data(raw));
+    struct zk_connection *connection = raw_connection_data(raw);
+    zk_requests_go_on(connection);
+    zk_connection_flow(connection);
 }
 
 const struct raw_protocol zk_protocol = {.name = "zookeeper",

@@ -108,6 +108,13 @@ struct zk_door {
     struct bytes event_acl; /* of the node that an event is about */
     struct zk_counters counters;
     struct zk_latency latency;
+    /* Connections with reads that go on in the next iteration, and what reads have taken of this
+     * one: zk_delays.h. */
+    struct list delayed;
+    uv_timer_t *delay_timer;
+    uint64_t slice_iteration;
+    uint64_t slice_begun_ns;
+    uint64_t slice_used_ns;
 };
 
 enum zk_connection_state {
@@ -131,6 +138,8 @@ struct zk_connection {
     bool is_renewing;   /* these two keep the struct until they are done */
     bool is_connecting;
     bool is_paused;
+    bool is_delayed;
+    struct list in_delayed;
     struct list requests; /* on their way, in order */
     size_t n_requests;
     size_t n_waiting_changes;   /* of these, not submitted yet */
@@ -194,6 +203,8 @@ void zk_requests_take(struct zk_connection *connection, int32_t xid, int32_t typ
                       struct bytes body, uint64_t renewal);
 /* A renewal is done: answers what waited for it. */
 void zk_requests_renewed(struct zk_connection *connection);
+/* Goes on where the slice of time was over, or the client had not taken enough. */
+void zk_requests_go_on(struct zk_connection *connection);
 /* The connection is over. */
 void zk_requests_drop(struct zk_connection *connection);
 
@@ -211,13 +222,24 @@ enum zk_error zk_change_answer(int32_t type, struct bytes body, struct bytes ans
 
 /* The path whose right to read is needed; empty: none. */
 struct bytes zk_read_path(int32_t type, struct bytes body);
-/* Appends the body of the answer. */
+/* Whether it may take long, so that nobody should have to wait for its end. */
+bool zk_read_is_long(int32_t type);
+/* Appends the body of the answer. Not for setWatches. */
 enum zk_error zk_read_answer(struct zk_connection *connection, int32_t type, struct bytes body,
                              struct buffer *out);
 
 /* --- zk_watch_requests.c --- */
 
-enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body);
+/* How far a request with many paths has been done. Zeroed: not begun. */
+struct zk_watch_progress {
+    size_t position; /* in its body */
+    size_t left;     /* of the list */
+    unsigned list;
+    bool is_done;
+};
+/* Does a part of it; what is not done then is to be asked for again. */
+enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body,
+                           struct zk_watch_progress *progress);
 enum zk_error zk_watch_add(struct zk_connection *connection, struct bytes body, struct buffer *out);
 enum zk_error zk_watch_remove(struct zk_connection *connection, struct bytes body, bool is_check);
 

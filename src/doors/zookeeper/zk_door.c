@@ -2,6 +2,7 @@
 
 #include "doors/zookeeper/zk_admin.h"
 #include "doors/zookeeper/zk_connection.h"
+#include "doors/zookeeper/zk_delays.h"
 #include "doors/zookeeper/zk_rules.h"
 
 #include <openssl/rand.h>
@@ -21,6 +22,7 @@ static void *open_door(const struct door_environment *environment) {
     list_init(&door->connections);
     hash_key_fill(&door->key);
     zk_watches_init(&door->watches);
+    zk_delays_open(door);
     return door;
 }
 
@@ -33,8 +35,13 @@ static void write_metrics(const void *door, struct buffer *out) {
     zk_metrics_write(door, out);
 }
 
+static void stop(void *door) {
+    zk_delays_stop(door);
+}
+
 static void close_door(void *opaque) {
     struct zk_door *door = opaque;
+    zk_delays_close(door);
     zk_watches_clear(&door->watches);
     zk_hash_clear(&door->sessions);
     buffer_clear(&door->scratch);
@@ -129,5 +136,6 @@ const struct door zk_door = {
     .open = open_door,
     .serve = serve,
     .write_metrics = write_metrics,
+    .stop = stop,
     .close = close_door,
 };

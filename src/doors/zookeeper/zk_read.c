@@ -26,6 +26,11 @@ struct bytes zk_read_path(int32_t type, struct bytes body) {
     return zk_path_is_valid(path, false) ? path : none;
 }
 
+bool zk_read_is_long(int32_t type) {
+    return type == ZK_OP_MULTI_READ || type == ZK_OP_GET_ALL_CHILDREN_NUMBER ||
+           type == ZK_OP_GET_EPHEMERALS || type == ZK_OP_SET_WATCHES || type == ZK_OP_SET_WATCHES2;
+}
+
 /* --- One node. --- */
 
 struct question {
@@ -354,9 +359,6 @@ enum zk_error zk_read_answer(struct zk_connection *connection, int32_t type, str
         return multi_read(connection, &reader, out);
     case ZK_OP_WHO_AM_I:
         return who_am_i(connection, out);
-    case ZK_OP_SET_WATCHES:
-    case ZK_OP_SET_WATCHES2:
-        return zk_watch_set(connection, type, body);
     case ZK_OP_ADD_WATCH:
         return zk_watch_add(connection, body, out);
     case ZK_OP_REMOVE_WATCHES:

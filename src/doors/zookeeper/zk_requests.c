@@ -1,10 +1,14 @@
 /* Requests of a connection on their way, answered in order. */
 #include "doors/zookeeper/zk_connection.h"
+#include "doors/zookeeper/zk_delays.h"
 #include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_rules.h"
 #include "doors/zookeeper/zk_stats.h"
 
 #include <stdlib.h>
+
+/* Between two changes that are on their way at once. */
+enum { READS_PASSED_MAX = 64 };
 
 enum request_state {
     REQUEST_WAITING,
@@ -28,6 +32,8 @@ struct request {
     int64_t zxid;
     uint64_t begun_ms;
     uint64_t renewal;     /* that is done before it is answered */
+    uint64_t iteration;   /* in which the rights of a read were asked for */
+    struct zk_watch_progress progress;
     struct buffer result; /* of REQUEST_DONE */
     size_t body_size;
     uint8_t body[];
@@ -66,16 +72,27 @@ static void reply(struct zk_connection *connection, const struct request *reques
 
 /* --- Reads. --- */
 
-/* Answers a read from the state as it is now. */
-static void answer_read(struct zk_connection *connection, int32_t xid, int32_t type,
-                        struct bytes body) {
+/* Answers a read from the state as it is now. False: a part of it was done. */
+static bool answer_read(struct zk_connection *connection, int32_t xid, int32_t type,
+                        struct bytes body, struct zk_watch_progress *progress) {
     struct zk_door *door = connection->door;
+    enum zk_error error;
+    zk_delays_begin(door);
     zk_events_catch_up(door);
     struct buffer *out = zk_door_buffer(&door->scratch);
-    enum zk_error error = zk_read_answer(connection, type, body, out);
-    zk_connection_reply(connection, xid, zk_connection_zxid(connection), error,
-                        error == ZK_OK ? bytes_of(out->data, out->size) : bytes_of(NULL, 0));
+    if (type == ZK_OP_SET_WATCHES || type == ZK_OP_SET_WATCHES2) {
+        error = zk_watch_set(connection, type, body, progress);
+    } else {
+        error = zk_read_answer(connection, type, body, out);
+        progress->is_done = true;
+    }
+    if (progress->is_done) {
+        zk_connection_reply(connection, xid, zk_connection_zxid(connection), error,
+                            error == ZK_OK ? bytes_of(out->data, out->size) : bytes_of(NULL, 0));
+    }
     arena_reset(&door->arena);
+    zk_delays_end(door);
+    return progress->is_done;
 }
 
 static enum zk_error error_of(enum status status) {
@@ -121,14 +138,18 @@ static size_t range_of(int32_t type, struct bytes body, struct key_range *out_ra
 static bool read_at_once(struct zk_connection *connection, int32_t xid, int32_t type,
                          struct bytes body) {
     struct key_range range;
+    struct zk_watch_progress progress = {0};
     size_t n = range_of(type, body, &range);
+    if (zk_read_is_long(type) || zk_delays_is_slice_over(connection->door)) {
+        return false;
+    }
     enum status status = service_read_now(connection->door->service,
                                           raw_connection_caller(connection->raw), &range, n);
     if (status == STATUS_PENDING) {
         return false;
     }
     if (status == STATUS_OK) {
-        answer_read(connection, xid, type, body);
+        (void)answer_read(connection, xid, type, body, &progress);
         zk_stats_answered(connection, service_now_ms(connection->door->service));
     } else {
         (void)refuse(connection, xid, status);
@@ -144,6 +165,7 @@ static void read_ready(struct service_read *read, enum status status) {
         return;
     }
     request->state = REQUEST_READY;
+    request->iteration = service_iteration(connection->door->service);
     if (status == STATUS_AUTH_OLD_REVISION) {
         request->state = REQUEST_WAITING; /* asked again, with the new rights */
         connection->n_active_reads--;
@@ -180,6 +202,7 @@ static void start_read(struct request *request) {
         return;
     }
     request->state = REQUEST_READY;
+    request->iteration = service_iteration(connection->door->service);
     request->error = error_of(status);
     if (status != STATUS_OK && request->error == ZK_OK) {
         zk_connection_drop(connection, status_text(status));
@@ -294,15 +317,57 @@ static void submit(struct request *request) {
 
 /* --- The queue. --- */
 
+/* Whether a read may be answered later. A change that is on its way is behind it, and would be seen
+ * by then. */
+static bool may_wait(const struct zk_connection *connection) {
+    return connection->n_changes_under_way == 0;
+}
+
+/* In a later iteration the caller may have lost its rights. */
+static bool may_still_read(const struct request *request) {
+    struct zk_connection *connection = request->connection;
+    struct service *service = connection->door->service;
+    struct key_range range;
+    size_t n =
+        range_of(request->type, bytes_of(request->body, request->body_size), &range);
+    return request->iteration == service_iteration(service) ||
+           service_read_local(service, raw_connection_caller(connection->raw), &range, n) ==
+               STATUS_OK;
+}
+
+/* False: the rest of it, or all, comes later. */
+static bool answer_ready(struct request *request) {
+    struct zk_connection *connection = request->connection;
+    struct bytes body = bytes_of(request->body, request->body_size);
+    do {
+        if (connection->state == ZK_DROPPED ||
+            (may_wait(connection) && !raw_connection_is_writable(connection->raw))) {
+            return false;
+        }
+        if (may_wait(connection) && zk_delays_is_slice_over(connection->door)) {
+            zk_delays_add(connection);
+            return false;
+        }
+        if (!may_still_read(request)) {
+            zk_connection_reply(connection, request->xid, zk_connection_zxid(connection),
+                                ZK_NO_AUTH, bytes_of(NULL, 0));
+            return true;
+        }
+    } while (
+        !answer_read(connection, request->xid, request->type, body, &request->progress));
+    return true;
+}
+
 static void answer_first(struct zk_connection *connection) {
     while (!list_is_empty(&connection->requests)) {
         struct request *request = list_entry(connection->requests.next, struct request, link);
-        struct bytes body = bytes_of(request->body, request->body_size);
         if (!is_renewed(request)) {
             return;
         }
         if (request->state == REQUEST_READY && request->error == ZK_OK) {
-            answer_read(connection, request->xid, request->type, body);
+            if (!answer_ready(request)) {
+                return;
+            }
         } else if (request->state == REQUEST_READY || request->state == REQUEST_DONE) {
             request->zxid = request->zxid == 0 ? zk_connection_zxid(connection) : request->zxid;
             reply(connection, request, bytes_of(request->result.data, request->result.size));
@@ -340,6 +405,23 @@ static bool may_pass_reads(const struct zk_connection *connection) {
            connection->read_renewal <= connection->renewals_done &&
            service_read_now(connection->door->service, raw_connection_caller(connection->raw), NULL,
                             0) == STATUS_OK;
+}
+
+/* Reads that a change has passed are answered in one go. So it does not pass many of them, nor
+ * those that take long. */
+static bool may_pass_reads_before(struct zk_connection *connection, const struct list *change) {
+    size_t n = 0;
+    for (const struct list *node = change->previous; node != &connection->requests;
+         node = node->previous) {
+        const struct request *request = list_entry(node, struct request, link);
+        if (request->is_change) {
+            return true;
+        }
+        if (++n > READS_PASSED_MAX || zk_read_is_long(request->type)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The first change that waits: all changes behind it do. */
@@ -382,6 +464,9 @@ static void start_changes(struct zk_connection *connection) {
             return;
         }
         if (request->is_change) {
+            if (has_reads && !may_pass_reads_before(connection, node)) {
+                return;
+            }
             submit(request);
         }
     }
@@ -405,10 +490,14 @@ static void go_on(struct zk_connection *connection) {
     zk_connection_flow(connection);
 }
 
-void zk_requests_renewed(struct zk_connection *connection) {
+void zk_requests_go_on(struct zk_connection *connection) {
     if (connection->raw != NULL && connection->n_requests > 0) {
         go_on(connection);
     }
+}
+
+void zk_requests_renewed(struct zk_connection *connection) {
+    zk_requests_go_on(connection);
 }
 
 void zk_requests_take(struct zk_connection *connection, int32_t xid, int32_t type,

@@ -7,6 +7,9 @@
 
 enum list_kind { LIST_DATA, LIST_EXIST, LIST_CHILD, LIST_PERSISTENT, LIST_RECURSIVE, N_LISTS };
 
+/* Of setWatches: a millisecond or so. */
+enum { PATHS_OF_A_PART = 256 };
+
 /* Tells what was missed since the client last heard of us, or watches on. */
 static enum zk_error set_again(struct zk_connection *connection, enum list_kind list,
                                struct bytes path, int64_t since) {
@@ -58,26 +61,50 @@ static bool may_watch(struct zk_connection *connection, struct bytes path, bool 
                               ranges, is_recursive ? 2 : 1) == STATUS_OK;
 }
 
-enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body) {
+/* The next list, or the end of the last one. */
+static enum zk_error next_list(struct reader *reader, int32_t type,
+                               struct zk_watch_progress *progress) {
+    unsigned n_lists = type == ZK_OP_SET_WATCHES ? LIST_CHILD + 1 : N_LISTS;
+    if (++progress->list > n_lists) {
+        progress->is_done = true;
+        return ZK_OK;
+    }
+    progress->left = zk_jute_get_count(reader, 4);
+    return reader->failed ? ZK_MARSHALLING_ERROR : ZK_OK;
+}
+
+static enum zk_error set_next(struct zk_connection *connection, struct reader *reader,
+                              unsigned list, int64_t since) {
+    struct bytes path = zk_jute_get_bytes(reader, NULL);
+    if (reader->failed) {
+        return ZK_MARSHALLING_ERROR;
+    }
+    if (!zk_path_is_valid(path, false) || !may_watch(connection, path, list == LIST_RECURSIVE)) {
+        return ZK_OK;
+    }
+    return set_again(connection, (enum list_kind)list, path, since);
+}
+
+enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body,
+                           struct zk_watch_progress *progress) {
     struct reader reader;
     reader_init(&reader, body);
     int64_t since = zk_jute_get_long(&reader);
-    enum zk_error error = ZK_OK;
-    size_t n_lists = type == ZK_OP_SET_WATCHES ? LIST_CHILD + 1 : N_LISTS;
-    for (size_t list = 0; list < n_lists; list++) {
-        for (size_t n = zk_jute_get_count(&reader, 4); n > 0 && error == ZK_OK; n--) {
-            struct bytes path = zk_jute_get_bytes(&reader, NULL);
-            if (reader.failed) {
-                return ZK_MARSHALLING_ERROR;
-            }
-            if (!zk_path_is_valid(path, false) ||
-                !may_watch(connection, path, list == LIST_RECURSIVE)) {
-                continue;
-            }
-            error = set_again(connection, (enum list_kind)list, path, since);
+    enum zk_error error = reader.failed ? ZK_MARSHALLING_ERROR : ZK_OK;
+    if (progress->position > 0) {
+        reader.position = progress->position;
+    }
+    for (size_t n = 0; n < PATHS_OF_A_PART && error == ZK_OK && !progress->is_done; n++) {
+        if (progress->left == 0) {
+            error = next_list(&reader, type, progress);
+        } else {
+            progress->left--;
+            error = set_next(connection, &reader, progress->list - 1, since);
         }
     }
-    return reader.failed ? ZK_MARSHALLING_ERROR : error;
+    progress->position = reader.position;
+    progress->is_done = progress->is_done || error != ZK_OK;
+    return error;
 }
 
 /* --- Added and removed. --- */

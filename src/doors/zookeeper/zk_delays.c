@@ -1,0 +1,89 @@
+#include "doors/zookeeper/zk_delays.h"
+
+#include "doors/zookeeper/zk_connection.h"
+
+#include <stdlib.h>
+
+enum {
+    SLICE_NS = 10 * 1000 * 1000,
+    /* A timer that is started with 0 by another one's function may run before the loop polls. */
+    PAUSE_MS = 1
+};
+
+/* --- Time. --- */
+
+void zk_delays_begin(struct zk_door *door) {
+    uint64_t iteration = service_iteration(door->service);
+    if (door->slice_iteration != iteration) {
+        door->slice_iteration = iteration;
+        door->slice_used_ns = 0;
+    }
+    door->slice_begun_ns = uv_hrtime();
+}
+
+void zk_delays_end(struct zk_door *door) {
+    door->slice_used_ns += uv_hrtime() - door->slice_begun_ns;
+}
+
+bool zk_delays_is_slice_over(const struct zk_door *door) {
+    return door->slice_used_ns >= SLICE_NS &&
+           door->slice_iteration == service_iteration(door->service);
+}
+
+/* --- Connections. --- */
+
+static void on_timer(uv_timer_t *timer) {
+    struct zk_door *door = timer->data;
+    struct list *node;
+    struct list all;
+    list_init(&all);
+    list_append_all(&all, &door->delayed);
+    while ((node = list_pop_first(&all)) != NULL) {
+        struct zk_connection *connection = list_entry(node, struct zk_connection, in_delayed);
+        connection->is_delayed = false;
+        zk_requests_go_on(connection);
+    }
+}
+
+void zk_delays_add(struct zk_connection *connection) {
+    struct zk_door *door = connection->door;
+    if (connection->is_delayed) {
+        return;
+    }
+    connection->is_delayed = true;
+    list_append(&door->delayed, &connection->in_delayed);
+    if (!uv_is_active((uv_handle_t *)door->delay_timer)) {
+        uv_timer_start(door->delay_timer, on_timer, PAUSE_MS, 0);
+    }
+}
+
+void zk_delays_remove(struct zk_connection *connection) {
+    if (connection->is_delayed) {
+        connection->is_delayed = false;
+        list_remove(&connection->in_delayed);
+    }
+}
+
+/* --- Life. --- */
+
+void zk_delays_open(struct zk_door *door) {
+    door->delay_timer = calloc(1, sizeof *door->delay_timer);
+    if (door->delay_timer == NULL) {
+        abort();
+    }
+    uv_timer_init(door->environment->loop, door->delay_timer);
+    door->delay_timer->data = door;
+    list_init(&door->delayed);
+}
+
+void zk_delays_stop(struct zk_door *door) {
+    uv_timer_stop(door->delay_timer);
+}
+
+static void free_timer(uv_handle_t *handle) {
+    free(handle);
+}
+
+void zk_delays_close(struct zk_door *door) {
+    uv_close((uv_handle_t *)door->delay_timer, free_timer);
+}

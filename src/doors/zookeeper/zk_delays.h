@@ -1,0 +1,28 @@
+/*
+ * The time that reads may take in one iteration of the loop, in which everybody else waits. When it
+ * is over, a connection with reads is put at the end of a list, and goes on in the next iteration.
+ */
+#ifndef LEASED_DOORS_ZOOKEEPER_ZK_DELAYS_H
+#define LEASED_DOORS_ZOOKEEPER_ZK_DELAYS_H
+
+#include <stdbool.h>
+
+struct zk_connection;
+struct zk_door;
+
+void zk_delays_open(struct zk_door *door);
+/* No connection goes on any more. */
+void zk_delays_stop(struct zk_door *door);
+void zk_delays_close(struct zk_door *door);
+
+/* Around everything that takes time. */
+void zk_delays_begin(struct zk_door *door);
+void zk_delays_end(struct zk_door *door);
+bool zk_delays_is_slice_over(const struct zk_door *door);
+
+/* zk_requests_go_on() follows, in the next iteration. */
+void zk_delays_add(struct zk_connection *connection);
+/* The connection is over. */
+void zk_delays_remove(struct zk_connection *connection);
+
+#endif
