@@ -163,3 +163,28 @@ def test_many_reads_behind_a_change(server):
         last = reads_behind_a_change(server, client, "zookeeper: large nodes are read behind a change",
                                      (jute.GET_DATA, jute.watched("/large")), 300)  # fmt: skip
         assert last.buffer() == LARGE
+
+
+def test_words_while_there_are_many_sessions(server):
+    """Anybody may ask for these words, before a login. The sessions are those of connections that were lost."""
+    hello = jute.frame(jute.connect(40_000))
+    for _ in range(40):
+        clients = [Client(server.address) for _ in range(100)]
+        for client in clients:
+            client.send(hello)
+        for client in clients:
+            client.receive_frame()
+            client.abort()
+    assert "zk_global_sessions\t4" in zookeeper.word(server.address, "mntr")
+    with attacked(server, "zookeeper: words while there are many sessions"):
+        began = server.cpu_seconds()
+        for _ in range(10):
+            clients = [Client(server.address) for _ in range(100)]
+            for client, letters in zip(clients, (b"srvr", b"mntr", b"wchs", b"srvr") * 25):
+                client.send(letters)
+            for client in clients:
+                assert client.is_closed()
+                client.close()
+        used = server.cpu_seconds() - began
+    report("zookeeper: 1000 words while there are 4000 sessions", cpu_seconds=used)
+    assert is_sanitized(server) or used < 0.2, f"{used} s of CPU time for 1000 words"

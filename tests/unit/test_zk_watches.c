@@ -94,9 +94,11 @@ static void recursive_watches_are_told_of_what_is_below_them(void **state) {
     zk_watches_fire(&table, text("/ab/cd/efghijklm"), ZK_EVENT_DATA_CHANGED, count, &told);
     const unsigned expected[WATCHERS] = {1, 1, 1, 1, 0, 0, 0, 0};
     assert_memory_equal(told.counts, expected, sizeof expected);
+    assert_int_equal(table.n_watchers, WATCHERS);
     for (unsigned i = 0; i < WATCHERS; i++) {
         zk_watcher_clear(&table, &watchers[i]);
     }
+    assert_int_equal(table.n_watchers, 0);
     assert_int_equal(table.n_recursive, 0);
     zk_watches_clear(&table);
 }

@@ -89,6 +89,15 @@ struct zk_latency {
     uint64_t max_ms;
 };
 
+/* What takes a look at everything, and when it was looked at. */
+struct zk_counted {
+    bool is_known;
+    uint64_t at_ms;
+    size_t sessions;
+    size_t ephemerals;
+    size_t files;
+};
+
 struct zk_door {
     const struct door_environment *environment;
     struct service *service;
@@ -97,6 +106,7 @@ struct zk_door {
     struct buffer reply;   /* a frame */
     struct list connections;
     size_t n_connections;
+    size_t n_requests; /* on their way, of all connections */
     struct zk_hash sessions; /* those with a connection here */
     struct hash_key key;
     struct zk_watches watches;
@@ -108,6 +118,7 @@ struct zk_door {
     struct bytes event_acl; /* of the node that an event is about */
     struct zk_counters counters;
     struct zk_latency latency;
+    struct zk_counted counted; /* zk_stats.c */
     /* Connections with reads that go on in the next iteration, and what reads have taken of this
      * one: zk_delays.h. */
     struct list delayed;

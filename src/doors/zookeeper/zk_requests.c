@@ -54,6 +54,7 @@ static void finish(struct request *request) {
     connection->n_active_reads -= is_active_read(request);
     zk_stats_answered(connection, request->begun_ms);
     connection->n_requests--;
+    connection->door->n_requests--;
     raw_connection_end_request(connection->raw);
     buffer_clear(&request->result);
     free(request);
@@ -527,6 +528,7 @@ void zk_requests_take(struct zk_connection *connection, int32_t xid, int32_t typ
     memcpy(request->body, body.data, body.size);
     list_append(&connection->requests, &request->link);
     connection->n_requests++;
+    connection->door->n_requests++;
     if (is_change) {
         connection->n_waiting_changes++;
     } else {
@@ -548,6 +550,7 @@ void zk_requests_drop(struct zk_connection *connection) {
             free(request);
         }
     }
+    connection->door->n_requests -= connection->n_requests;
     connection->n_requests = 0;
     connection->n_waiting_changes = 0;
     connection->n_waiting_reads = 0;

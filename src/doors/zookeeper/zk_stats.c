@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
+enum { COUNTED_MS = 1000 };
+
 /* --- Sessions. --- */
 
 struct session_visit {
@@ -73,36 +75,43 @@ static const char *mode_of(const struct service_info *info, size_t n_members) {
     return info->leader_id == info->member_id ? "leader" : "follower";
 }
 
-static void count_connections(const struct zk_door *door, struct zk_stats *stats) {
-    stats->connections = door->n_connections;
-    for (const struct list *node = door->connections.next; node != &door->connections;
-         node = node->next) {
-        const struct zk_connection *connection = list_entry(node, struct zk_connection, in_door);
-        stats->outstanding += connection->n_requests;
-        stats->watching_connections += connection->watcher.n_watches > 0;
-    }
+static void count_all(struct zk_door *door, uint64_t now_ms) {
+    struct zk_stats counted = {0};
+    struct session_count count = {.leases = state_view_leases(service_view(door->service)),
+                                  .stats = &counted};
+    zk_stats_sessions(door, count_session, &count);
+    door->counted = (struct zk_counted){.is_known = true,
+                                        .at_ms = now_ms,
+                                        .sessions = counted.sessions,
+                                        .ephemerals = counted.ephemerals,
+                                        .files = count_files()};
 }
 
-void zk_stats_read(const struct zk_door *door, struct zk_stats *out_stats) {
+void zk_stats_read(struct zk_door *door, struct zk_stats *out_stats) {
     static const uint8_t from = ZK_KEY_NODE;
     static const uint8_t to = ZK_KEY_NODE + 1;
-    const struct state_view *view = service_view(door->service);
-    const struct key_store *keys = state_view_keys(view);
-    struct session_count count = {.leases = state_view_leases(view), .stats = out_stats};
+    const struct key_store *keys = state_view_keys(service_view(door->service));
+    uint64_t now_ms = service_now_ms(door->service);
     struct service_info info;
     struct rlimit limit;
+    if (!door->counted.is_known || now_ms - door->counted.at_ms >= COUNTED_MS) {
+        count_all(door, now_ms);
+    }
     service_info(door->service, &info);
-    *out_stats = (struct zk_stats){.zxid = key_store_revision(keys)};
+    *out_stats = (struct zk_stats){.zxid = key_store_revision(keys),
+                                   .sessions = door->counted.sessions,
+                                   .ephemerals = door->counted.ephemerals,
+                                   .watching_connections = door->watches.n_watchers,
+                                   .connections = door->n_connections,
+                                   .outstanding = door->n_requests,
+                                   .files = door->counted.files};
     out_stats->members = service_members(door->service, NULL, 0);
     out_stats->mode = mode_of(&info, out_stats->members);
     out_stats->nodes =
         key_store_count(keys, KEY_SPACE_ZOOKEEPER, bytes_of(&from, 1), bytes_of(&to, 1));
-    zk_stats_sessions(door, count_session, &count);
     out_stats->data_bytes = key_store_bytes(keys);
     out_stats->watches = door->watches.watches.n;
     out_stats->watched_paths = door->watches.paths.n;
-    count_connections(door, out_stats);
-    out_stats->files = count_files();
     out_stats->files_max = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (size_t)limit.rlim_cur : 0;
 }
 

@@ -27,7 +27,9 @@ struct zk_stats {
     uint64_t members;
 };
 
-void zk_stats_read(const struct zk_door *door, struct zk_stats *out_stats);
+/* What takes a look at every session or at the system (sessions, ephemerals, files) may be a second
+ * old, as anybody may ask for it. */
+void zk_stats_read(struct zk_door *door, struct zk_stats *out_stats);
 /* A request was answered after so long. */
 void zk_stats_answered(struct zk_connection *connection, uint64_t begun_ms);
 void zk_stats_reset_server(struct zk_door *door);

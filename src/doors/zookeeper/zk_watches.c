@@ -106,6 +106,7 @@ static struct zk_watch *add_watch(struct zk_watches *table, struct zk_watcher *w
     watch->path = path;
     list_append(&path->watches, &watch->in_path);
     list_append(&watcher->watches, &watch->in_watcher);
+    table->n_watchers += watcher->n_watches == 0;
     watcher->n_watches++;
     watcher->bytes += ZK_WATCH_BYTES + path_bytes(path->size);
     table->bytes += ZK_WATCH_BYTES;
@@ -120,6 +121,7 @@ static void drop_watch(struct zk_watches *table, struct zk_watch *watch) {
     list_remove(&watch->in_path);
     list_remove(&watch->in_watcher);
     watch->watcher->n_watches--;
+    table->n_watchers -= watch->watcher->n_watches == 0;
     watch->watcher->bytes -= ZK_WATCH_BYTES + path_bytes(path->size);
     table->bytes -= ZK_WATCH_BYTES;
     table->freed += ZK_WATCH_BYTES;

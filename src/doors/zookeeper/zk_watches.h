@@ -71,6 +71,7 @@ struct zk_watches {
     struct zk_hash paths;
     struct zk_hash watches;
     size_t n_recursive;
+    size_t n_watchers; /* with a watch */
     uint64_t n_events; /* fired so far */
     size_t bytes;
     size_t freed; /* bytes, since memory was last given back */

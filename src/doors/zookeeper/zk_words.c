@@ -23,7 +23,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct buffer *out, const 
 
 /* --- The server. --- */
 
-static void add_server(const struct zk_door *door, struct buffer *out) {
+static void add_server(struct zk_door *door, struct buffer *out) {
     struct zk_stats stats;
     zk_stats_read(door, &stats);
     add(out, "Latency min/avg/max: %" PRIu64 "/%.4f/%" PRIu64 "\n", door->latency.min_ms,
@@ -159,6 +159,7 @@ static bool dump_nodes(void *context, int64_t id, const struct zk_session *sessi
 static void dump(struct zk_door *door, struct buffer *out) {
     struct zk_stats stats;
     struct dump dump = {.leases = state_view_leases(service_view(door->service)), .out = out};
+    door->counted.is_known = false; /* what follows has all of them anyway */
     zk_stats_read(door, &stats);
     add(out, "SessionTracker dump:\nSessions (%zu):\n", stats.sessions);
     zk_stats_sessions(door, dump_session, &dump);
