@@ -5,6 +5,7 @@ import base64
 import http.client
 
 import pytest
+from etcd3 import etcdrpc
 
 from harness import auth, jute, zookeeper
 from harness.auth_matrix import listed_requests
@@ -193,3 +194,40 @@ def test_commands_over_http(servers):
         assert http_status(servers[0], path) in (401, 403)
         assert http_status(servers[0], path, "worker") == 403
         assert http_status(servers[0], path, "root") == 200
+
+
+def test_watches_of_a_user_without_rights(servers):
+    """They are told nothing more: of a user whose role was taken away, and of one who was removed."""
+    rpc = Rpc(servers[0])
+    token = auth.log_in(rpc, "root", PASSWORDS["root"])
+    work = [auth.permission(b"leased/zookeeper/job", b"leased/zookeeper/job0")]
+    PASSWORDS.update(leaver="leaver's", mover="mover's")
+    for name in ("leaver", "mover"):
+        auth.add_user(rpc, name, PASSWORDS[name], work, token)
+    for server in servers:
+        # The member may not have heard of them yet.
+        wait_for(lambda server=server: error_of(server, "mover", *REQUESTS["exists"]) == 0, 60.0, "the rights")
+    watchers = [client_of(server, name) for server in servers for name in ("leaver", "mover", "worker")]
+    for watcher in watchers:
+        watcher.request(jute.ADD_WATCH, jute.text("/job/node") + jute.integer(1))
+        watcher.get(PATH, watch=True)
+    with client_of(servers[0], "root") as client:
+        client.create(PATH + "/first")
+        for watcher in watchers:
+            assert watcher.next_event().path == PATH + "/first"
+        auth.auth(rpc, "UserDelete", etcdrpc.AuthUserDeleteRequest(name="leaver"), token)
+        auth.auth(rpc, "UserRevokeRole", etcdrpc.AuthUserRevokeRoleRequest(name="mover", role="mover"), token)
+        client.create(PATH + "/second")
+        client.set(PATH, b"changed")
+        client.delete(PATH + "/first")
+        client.delete(PATH + "/second")
+    for number, watcher in enumerate(watchers):
+        if number % 3 == 2:
+            while watcher.next_event() != (2, 3, PATH + "/second", -1):
+                pass
+    for number, watcher in enumerate(watchers):
+        if number % 3 != 2:
+            watcher.ping()
+            assert not watcher.events, number
+        watcher.end()
+    rpc.close()

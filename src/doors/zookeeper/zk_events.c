@@ -14,11 +14,23 @@ static bool may_read(struct zk_connection *connection, struct bytes acl) {
     return zk_acl_allows(acl, ZK_PERMISSION_READ, ids, n);
 }
 
+/* leased's own rights, which were asked for when the watch was set and may have been taken away. */
+static bool may_be_told(struct zk_connection *connection, struct bytes path) {
+    const struct auth *auth = state_view_auth(service_view(connection->door->service));
+    const struct key_range range = {.space = KEY_SPACE_ZOOKEEPER, .key = path};
+    if (!auth_is_enabled(auth)) {
+        return true;
+    }
+    const struct caller *caller = raw_connection_caller(connection->raw);
+    return auth_check_user(auth, caller) == STATUS_OK &&
+           auth_check_range(auth, caller, RIGHT_READ, &range) == STATUS_OK;
+}
+
 static void tell(void *context, struct zk_watcher *watcher, struct bytes path,
                  enum zk_event_type type) {
     struct zk_door *door = context;
     struct zk_connection *connection = zk_connection_of_watcher(watcher);
-    if (may_read(connection, door->event_acl)) {
+    if (may_be_told(connection, path) && may_read(connection, door->event_acl)) {
         zk_connection_tell(connection, type, path);
     }
 }
@@ -115,8 +127,10 @@ static void compare_connection(struct zk_connection *connection, int64_t since) 
         struct bytes path = bytes_of(arena_copy(&door->arena, watch->path->path, watch->path->size),
                                      watch->path->size);
         unsigned kinds = watch->kinds;
-        unsigned once = zk_node_missed(connection, path, kinds, since);
-        zk_watches_remove(&door->watches, &connection->watcher, path, once);
+        if (may_be_told(connection, path)) {
+            unsigned once = zk_node_missed(connection, path, kinds, since);
+            zk_watches_remove(&door->watches, &connection->watcher, path, once);
+        }
         node = next;
     }
 }
