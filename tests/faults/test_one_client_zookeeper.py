@@ -1,5 +1,7 @@
 """One client of the ZooKeeper API does its worst with one small request: see test_one_client.py."""
+import base64
 import contextlib
+import hashlib
 
 import pytest
 from bystander import is_sanitized
@@ -12,7 +14,7 @@ from harness.zookeeper_client import Client
 
 OPERATIONS_MAX = 2000
 LARGE = b"x" * 1_000_000
-NO_NODE, THROTTLED = -101, -127
+NO_NODE, NO_AUTH, INVALID_ACL, THROTTLED = -101, -102, -114, -127
 
 
 @pytest.fixture(name="server")
@@ -188,3 +190,30 @@ def test_words_while_there_are_many_sessions(server):
         used = server.cpu_seconds() - began
     report("zookeeper: 1000 words while there are 4000 sessions", cpu_seconds=used)
     assert is_sanitized(server) or used < 0.2, f"{used} s of CPU time for 1000 words"
+
+
+def test_long_access_lists_and_many_identities(server):
+    """Each entry is compared with each identity: by a multi of checks, and where "auth" stands for all identities."""
+    with Client(server.address) as client:
+        client.connect(40_000)
+        for number in range(62):
+            client.authenticate("digest", b"user%02d:secret" % number)
+        entries = [(jute.ALL, "digest", f"user{number % 100:02}:{number:027}=") for number in range(255)]
+        digest = base64.b64encode(hashlib.sha1(b"user61:secret").digest()).decode()
+        client.create("/listed", entries=[*entries, (jute.READ, "digest", f"user61:{digest}")])
+        client.create("/closed", entries=entries)
+        checks = [(jute.CHECK, jute.versioned("/listed"))] * OPERATIONS_MAX
+        repeated = jute.create("/auth", entries=[(1 + number % 4, "auth", "") for number in range(256)])
+        many = jute.create("/auth", entries=[(number + 1, "auth", "") for number in range(256)])
+        with attacked(server, "zookeeper: long access lists and many identities"):
+            began = server.cpu_seconds()
+            for _ in range(4):
+                assert all(op == jute.CHECK for op, _ in client.multi(checks))
+                assert client.ask(jute.GET_DATA, jute.watched("/closed")).error == NO_AUTH
+                assert client.ask(jute.CREATE, many).error == INVALID_ACL
+                assert client.ask(jute.CREATE, repeated).error == 0
+                assert len(client.request(jute.GET_ACL, jute.text("/auth")).acl()) == 4 * 62
+                client.delete("/auth")
+            used = server.cpu_seconds() - began
+        report("zookeeper: long access lists", cpu_seconds=used)
+        assert is_sanitized(server) or used < 1.0, f"{used} s of CPU time for four rounds"

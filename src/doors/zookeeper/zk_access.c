@@ -228,33 +228,40 @@ static bool is_digest(struct bytes id) {
 }
 
 /* An entry that is there already is not repeated. */
-static void append_once(const struct zk_acl_entry *entry, struct buffer *out) {
+static enum zk_error append_once(const struct zk_acl_entry *entry, struct buffer *out) {
     struct reader reader;
     struct zk_acl_entry other;
+    size_t n = 0;
     reader_init(&reader, bytes_of(out->data, out->size));
     while (zk_acl_next(&reader, &other)) {
         if (other.permissions == entry->permissions &&
             bytes_equal(other.id.scheme, entry->id.scheme) &&
             bytes_equal(other.id.id, entry->id.id)) {
-            return;
+            return ZK_OK;
         }
+        n++;
+    }
+    if (n == ZK_ACL_MAX) {
+        return ZK_INVALID_ACL; /* "auth" stands for as many as the connection has ids */
     }
     zk_acl_append(out, entry);
+    return ZK_OK;
 }
 
 static enum zk_error append_auth_ids(const struct zk_connection *connection, int32_t permissions,
                                      struct buffer *out) {
     const struct zk_id *ids;
     size_t n = zk_access_ids(connection, &connection->door->arena, &ids);
+    enum zk_error error = ZK_OK;
     bool has_one = false;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && error == ZK_OK; i++) {
         if (is_text(ids[i].scheme, "digest") || is_text(ids[i].scheme, "x509")) {
             const struct zk_acl_entry entry = {.permissions = permissions, .id = ids[i]};
-            append_once(&entry, out);
+            error = append_once(&entry, out);
             has_one = true;
         }
     }
-    return has_one ? ZK_OK : ZK_INVALID_ACL;
+    return has_one ? error : ZK_INVALID_ACL;
 }
 
 static enum zk_error append_entry(const struct zk_connection *connection,
@@ -270,8 +277,26 @@ static enum zk_error append_entry(const struct zk_connection *connection,
     if (!is_valid) {
         return ZK_INVALID_ACL;
     }
-    append_once(entry, out);
-    return ZK_OK;
+    return append_once(entry, out);
+}
+
+/* The permissions of "auth" in one list: each stands for all ids of the connection. */
+struct auth_entries {
+    size_t n;
+    int32_t permissions[ZK_ACL_MAX];
+};
+
+static bool is_repeated_auth(struct auth_entries *done, const struct zk_acl_entry *entry) {
+    if (!is_text(entry->id.scheme, "auth")) {
+        return false;
+    }
+    for (size_t i = 0; i < done->n; i++) {
+        if (done->permissions[i] == entry->permissions) {
+            return true;
+        }
+    }
+    done->permissions[done->n++] = entry->permissions;
+    return false;
 }
 
 static bool is_open(const struct zk_acl_entry *entry) {
@@ -284,6 +309,7 @@ enum zk_error zk_access_read_acl(const struct zk_connection *connection, struct 
     size_t n = zk_jute_get_count(reader, 12);
     enum zk_error error = n == 0 || n > ZK_ACL_MAX ? ZK_INVALID_ACL : ZK_OK;
     bool is_all_open = n == 1;
+    struct auth_entries done = {0};
     for (size_t i = 0; i < n; i++) {
         struct zk_acl_entry entry;
         entry.permissions = zk_jute_get_int(reader);
@@ -293,7 +319,7 @@ enum zk_error zk_access_read_acl(const struct zk_connection *connection, struct 
             return ZK_MARSHALLING_ERROR;
         }
         is_all_open = is_all_open && is_open(&entry);
-        if (error == ZK_OK) {
+        if (error == ZK_OK && !is_repeated_auth(&done, &entry)) {
             error = append_entry(connection, &entry, out);
         }
     }
