@@ -217,3 +217,21 @@ def test_long_access_lists_and_many_identities(server):
             used = server.cpu_seconds() - began
         report("zookeeper: long access lists", cpu_seconds=used)
         assert is_sanitized(server) or used < 1.0, f"{used} s of CPU time for four rounds"
+
+
+def test_large_reads_between_changes(server):
+    """Each read shows the changes before it and none behind it, so it cannot wait when they are on their way."""
+    rounds, reads = 10, 30
+    with Client(server.address) as client:
+        client.connect(40_000)
+        client.create("/large", LARGE)
+        with attacked(server, "zookeeper: large reads between changes", growth_max=96 * MIB):
+            for _ in range(rounds):
+                client.post(jute.SET_ACL, jute.set_acl("/large", jute.OPEN_ACL))
+                for _ in range(reads):
+                    client.post(jute.GET_DATA, jute.watched("/large"))
+            for number in range(rounds):
+                assert client.receive().error == 0
+                for _ in range(reads):
+                    body = client.receive().body
+                    assert body.buffer() == LARGE and body.stat()["aversion"] == number + 1

@@ -106,7 +106,7 @@ struct zk_door {
     struct buffer reply;   /* a frame */
     struct list connections;
     size_t n_connections;
-    size_t n_requests; /* on their way, of all connections */
+    size_t n_requests;       /* on their way, of all connections */
     struct zk_hash sessions; /* those with a connection here */
     struct hash_key key;
     struct zk_watches watches;
@@ -235,6 +235,8 @@ enum zk_error zk_change_answer(int32_t type, struct bytes body, struct bytes ans
 struct bytes zk_read_path(int32_t type, struct bytes body);
 /* Whether it may take long, so that nobody should have to wait for its end. */
 bool zk_read_is_long(int32_t type);
+/* Whether its answer will be large, by what is there now. */
+bool zk_read_is_large(struct zk_door *door, int32_t type, struct bytes body);
 /* Appends the body of the answer. Not for setWatches. */
 enum zk_error zk_read_answer(struct zk_connection *connection, int32_t type, struct bytes body,
                              struct buffer *out);

@@ -31,6 +31,28 @@ bool zk_read_is_long(int32_t type) {
            type == ZK_OP_GET_EPHEMERALS || type == ZK_OP_SET_WATCHES || type == ZK_OP_SET_WATCHES2;
 }
 
+bool zk_read_is_large(struct zk_door *door, int32_t type, struct bytes body) {
+    enum { DATA_MUCH = 16 * 1024, CHILDREN_MANY = 1024 };
+    const struct key_store *keys = state_view_keys(service_view(door->service));
+    struct bytes path = zk_read_path(type, body);
+    bool is_large = false;
+    if (path.size == 0) {
+        return false;
+    }
+    if (type == ZK_OP_GET_DATA || type == ZK_OP_GET_ACL) {
+        const struct record *record =
+            key_store_find(keys, KEY_SPACE_ZOOKEEPER, zk_key_node(&door->arena, path));
+        is_large = record != NULL && record_value(record).size > DATA_MUCH;
+    } else if (type == ZK_OP_GET_CHILDREN || type == ZK_OP_GET_CHILDREN2) {
+        struct bytes begin;
+        struct bytes end;
+        zk_key_children_range(&door->arena, path, &begin, &end);
+        is_large = key_store_count(keys, KEY_SPACE_ZOOKEEPER, begin, end) > CHILDREN_MANY;
+    }
+    arena_reset(&door->arena);
+    return is_large;
+}
+
 /* --- One node. --- */
 
 struct question {

@@ -7,8 +7,11 @@
 
 #include <stdlib.h>
 
-/* Between two changes that are on their way at once. */
-enum { READS_PASSED_MAX = 64 };
+enum {
+    READS_PASSED_MAX = 64, /* between two changes that are on their way at once */
+    /* Of answers that cannot wait, which are few and small unless nodes have grown meanwhile. */
+    UNSENT_MAX = 32 * 1024 * 1024
+};
 
 enum request_state {
     REQUEST_WAITING,
@@ -31,8 +34,8 @@ struct request {
     int32_t error;
     int64_t zxid;
     uint64_t begun_ms;
-    uint64_t renewal;     /* that is done before it is answered */
-    uint64_t iteration;   /* in which the rights of a read were asked for */
+    uint64_t renewal;   /* that is done before it is answered */
+    uint64_t iteration; /* in which the rights of a read were asked for */
     struct zk_watch_progress progress;
     struct buffer result; /* of REQUEST_DONE */
     size_t body_size;
@@ -329,11 +332,12 @@ static bool may_still_read(const struct request *request) {
     struct zk_connection *connection = request->connection;
     struct service *service = connection->door->service;
     struct key_range range;
-    size_t n =
-        range_of(request->type, bytes_of(request->body, request->body_size), &range);
-    return request->iteration == service_iteration(service) ||
-           service_read_local(service, raw_connection_caller(connection->raw), &range, n) ==
-               STATUS_OK;
+    if (request->iteration == service_iteration(service)) {
+        return true;
+    }
+    size_t n = range_of(request->type, bytes_of(request->body, request->body_size), &range);
+    return service_read_local(service, raw_connection_caller(connection->raw), &range, n) ==
+           STATUS_OK;
 }
 
 /* False: the rest of it, or all, comes later. */
@@ -345,6 +349,10 @@ static bool answer_ready(struct request *request) {
             (may_wait(connection) && !raw_connection_is_writable(connection->raw))) {
             return false;
         }
+        if (!may_wait(connection) && raw_connection_unsent_bytes(connection->raw) > UNSENT_MAX) {
+            zk_connection_drop(connection, "too many answers that cannot wait");
+            return false;
+        }
         if (may_wait(connection) && zk_delays_is_slice_over(connection->door)) {
             zk_delays_add(connection);
             return false;
@@ -354,8 +362,7 @@ static bool answer_ready(struct request *request) {
                                 ZK_NO_AUTH, bytes_of(NULL, 0));
             return true;
         }
-    } while (
-        !answer_read(connection, request->xid, request->type, body, &request->progress));
+    } while (!answer_read(connection, request->xid, request->type, body, &request->progress));
     return true;
 }
 
@@ -409,7 +416,7 @@ static bool may_pass_reads(const struct zk_connection *connection) {
 }
 
 /* Reads that a change has passed are answered in one go. So it does not pass many of them, nor
- * those that take long. */
+ * those that take long or have large answers. */
 static bool may_pass_reads_before(struct zk_connection *connection, const struct list *change) {
     size_t n = 0;
     for (const struct list *node = change->previous; node != &connection->requests;
@@ -418,7 +425,9 @@ static bool may_pass_reads_before(struct zk_connection *connection, const struct
         if (request->is_change) {
             return true;
         }
-        if (++n > READS_PASSED_MAX || zk_read_is_long(request->type)) {
+        if (++n > READS_PASSED_MAX || zk_read_is_long(request->type) ||
+            zk_read_is_large(connection->door, request->type,
+                             bytes_of(request->body, request->body_size))) {
             return false;
         }
     }
