@@ -139,7 +139,7 @@ static void succeed(struct lib_etcd_wait *etcd) {
         .request_id = "",
     };
     const char *key = arena_copy(&arena, etcd->key, strlen(etcd->key) + 1);
-    lib_wait_succeed(wait, &arena, &acquisition, key);
+    lib_wait_succeed(wait, &arena, &acquisition, key, UINT64_MAX);
     arena_clear(&arena);
 }
 

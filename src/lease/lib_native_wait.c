@@ -21,7 +21,8 @@ enum {
     RESPONSE_ACQUISITION = 2,
     RESPONSE_POSITION = 4,
     RESPONSE_HOLDERS = 5,
-    RESPONSE_HOLDER_REMAINING_MS = 6
+    RESPONSE_HOLDER_REMAINING_MS = 6,
+    RESPONSE_HOLD_REMAINING_MS = 7
 };
 
 static void put_want(struct buffer *message, const struct lease_want *want, struct buffer *room) {
@@ -65,6 +66,7 @@ static void encode(const struct lease_wait *wait, uint64_t now_ms, struct buffer
 struct response {
     struct lease_acquisition acquisition;
     struct lease_progress progress;
+    int64_t hold_remaining_ms; /* of its hold limit, counted from the request; 0: not told */
 };
 
 static bool decode(struct arena *arena, struct bytes message, struct response *out) {
@@ -80,6 +82,8 @@ static bool decode(struct arena *arena, struct bytes message, struct response *o
             out->progress.position = position > UINT32_MAX ? UINT32_MAX : (uint32_t)position;
         } else if (reader.field == RESPONSE_HOLDER_REMAINING_MS) {
             out->progress.holder_remaining_ms = pb_reader_int64(&reader);
+        } else if (reader.field == RESPONSE_HOLD_REMAINING_MS) {
+            out->hold_remaining_ms = pb_reader_int64(&reader);
         } else {
             pb_reader_skip(&reader);
         }
@@ -118,6 +122,37 @@ static void let_end(struct lease_wait *wait) {
     wait->call = NULL;
 }
 
+static bool has_limit(const struct lease_acquisition *acquisition) {
+    return acquisition->hold_limit_ms > 0 && acquisition->hold_limit_ms <= LIB_KEEPER_TTL_MS_MAX;
+}
+
+/* The same request again finds the place of the first one. */
+static void ask_for_limit(struct lease_wait *wait) {
+    if (wait->asks_for_limit) {
+        lib_wait_again(wait); /* no leader knew it just now */
+        return;
+    }
+    wait->asks_for_limit = true;
+    lib_native_wait_begin(wait);
+}
+
+/* What is left of a hold limit counts from the request, as a renewal does. The answer at the end of
+ * a wait may have been on its way for any time: then only a request of now can tell. */
+static void succeed(struct lease_wait *wait, struct arena *arena, const struct response *response) {
+    uint64_t limit_ms = UINT64_MAX;
+    wait->acquisition_id = response->acquisition.id;
+    let_end(wait);
+    if (has_limit(&response->acquisition)) {
+        int64_t left_ms = response->hold_remaining_ms;
+        if (left_ms <= 0) {
+            ask_for_limit(wait);
+            return;
+        }
+        limit_ms = wait->asked_ms + (uint64_t)(left_ms - left_ms / LIB_KEEPER_DRIFT_PARTS);
+    }
+    lib_wait_succeed(wait, arena, &response->acquisition, NULL, limit_ms);
+}
+
 static void on_message(struct lib_call *call, struct bytes message) {
     struct lease_wait *wait = call->context;
     struct arena arena;
@@ -127,8 +162,7 @@ static void on_message(struct lib_call *call, struct bytes message) {
         lib_native_wait_leave(wait);
         lib_wait_fail(wait, LEASE_PROTOCOL, "the server's answer is malformed");
     } else if (response.acquisition.stage == LEASE_STAGE_ACQUIRED) {
-        let_end(wait);
-        lib_wait_succeed(wait, &arena, &response.acquisition, NULL);
+        succeed(wait, &arena, &response);
     } else {
         wait->acquisition_id = response.acquisition.id;
         lib_wait_tell(wait, &response.progress);
@@ -188,9 +222,7 @@ void lib_native_wait_begin(struct lease_wait *wait) {
     uint64_t now_ms = clock_boottime_ms();
     buffer_init(&message);
     encode(wait, now_ms, &message);
-    if (wait->first_sent_ms == 0) {
-        wait->first_sent_ms = now_ms;
-    }
+    wait->asked_ms = now_ms;
     wait->call =
         lib_call_start(wait->connection, &method, bytes_of(message.data, message.size), wait, 0);
     buffer_clear(&message);

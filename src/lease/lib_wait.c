@@ -136,21 +136,9 @@ void lib_wait_fail(struct lease_wait *wait, enum lease_status status, const char
     finish(wait, status, text);
 }
 
-/* A hold limit counts from the grant. How long it was queued only the server knows. */
-static uint64_t limit_ms(const struct lease_wait *wait, const struct lease_acquisition *acquired) {
-    if (acquired->hold_limit_ms <= 0 || acquired->hold_limit_ms > LIB_KEEPER_TTL_MS_MAX) {
-        return UINT64_MAX;
-    }
-    int64_t queued_ms = acquired->acquired_wall_ms - acquired->asked_wall_ms;
-    uint64_t now_ms = clock_boottime_ms();
-    uint64_t granted_ms = wait->first_sent_ms + (uint64_t)(queued_ms > 0 ? queued_ms : 0);
-    granted_ms = granted_ms < now_ms ? granted_ms : now_ms;
-    int64_t margin_ms = acquired->hold_limit_ms / LIB_KEEPER_DRIFT_PARTS;
-    return granted_ms + (uint64_t)(acquired->hold_limit_ms - margin_ms);
-}
-
 void lib_wait_succeed(struct lease_wait *wait, struct arena *arena,
-                      const struct lease_acquisition *acquisition, const char *key) {
+                      const struct lease_acquisition *acquisition, const char *key,
+                      uint64_t limit_ms) {
     struct lease_hold *hold = calloc(1, sizeof *hold);
     if (hold == NULL) {
         abort();
@@ -161,7 +149,7 @@ void lib_wait_succeed(struct lease_wait *wait, struct arena *arena,
     arena_init(arena);
     hold->acquisition = *acquisition;
     hold->key = key;
-    hold->limit_ms = limit_ms(wait, acquisition);
+    hold->limit_ms = limit_ms;
     wait->hold = hold;
     finish(wait, LEASE_OK, "");
 }

@@ -51,9 +51,10 @@ struct lease_wait {
     uint64_t begin_ms; /* when it is to be begun, again perhaps; UINT64_MAX: it has been */
     /* Of leased.v1: */
     struct lib_call *call;
-    uint64_t first_sent_ms; /* when it was first asked for */
+    uint64_t asked_ms;      /* when the call was begun */
     int64_t acquisition_id; /* 0: not known */
     bool may_have_place;    /* a call was lost that the server may have carried out */
+    bool asks_for_limit;    /* it has it, and wants to know what is left of its hold limit */
     bool was_authenticated_again;
     /* Of etcd: */
     struct lib_etcd_wait *etcd;
@@ -66,10 +67,11 @@ uint64_t lib_waits_wake_ms(const struct lease_connection *connection);
 void lib_waits_lost(struct lease_session *session, const char *reason);
 
 /* For the two protocols: the end of a wait, and what is told on the way. The arena's contents move
- * into the hold. */
+ * into the hold, which is valid until `limit_ms` at most (UINT64_MAX: no hold limit). */
 void lib_wait_fail(struct lease_wait *wait, enum lease_status status, const char *text);
 void lib_wait_succeed(struct lease_wait *wait, struct arena *arena,
-                      const struct lease_acquisition *acquisition, const char *key);
+                      const struct lease_acquisition *acquisition, const char *key,
+                      uint64_t limit_ms);
 /* A lost connection: it is begun again in a moment. */
 void lib_wait_again(struct lease_wait *wait);
 /* `progress` is copied. */

@@ -14,6 +14,8 @@ class Proxy:
         self.endpoint = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._is_cut = False
         self._is_mute = False
+        self._is_late = False
+        self._late = []  # (socket, bytes) that wait for let_pass()
         self._is_refusing = False
         self._is_over = False
         self.has_refused = threading.Event()
@@ -30,6 +32,10 @@ class Proxy:
         """What the server says goes nowhere."""
         self._is_mute = True
 
+    def hold_back(self):
+        """What the server says comes when let_pass() is called, and not before."""
+        self._is_late = True
+
     def drop_clients(self):
         """Clients lose their connections and get no other; the server does not learn of it."""
         self._is_refusing = True
@@ -38,6 +44,7 @@ class Proxy:
 
     def let_pass(self):
         self._is_mute = False
+        self._is_late = False
         self._is_refusing = False
 
     def _connect(self, selector):
@@ -59,17 +66,26 @@ class Proxy:
         try:
             data = source.recv(65536)
             is_lost = self._is_cut or (self._is_mute and sink in self._clients)
-            if data and not is_lost:
+            if data and not is_lost and self._is_late and sink in self._clients:
+                self._late.append((sink, data))
+            elif data and not is_lost:
+                self._send_late()
                 sink.sendall(data)
         except OSError:
             data = b""
         if not data:
             selector.unregister(source)
 
+    def _send_late(self):
+        while self._late and not self._is_late:
+            sink, data = self._late.pop(0)
+            sink.sendall(data)
+
     def _run(self):
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ, None)
             while not self._is_over:
+                self._send_late()
                 for key, _ in selector.select(0.05):
                     if key.data is None:
                         self._connect(selector)

@@ -10,7 +10,8 @@ import time
 import pytest
 
 import lease
-from harness import wait_for
+from harness import KIND_LEASED, Server, wait_for
+from harness.fake_clock import FakeClock
 from proxy import Proxy
 
 SECONDS = 60.0
@@ -146,3 +147,27 @@ def test_what_was_canceled_before_its_connection_was_lost_is_given_back(leased_s
             proxy.let_pass()
             with other.lock(prefix, wait=SECONDS):
                 assert session.valid_for > 0
+
+
+def test_a_hold_limit_that_is_heard_of_late_is_no_longer(prefix):
+    """Only durations count: the server's wall clock jumps meanwhile."""
+    limit, late = 4, 1.5
+    server = Server(KIND_LEASED)
+    clock = FakeClock(server)
+    with server, Proxy(server.endpoint) as proxy:
+        with lease.Client(server.endpoint) as client, lease.Client(proxy.endpoint) as waiter:
+            held, queued = client.lock(prefix), threading.Event()
+            pending = waiter.session().acquire_start(
+                lease.wants(prefix), hold_limit=limit, on_progress=lambda *_: queued.set()
+            )
+            assert queued.wait(SECONDS)
+            clock.jump("+1d")
+            proxy.hold_back()
+            held.release()
+            granted = time.monotonic()
+            while time.monotonic() < granted + late:
+                assert client.resource(prefix).holders[0].session_id != held.session.id
+            proxy.let_pass()
+            hold = pending.finish()
+            left = hold.valid_for
+            assert 0 < left <= limit - (time.monotonic() - granted)

@@ -31,6 +31,7 @@ enum wait_state {
     WAIT_QUEUED,
     WAIT_RENEWING,   /* it has it: its own session, before it is told */
     WAIT_CONFIRMING, /* is it so for the leader? */
+    WAIT_LIMIT,      /* it has it since an earlier call: how much of its hold limit is left? */
     WAIT_LEAVING,
     WAIT_OVER
 };
@@ -189,9 +190,10 @@ static void lose(struct native_wait *wait) {
 
 /* --- Answers. --- */
 
-/* An AcquireResponse. */
+/* An AcquireResponse. The time left is the holder's while the acquisition waits, and then of its
+ * own hold limit. */
 static void send_answer(struct native_wait *wait, const struct native_acquisition *acquisition,
-                        int64_t holder_remaining_ms) {
+                        int64_t remaining_ms) {
     struct native_door *door = wait->door;
     struct buffer *out = native_answer_begin(door);
     (void)native_show_acquisition(out, 2, door, &wait->caller, acquisition);
@@ -201,7 +203,9 @@ static void send_answer(struct native_wait *wait, const struct native_acquisitio
         size_t n = native_find_blockers(door, acquisition, ids, NATIVE_HOLDERS_SHOWN_MAX);
         pb_append_uint64(out, 4, wait->position);
         native_show_acquisitions(out, 5, door, &wait->caller, ids, n);
-        pb_append_int64(out, 6, holder_remaining_ms);
+        pb_append_int64(out, 6, remaining_ms);
+    } else if (remaining_ms > 0) {
+        pb_append_int64(out, 7, remaining_ms);
     }
     leased_v1_answer_send(wait->call, out);
     arena_reset(&door->arena);
@@ -218,7 +222,7 @@ static void count_acquired(struct native_wait *wait, bool has_waited) {
 }
 
 static void answer(struct native_wait *wait, const struct native_acquisition *acquisition,
-                   bool has_waited) {
+                   int64_t hold_remaining_ms, bool has_waited) {
     if (grpc_call_is_over(wait->call)) {
         /* Its client left, or its time is up, and on_close is still to come: nobody is told. */
         forget_call(wait);
@@ -226,7 +230,7 @@ static void answer(struct native_wait *wait, const struct native_acquisition *ac
         return;
     }
     count_acquired(wait, has_waited);
-    send_answer(wait, acquisition, -1);
+    send_answer(wait, acquisition, hold_remaining_ms);
     grpc_call_finish(wait->call, GRPC_OK, NULL);
     forget_call(wait);
     end(wait);
@@ -252,7 +256,9 @@ static void confirmed(struct native_wait *wait, enum status status) {
         arena_reset(&wait->door->arena);
         lose(wait);
     } else {
-        answer(wait, &acquisition, true);
+        /* Nobody knows when this will be heard: what is left of the limit then must be asked for.
+         */
+        answer(wait, &acquisition, 0, true);
     }
 }
 
@@ -462,6 +468,33 @@ static bool may_repeat(const struct native_wait *wait, enum status status) {
     return is_passing(status) && !wait->owns_session && has_time;
 }
 
+static void limit_known(void *context, const int64_t *remaining_ms, size_t n) {
+    struct native_wait *wait = context;
+    struct native_acquisition acquisition;
+    wait->times = NULL;
+    if (!find_own(wait, &acquisition)) {
+        arena_reset(&wait->door->arena);
+        lose(wait);
+        return;
+    }
+    answer(wait, &acquisition, n > 0 ? remaining_ms[0] : 0, false);
+}
+
+/* A request that is repeated may find that it has it since long ago. */
+static void tell_acquired(struct native_wait *wait, const struct native_acquired *result) {
+    const struct native_acquisition *acquisition = &result->acquisition;
+    if (result->is_repeated && acquisition->hold_lease_id != 0) {
+        wait->state = WAIT_LIMIT;
+        struct native_times *times = native_times_ask(
+            wait->door, &wait->caller, &acquisition->hold_lease_id, 1, limit_known, wait);
+        if (times != NULL) {
+            wait->times = times; /* else it was answered, and may be gone */
+        }
+    } else {
+        answer(wait, acquisition, acquisition->hold_limit_ms, false);
+    }
+}
+
 static void go_on_acquired(struct native_wait *wait, const struct native_acquired *result) {
     struct native_door *door = wait->door;
     struct lease_facts facts = {0};
@@ -477,7 +510,7 @@ static void go_on_acquired(struct native_wait *wait, const struct native_acquire
     } else if (wait->call == NULL) {
         leave(wait, NULL);
     } else if (result->result == NATIVE_RESULT_ACQUIRED) {
-        answer(wait, &result->acquisition, false);
+        tell_acquired(wait, result);
     } else {
         begin_wait(wait, &result->acquisition);
     }
@@ -534,6 +567,7 @@ static void on_step(struct net_timer *timer) {
             submit_release(wait);
         }
         break;
+    case WAIT_LIMIT:
     case WAIT_OVER:
         break;
     }
@@ -606,8 +640,8 @@ static void on_close(struct grpc_call *call) {
     }
     forget_call(wait);
     /* In any other state an answer of the service is due, which finds that the call is gone. */
-    if (wait->state == WAIT_ASKING && !wait->is_submitted) {
-        end(wait);
+    if ((wait->state == WAIT_ASKING && !wait->is_submitted) || wait->state == WAIT_LIMIT) {
+        end(wait); /* in WAIT_LIMIT an earlier call may have been told that it has it */
     } else if (wait->state == WAIT_QUEUED ||
                (wait->state == WAIT_CONFIRMING && !wait->is_reading) ||
                (wait->state == WAIT_RENEWING && !wait->is_renewing)) {
