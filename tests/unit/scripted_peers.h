@@ -31,6 +31,7 @@ struct script {
     bool answers_pings;
     bool is_full;           /* links have no room but for what is urgent */
     uint32_t version_known; /* of the cluster, as the members say in their pongs; 0: the first */
+    bool (*is_silent)(uint64_t member_id); /* a member that does not acknowledge; NULL: none */
     /* Called with what is neither raft's nor a ping. */
     void (*sent)(uint64_t to_id, uint8_t type, struct bytes body);
     /* Called when this node grants its vote to a member. */
@@ -86,7 +87,8 @@ static inline void script_answer_raft(uint64_t member_id, struct bytes body) {
                             .is_granted = true,
                             .is_pre_vote = message.vote.is_pre_vote}};
         script_message(member_id, &result);
-    } else if (message.kind == MESSAGE_APPEND && script.acknowledges) {
+    } else if (message.kind == MESSAGE_APPEND && script.acknowledges &&
+               (script.is_silent == NULL || !script.is_silent(member_id))) {
         struct raft_message_view result = {
             .kind = MESSAGE_APPEND_RESULT,
             .append_result = {.term = message.append.term,

@@ -1,49 +1,13 @@
 /* What other members ask a leader to propose: a whole service on a real disk, its two fellow
  * members played by the test. */
-#include "base/clock.h"
-#include "core/cluster_version.h"
 #include "replication/log_entry.h"
-#include "replication/service_internal.h"
-#include "scripted_peers.h"
+#include "scripted_service.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <unistd.h>
+enum { GONE_ID = 100, MEBIBYTE = 1024 * 1024 };
 
-#include <cmocka.h> /* after what it needs */
-
-enum {
-    SELF_ID = 1,
-    OTHER_ID = 2,
-    THIRD_ID = 3,
-    GONE_ID = 100,
-    HEARTBEAT_MS = 20,
-    ELECTION_MS = 300,
-    PATIENCE_MS = 20000,
-    MEBIBYTE = 1024 * 1024
-};
-
-static char dir[64];
-static uv_loop_t loop;
-static struct service *service;
-static bool is_closed;
 static uint64_t sequence;
 static uint64_t refused_sequence; /* of the last proposal that was refused */
 static enum status refused_status;
-
-static void on_failed(void *data, enum status status, const char *reason) {
-    (void)data;
-    (void)status;
-    fail_msg("%s", reason);
-}
-
-static void on_closed(void *data) {
-    (void)data;
-    is_closed = true;
-}
 
 static void on_sent(uint64_t to_id, uint8_t type, struct bytes body) {
     struct arena arena;
@@ -58,74 +22,15 @@ static void on_sent(uint64_t to_id, uint8_t type, struct bytes body) {
     arena_clear(&arena);
 }
 
-static void run_until(bool (*condition)(void)) {
-    uint64_t give_up_ms = clock_boottime_ms() + PATIENCE_MS;
-    while (!condition()) {
-        assert_true(clock_boottime_ms() < give_up_ms);
-        uv_run(&loop, UV_RUN_ONCE);
-        script_deliver();
-    }
-}
-
-static bool serves(void) {
-    return service->leadership.serving &&
-           service_cluster_version(service) == CLUSTER_VERSION_KNOWN &&
-           !service->versions.is_raising;
-}
-
-static bool all_is_committed(void) {
-    return raft_engine_commit_index(service->engine) == raft_engine_last_index(service->engine);
-}
-
 static int open_leader(void **state) {
-    static const char *const urls[] = {"http://127.0.0.1:1", NULL};
-    static const struct replication_member members[] = {
-        {.id = SELF_ID, .name = "n1", .address = "127.0.0.1:1", .peer_urls = urls},
-        {.id = OTHER_ID, .name = "n2", .address = "127.0.0.1:2", .peer_urls = urls},
-        {.id = THIRD_ID, .name = "n3", .address = "127.0.0.1:3", .peer_urls = urls}};
     (void)state;
-    is_closed = false;
-    script = (struct script){.grants_votes = true,
-                             .acknowledges = true,
-                             .answers_pings = true,
-                             .version_known = CLUSTER_VERSION_KNOWN,
-                             .sent = on_sent};
-    snprintf(dir, sizeof dir, "/tmp/test-peer-proposals-XXXXXX");
-    assert_non_null(mkdtemp(dir));
-    struct replication_options options = {.data_dir = dir,
-                                          .name = "n1",
-                                          .cluster_id = 7,
-                                          .member_id = SELF_ID,
-                                          .client_urls = urls,
-                                          .peer_urls = urls,
-                                          .peer_address = "127.0.0.1:1",
-                                          .members = members,
-                                          .n_members = 3,
-                                          .heartbeat_ms = HEARTBEAT_MS,
-                                          .election_ms = ELECTION_MS,
-                                          .failed = on_failed};
-    char error[512] = "";
-    uv_loop_init(&loop);
-    if (replication_open(&loop, &options, &service, error, sizeof error) != STATUS_OK) {
-        fail_msg("%s", error);
-    }
+    script_service_open(on_sent);
     return 0;
 }
 
 static int close_leader(void **state) {
     (void)state;
-    replication_close(service, on_closed, NULL);
-    while (!is_closed) {
-        uv_run(&loop, UV_RUN_ONCE);
-    }
-    uv_run(&loop, UV_RUN_DEFAULT);
-    assert_int_equal(uv_loop_close(&loop), 0);
-    DIR *directory = opendir(dir);
-    for (struct dirent *file; (file = readdir(directory)) != NULL;) {
-        unlinkat(dirfd(directory), file->d_name, 0);
-    }
-    closedir(directory);
-    assert_int_equal(rmdir(dir), 0);
+    script_service_close();
     return 0;
 }
 
