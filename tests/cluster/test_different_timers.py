@@ -3,6 +3,7 @@
 The leader has the long one. Cut off, it must not answer by its own timeout while the others elect by
 theirs.
 """
+import json
 import threading
 import time
 
@@ -15,6 +16,7 @@ from test_disks import make_leader
 from harness import wait_for
 from harness.acceptance import report
 from harness.cluster import QUICK_RECONNECT, Cluster
+from harness.etcdctl import call
 from harness.network import Network
 from harness.ops import created_is, put_op
 from harness.rpc import Rpc
@@ -143,3 +145,23 @@ def test_a_leader_with_a_longer_timeout_serves_nothing_once_another_may_lead(clu
     assert not stale, f"{len(stale)} old values were read, the last one {stale[-1]:.2f} s after the cut"
     assert token > holder.token
     assert holder.until <= taken_at, f"two holders for {holder.until - taken_at:.2f} s"
+
+
+def told_errors(server):
+    """What `etcdctl endpoint status` shows as errors of one node."""
+    (row,) = json.loads(call(server, "endpoint", "status", "-w", "json").stdout)
+    return row["Status"].get("errors", [])
+
+
+def test_a_member_with_other_timers_is_named_by_the_others_and_names_them():
+    made = Cluster()
+    made[0].extra_flags += LONG_FLAGS
+    with made:
+        made.leader()
+        other = made.status(0).header.member_id
+        long_ones = f"leased: member {other:x} runs with --heartbeat-interval=50 --election-timeout=3000"
+        for node in (1, 2):
+            wait_for(lambda: told_errors(made[node]) == [long_ones], 20, "the other timers")  # pylint: disable=cell-var-from-loop
+        wait_for(lambda: len(told_errors(made[0])) == 2, 20, "the timers of both others")
+        assert all(long_ones not in text for text in told_errors(made[0]))
+        assert "a member runs with other timers than this one" in made[1].log_tail(100000)

@@ -183,6 +183,22 @@ def test_with_authentication_on_nothing_is_anonymous():
         assert (status, json.loads(body)["number"]) == (201, 2)
 
 
+def test_root_of_etcd_sees_and_deletes_nothing_of_it():
+    """The role root has the range of everything, of etcd's own space alone."""
+    with sample_server() as server:
+        first = take(server.sample_port, "hidden")
+        for words in (["user", "add", "root:secret"], ["user", "grant-role", "root", "root"], ["auth", "enable"]):
+            assert call(server, *words).returncode == 0
+        as_root = ["--user", "root:secret"]
+        for everything in (["", "--prefix"], ["", "--from-key"]):
+            assert call(server, *as_root, "get", *everything, "--keys-only").stdout == b""
+            assert call(server, *as_root, "del", *everything).stdout == b"0\n"
+        assert call(server, *as_root, "lease", "revoke", first["lease"]).returncode != 0
+        right = {"Authorization": "Basic " + base64.b64encode(b"root:secret").decode()}
+        status, body = post(server.client_port, "/tickets/hidden", right)
+        assert (status, json.loads(body)["number"]) == (201, 2)
+
+
 def test_every_member_gives_out_the_same_numbers_once():
     cluster = Cluster(extra_flags=["--doors", "etcd,sample"])
     for server in cluster.servers:
