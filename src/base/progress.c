@@ -17,7 +17,7 @@ void progress_init(struct progress *progress, const char *what) {
     };
 }
 
-static bool is_due(struct progress *progress) {
+static bool begin_update(struct progress *progress) {
     if (!progress->is_terminal) {
         return false;
     }
@@ -31,7 +31,7 @@ static bool is_due(struct progress *progress) {
 }
 
 void progress_update(struct progress *progress, size_t done, size_t total) {
-    if (is_due(progress)) {
+    if (begin_update(progress)) {
         unsigned percent = total > 0 ? (unsigned)(done * 100 / total) : 0;
         fprintf(stderr, "\r%zu of %zu %s (%u %%)\033[K", done, total, progress->what, percent);
         fflush(stderr);
@@ -39,7 +39,7 @@ void progress_update(struct progress *progress, size_t done, size_t total) {
 }
 
 void progress_text(struct progress *progress, const char *format, ...) {
-    if (is_due(progress)) {
+    if (begin_update(progress)) {
         va_list list;
         fputc('\r', stderr);
         va_start(list, format);

@@ -175,14 +175,14 @@ bool watch_topic_contains(const struct watch_topic *topic, struct bytes stored_k
                              : watch_interval_contains(&topic->interval, stored_key);
 }
 
-struct visitor {
+struct topic_visit {
     void (*visit)(void *context, struct watch_topic *topic);
     void *context;
 };
 
 static void visit_interval(void *context, struct watch_interval *interval) {
-    struct visitor *visitor = context;
-    visitor->visit(visitor->context, of_interval(interval));
+    struct topic_visit *of_topics = context;
+    of_topics->visit(of_topics->context, of_interval(interval));
 }
 
 void watch_topics_visit(const struct watch_topics *topics, struct bytes stored_key,
@@ -194,8 +194,8 @@ void watch_topics_visit(const struct watch_topics *topics, struct bytes stored_k
             visit(context, topic);
         }
     }
-    struct visitor visitor = {.visit = visit, .context = context};
-    watch_interval_visit(topics->ranges, stored_key, visit_interval, &visitor);
+    struct topic_visit of_topics = {.visit = visit, .context = context};
+    watch_interval_visit(topics->ranges, stored_key, visit_interval, &of_topics);
 }
 
 void watch_topics_validate(const struct watch_topics *topics) {

@@ -214,7 +214,7 @@ static bool read_change(struct watch_notice *notice, struct bytes message) {
 }
 
 /* False: it was told before the stream was lost. */
-static bool is_new(struct lease_watch *watch, int64_t revision) {
+static bool count_if_new(struct lease_watch *watch, int64_t revision) {
     if (revision == watch->revision && watch->n_skipped > 0) {
         watch->n_skipped--;
         return false;
@@ -247,7 +247,7 @@ static void on_message(struct lib_call *call, struct bytes message) {
     } else if (is_state) {
         forget_states(watch);
         add_notice(notice);
-    } else if (is_new(watch, notice->change.revision)) {
+    } else if (count_if_new(watch, notice->change.revision)) {
         add_notice(notice);
         pause_if_slow(watch);
     } else {

@@ -99,7 +99,7 @@ struct http_filter {
 
 /* --- the request --------------------------------------------------------------------------- */
 
-/* What was given to net_server_add_routes(). */
+/* What was given to net_scope_add_routes(): the door. */
 void *http_context(const struct http_exchange *exchange);
 /* The door's own state of this exchange. */
 void http_set_data(struct http_exchange *exchange, void *data);

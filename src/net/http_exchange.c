@@ -319,7 +319,7 @@ bool http_exchange_is_writable(struct http_exchange *exchange, bool wants_wake) 
     size_t before = exchange->is_prompt ? session->prompt_bytes : session->queued_bytes;
     if (http_exchange_queued_bytes(exchange) <= limits->stream_queue_high &&
         before + session->host->unsent_bytes <= limits->connection_queue_max &&
-        !http_session_is_crowded(session)) {
+        !http_session_wait_if_crowded(session)) {
         return true;
     }
     if (wants_wake && list_is_empty(&exchange->in_blocked)) {

@@ -224,7 +224,7 @@ void http_exchange_release(struct http_exchange *exchange, size_t size);
 bool http_session_has_room(const struct http_session *session);
 /* True when so much waits to be taken, by all together, that nobody is to queue more. Writers are
  * woken when there is room again. */
-bool http_session_is_crowded(struct http_session *session);
+bool http_session_wait_if_crowded(struct http_session *session);
 /* To be called in each iteration of the loop. */
 void http_shares_wake_crowded(struct net_shared *shared);
 

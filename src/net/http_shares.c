@@ -76,7 +76,7 @@ bool http_session_has_room(const struct http_session *session) {
            session->shared->stats.queued_bytes <= session->shared->limits.queue_total_max;
 }
 
-bool http_session_is_crowded(struct http_session *session) {
+bool http_session_wait_if_crowded(struct http_session *session) {
     const struct net_shared *shared = session->shared;
     size_t soft = shared->limits.queue_total_soft;
     if (shared->stats.queued_bytes <= soft + soft / 2) {

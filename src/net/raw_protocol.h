@@ -27,7 +27,7 @@ struct raw_protocol {
     /* Whether a connection that begins with these bytes speaks this protocol: SNIFF_YES needs bytes
      * that no other protocol begins with, within SNIFF_SIZE_MAX. HTTP is asked first, then raw
      * protocols in the order of the doors. NULL: the protocol cannot be recognised, and is spoken
-     * only on listeners of its own. There nothing is sniffed, and open() is called when the
+     * only on listeners of its own. There nothing is sniffed, and on_open() is called when the
      * connection is accepted. */
     enum sniff_result (*sniff)(struct bytes first);
     /* Bytes of an unfinished message that are kept; a peer that needs more breaks the protocol. */

@@ -358,9 +358,9 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
     }
 }
 
-/* True while expiry must wait because the process was away: what clients sent meanwhile has to be
- * read first, and those that lost their connection need a moment. */
-static bool expiry_is_held(struct service *service, uint64_t now_ms) {
+/* Notices a pause of the process. True while expiry must wait because of one: what clients sent
+ * meanwhile has to be read first, and those that lost their connection need a moment. */
+static bool expiry_update_hold(struct service *service, uint64_t now_ms) {
     uint64_t away_ms = now_ms - service->expiry.iteration_ms;
     /* A long iteration of our own work is no absence. Were it one, whoever keeps us busy would keep
      * dead holders' leases alive. */
@@ -397,7 +397,7 @@ static bool expiry_is_held(struct service *service, uint64_t now_ms) {
 
 void expiry_run(struct service *service) {
     uint64_t now_ms = clock_boottime_ms();
-    bool is_held = expiry_is_held(service, now_ms);
+    bool is_held = expiry_update_hold(service, now_ms);
     /* Who gets its authority back finds deadlines that passed while nobody could renew: not before
      * cluster_poll() has given every lease its time again (safety rule 9). */
     bool has_begun = cluster_is_alone(service) || service->cluster.was_authority;

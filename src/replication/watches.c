@@ -15,7 +15,7 @@ static enum status check(struct service *service, const struct caller *caller,
 
 /* The hub is delivering and must not lose the watcher now: it is taken out at the end of the
  * iteration. Until then it takes everything and shows nothing. */
-static bool is_revoked(struct service_watch *watch) {
+static bool revoke_if_denied(struct service_watch *watch) {
     struct service *service = watch->private.service;
     if (watch->private.auth_generation == auth_generation(auth_of(service))) {
         return false;
@@ -33,7 +33,7 @@ static bool is_revoked(struct service_watch *watch) {
 
 static bool deliver(void *data, const struct watch_batch *batch) {
     struct service_watch *watch = data;
-    return is_revoked(watch) || watch->deliver(watch, batch);
+    return revoke_if_denied(watch) || watch->deliver(watch, batch);
 }
 
 static void compacted(void *data, int64_t compacted_revision) {

@@ -206,7 +206,7 @@ static void remove_unfinished(const struct restoring *restoring, struct data_dir
     (void)rmdir(restoring->unfinished);
 }
 
-static void tell_written(void *data, uint64_t written) {
+static void show_progress(void *data, uint64_t written) {
     struct restoring *restoring = data;
     progress_text(&restoring->progress, "writing: %llu MiB",
                   (unsigned long long)(written / (1024 * 1024)));
@@ -243,7 +243,7 @@ static enum status fill_directory(struct restoring *restoring, struct data_dir *
         .n_members = restoring->n_members,
         .token_hash = join_token_hash(restoring->options.member.initial_cluster_token),
         .state = &restoring->state,
-        .progress = tell_written,
+        .progress = show_progress,
         .progress_data = restoring};
     enum status status = restored_data_write(data_dir_raft_path(dir), &data, restoring->error,
                                              sizeof restoring->error);

@@ -1,4 +1,4 @@
-"""How long nobody can be granted a lease after the leader was killed, with the flags nobody gave."""
+"""How long nobody can be granted a lease after the leader was killed, with default flags."""
 import statistics
 import time
 

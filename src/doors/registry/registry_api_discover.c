@@ -19,7 +19,7 @@ struct gathering {
     size_t capacity;
 };
 
-/* Entries are the visitor's; a copy outlives the visit. */
+/* Entries are borrowed for the visit; a copy outlives it. */
 static bool gather(void *context, const struct registry_entry *entry) {
     struct gathering *gathering = context;
     if (gathering->n == gathering->capacity) {

@@ -26,7 +26,7 @@ void zk_hash_clear(struct zk_hash *table);
 void zk_hash_add(struct zk_hash *table, struct zk_hash_node *node, uint64_t hash);
 /* The node is in the table. */
 void zk_hash_remove(struct zk_hash *table, struct zk_hash_node *node);
-/* The first of the nodes that may have this hash; the others follow by `next`, among strangers. */
+/* The first node that may have this hash; more follow by `next`, and some have other hashes. */
 struct zk_hash_node *zk_hash_first(const struct zk_hash *table, uint64_t hash);
 
 #endif
