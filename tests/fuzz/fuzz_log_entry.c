@@ -6,7 +6,7 @@
 #include "replication/log_entry.h"
 
 #include <assert.h>
-#include <raft.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PREFIX_SIZE = 8, CHECKSUM_SIZE = 4 };
@@ -30,7 +30,7 @@ static void decode(const uint8_t *data, size_t size) {
     assert(entry_size <= again_size);
     assert(again_size - entry_size < LOG_ENTRY_ALIGNMENT);
     assert(memcmp(again, data, entry_size) == 0);
-    raft_free(again);
+    free(again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

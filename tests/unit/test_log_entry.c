@@ -8,7 +8,6 @@
 
 #include <cmocka.h>
 
-#include <raft.h>
 #include <stdlib.h>
 
 enum { PREFIX_SIZE = 8, CHECKSUM_SIZE = 4 };
@@ -72,7 +71,7 @@ static void an_entry_keeps_its_header_and_commands(void **state) {
         for (size_t i = 0; i < n; i++) {
             assert_int_equal(reader_get_u8(&reader), commands[i]);
         }
-        raft_free(entry);
+        free(entry);
     }
 }
 
@@ -83,7 +82,7 @@ static void an_entry_without_commands_may_have_no_bytes_at_all(void **state) {
     size_t left = 1;
     assert_int_equal(decode(entry, size, &header, &left), STATUS_OK);
     assert_int_equal(left, 0);
-    raft_free(entry);
+    free(entry);
 }
 
 static void an_entry_is_padded_with_zeros_to_a_multiple_of_eight(void **state) {
@@ -99,7 +98,7 @@ static void an_entry_is_padded_with_zeros_to_a_multiple_of_eight(void **state) {
         for (size_t i = used; i < size; i++) {
             assert_int_equal(entry[i], 0);
         }
-        raft_free(entry);
+        free(entry);
     }
 }
 
@@ -110,8 +109,8 @@ static void equal_entries_have_equal_bytes(void **state) {
     uint8_t *b = log_entry_encode(&header_extreme, bytes_from_text("commands"), &size_b);
     assert_int_equal(size_a, size_b);
     assert_memory_equal(a, b, size_a);
-    raft_free(a);
-    raft_free(b);
+    free(a);
+    free(b);
 }
 
 static void every_flipped_bit_is_corrupt(void **state) {
@@ -126,7 +125,7 @@ static void every_flipped_bit_is_corrupt(void **state) {
         assert_int_equal(header.sequence, 42);
         entry[bit / 8] ^= (uint8_t)(1U << (bit % 8));
     }
-    raft_free(entry);
+    free(entry);
 }
 
 static void every_beginning_is_corrupt(void **state) {
@@ -138,7 +137,7 @@ static void every_beginning_is_corrupt(void **state) {
         size_t left;
         assert_int_equal(decode(entry, length, &header, &left), STATUS_CORRUPT);
     }
-    raft_free(entry);
+    free(entry);
 }
 
 static void bytes_behind_the_entry_do_not_matter(void **state) {
@@ -151,7 +150,7 @@ static void bytes_behind_the_entry_do_not_matter(void **state) {
     size_t left = 0;
     assert_int_equal(decode(longer, sizeof longer, &header, &left), STATUS_OK);
     assert_int_equal(left, strlen("some commands"));
-    raft_free(entry);
+    free(entry);
 }
 
 static void another_version_is_unsupported(void **state) {
@@ -162,7 +161,7 @@ static void another_version_is_unsupported(void **state) {
     struct log_entry_header header;
     size_t left;
     assert_int_equal(decode(entry, size, &header, &left), STATUS_UNSUPPORTED);
-    raft_free(entry);
+    free(entry);
 }
 
 /* A checksum proves nothing about who wrote the bytes: a header cut short is refused too. */
@@ -178,7 +177,7 @@ static void a_body_too_short_for_its_header_is_corrupt(void **state) {
         size_t left;
         assert_int_equal(decode(entry, size, &header, &left), STATUS_CORRUPT);
     }
-    raft_free(entry);
+    free(entry);
 }
 
 static void a_size_that_lies_is_corrupt(void **state) {
