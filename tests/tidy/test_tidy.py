@@ -25,6 +25,24 @@ def test_compiled_core_calls_nothing_impure():
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.parametrize("name", ["leased", "lease"])
+def test_programs_override_nothing_of_their_libraries(name):
+    program = BUILD_ROOT / name
+    assert program.is_file(), f"{name} is not built: run `make build` first"
+    problems = tidy.overridden_symbols(program)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("source, problem", [
+    ("long syscall(long number, ...) { return number; }", "syscall is overridden: libraries get their own functions"),
+    ("int __wrap_close(int fd) { return fd; }", "__wrap_close: a function is wrapped"),
+])
+def test_an_overridden_symbol_is_found(source, problem, tmp_path):
+    (tmp_path / "a.c").write_text(f"#include <stdio.h>\n{source}\nint main(void) {{ return fprintf(stderr, \"x\"); }}\n")
+    subprocess.run(["gcc", "-w", "a.c", "-o", "a"], cwd=tmp_path, check=True)
+    assert tidy.overridden_symbols(tmp_path / "a") == [problem]
+
+
 def plant(root, files):
     for name, content in files.items():
         path = root / name

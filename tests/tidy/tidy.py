@@ -246,6 +246,25 @@ def core_symbols(archive):
             for name in sorted(names) if CORE_FORBIDDEN_SYMBOLS.match(name)]
 
 
+def defined_names(path, *flags):
+    """Global names that a program or a library defines. A copy of a library's variable has a version behind an @."""
+    output = subprocess.run(
+        ["nm", "--defined-only", "--extern-only", "--format=posix", *flags, str(path)],
+        check=True, stdout=subprocess.PIPE, text=True,
+    ).stdout
+    return {line.split()[0] for line in output.splitlines()}
+
+
+def overridden_symbols(program):
+    """What a program defines in the place of a library that it is linked with, or wraps (ld --wrap)."""
+    own = defined_names(program)
+    listed = subprocess.run(["ldd", str(program)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    libraries = re.findall(r"=> (/\S+)", listed)
+    theirs = {name.split("@")[0] for library in libraries for name in defined_names(library, "--dynamic")}
+    problems = [f"{name} is overridden: libraries get their own functions" for name in sorted(own & theirs)]
+    return problems + [f"{name}: a function is wrapped" for name in sorted(own) if name.startswith(("__wrap_", "__real_"))]
+
+
 def readmes(root):
     """Each folder of src/ and tests/ that holds files of its own says what it is for."""
     folders = set()
