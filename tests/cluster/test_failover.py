@@ -12,8 +12,7 @@ from harness.cluster import Cluster
 KILLS = either(3, 50)
 WORK_SECONDS = 0.5
 AWAY_SECONDS = 0.5
-P50_SECONDS_MAX = either(10.0, 0.6)
-P99_SECONDS_MAX = either(10.0, 1.0)
+P99_SECONDS_MAX = either(10.0, 0.35)
 
 
 def first_grant_since(granters, moment):
@@ -61,5 +60,4 @@ def test_leases_are_granted_again_soon_after_the_leader_was_killed():
            p99_ms=round(p99 * 1000), slowest_ms=[round(gap * 1000) for gap in gaps[-5:]],
            granted=granted, written=len(load.acknowledged()), failures=load.failures(),
            renewals=sum(one.renewals for one in load.holders))  # fmt: skip
-    assert statistics.median(gaps) < P50_SECONDS_MAX
-    assert p99 < P99_SECONDS_MAX
+    assert p99 <= P99_SECONDS_MAX
