@@ -236,7 +236,7 @@ static bool write_target(struct dns_exchange *exchange, const struct target *tar
 }
 
 /* Port and target tell two records apart. */
-static bool is_first(struct written *written, const struct dns_name *target, uint16_t port) {
+static bool note_if_first(struct written *written, const struct dns_name *target, uint16_t port) {
     uint8_t value[sizeof port + DNS_NAME_SIZE_MAX];
     memcpy(value, &port, sizeof port);
     memcpy(value + sizeof port, target->wire, target->size);
@@ -266,7 +266,7 @@ static void write_services(struct dns_exchange *exchange, const struct collectio
         struct target *target = &targets[n_targets];
         struct dns_name name;
         if (!target_of(&door->zone, instance, &name, &target->address) ||
-            !is_first(&records, &name, instance->port)) {
+            !note_if_first(&records, &name, instance->port)) {
             continue;
         }
         const struct dns_srv srv = {

@@ -177,9 +177,9 @@ static enum status need_lease(struct rule_run *run, const struct etcd_join *join
     return rule_lease_find(run, lease_id, out_facts) ? STATUS_OK : STATUS_LEASE_NOT_FOUND;
 }
 
-/* Whoever has it already is told so, and nothing is written. */
-static bool has_it_already(struct rule_run *run, const struct etcd_join *join,
-                           const struct lease_facts *lease, const struct record *shared) {
+/* Whoever has it already is told so: its time counts anew, and no key is written. */
+static bool renew_if_held(struct rule_run *run, const struct etcd_join *join,
+                          const struct lease_facts *lease, const struct record *shared) {
     return shared->lease_id == lease->id &&
            (join->keeps_value || bytes_equal(record_value(shared), join->value)) &&
            is_first(run, join->name, shared->create_revision) &&
@@ -203,7 +203,7 @@ static enum status run_join(struct rule_run *run, struct bytes request, struct b
     if (shared == NULL) {
         joined.create_revision = rule_put(run, KEY_SPACE_ETCD, key, join.value, lease.id);
         joined.is_first = may_be_first(run, join.name, joined.create_revision);
-    } else if (has_it_already(run, &join, &lease, shared)) {
+    } else if (renew_if_held(run, &join, &lease, shared)) {
         joined.create_revision = shared->create_revision;
         joined.version = shared->version;
         joined.epoch = 0;

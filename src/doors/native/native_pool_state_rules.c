@@ -43,7 +43,7 @@ static void *grown(struct arena *arena, void *array, size_t n, size_t *capacity,
     return copy;
 }
 
-static bool has_room(struct gathering *gathering) {
+static bool note_room(struct gathering *gathering) {
     gathering->is_too_much =
         gathering->is_too_much ||
         rule_records_left(gathering->run) < gathering->records_kept + RECORDS_A_VISIT;
@@ -73,7 +73,7 @@ static bool gather_taken(void *context, const struct record *record) {
             state->n_free--;
         }
     }
-    return has_room(gathering);
+    return note_room(gathering);
 }
 
 static bool gather_place(void *context, const struct record *record) {
@@ -92,7 +92,7 @@ static bool gather_place(void *context, const struct record *record) {
                                        .waits_for_pool_alone = waiter.waits_for_pool_alone,
                                        .owner_name = waiter.owner};
     }
-    return has_room(gathering);
+    return note_room(gathering);
 }
 
 /* --- Owners. --- */
@@ -167,7 +167,7 @@ enum native_pool_load native_pool_state_load(struct native_pool_state *state, st
     if (state->is_loaded) {
         return NATIVE_POOL_LOADED;
     }
-    if (!has_room(&gathering)) {
+    if (!note_room(&gathering)) {
         return NATIVE_POOL_TOO_MUCH;
     }
     const struct record *record =
@@ -189,10 +189,10 @@ enum native_pool_load native_pool_state_load(struct native_pool_state *state, st
     qsort(gathering.sorted, config.n_slots, sizeof gathering.sorted[0], compare_slots);
     struct key_range taken = native_taken_slots(arena, state->name);
     struct key_range places = native_pool_waiters(arena, state->name);
-    if (has_room(&gathering)) {
+    if (note_room(&gathering)) {
         (void)rule_visit(run, taken.space, taken.key, taken.range_end, gather_taken, &gathering);
     }
-    if (has_room(&gathering)) {
+    if (note_room(&gathering)) {
         (void)rule_visit(run, places.space, places.key, places.range_end, gather_place, &gathering);
     }
     if (gathering.is_too_much) {
