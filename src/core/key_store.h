@@ -155,8 +155,7 @@ void key_view_walk_close(struct key_view_walk *walk);
 /* The same for the live keys of one space, at the view's revision. */
 bool key_view_visit_live(const struct key_view *view, struct key_space_id space,
                          bool (*visit)(void *context, const struct record *record), void *context);
-/* As key_store_range(), key_store_visit() and key_store_hash() would have answered; from any one
- * thread. */
+/* As key_store_range() and key_store_visit() would have answered; from any one thread. */
 enum status key_view_range(const struct key_view *view, struct key_space_id space,
                            const struct range_request *request, struct key_work *work,
                            struct arena *arena, struct range_outcome *out_outcome);
@@ -164,8 +163,6 @@ size_t key_view_visit_range(const struct key_view *view, struct key_space_id spa
                             struct bytes key, struct bytes range_end,
                             bool (*visit)(void *context, const struct record *record),
                             void *context);
-enum status key_view_hash(const struct key_view *view, struct key_space_id space, int64_t revision,
-                          uint32_t *out_hash);
 /* Live keys. */
 size_t key_view_key_count(const struct key_view *view);
 /* The view for functions that read a store: key_store_find(), _visit(), _count(), _collect(),

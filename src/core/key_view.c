@@ -222,12 +222,6 @@ enum status key_store_hash(const struct key_store *store, struct key_space_id sp
     return hash_source(&source, space, revision, out_hash);
 }
 
-enum status key_view_hash(const struct key_view *view, struct key_space_id space, int64_t revision,
-                          uint32_t *out_hash) {
-    struct key_source source = key_view_source(view);
-    return hash_source(&source, space, revision, out_hash);
-}
-
 bool key_view_visit_live(const struct key_view *view, struct key_space_id space,
                          bool (*visit)(void *context, const struct record *record), void *context) {
     assert(key_space_is_valid(space));

@@ -102,10 +102,6 @@ const struct lease_table *state_view_leases(const struct state_view *view) {
     return view->machine->leases;
 }
 
-const struct member_table *state_view_members(const struct state_view *view) {
-    return view->machine->members;
-}
-
 const struct auth *state_view_auth(const struct state_view *view) {
     return view->machine->auth;
 }
@@ -524,11 +520,6 @@ static struct snapshot_parts parts_of(const struct snapshot_view *view) {
 void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink) {
     const struct snapshot_parts parts = parts_of(view);
     snapshot_encode(sink, &parts);
-}
-
-struct snapshot_encoder *snapshot_view_encoder(const struct snapshot_view *view) {
-    const struct snapshot_parts parts = parts_of(view);
-    return snapshot_encoder_create(&parts);
 }
 
 struct snapshot_encoder *snapshot_view_encoder_without(const struct snapshot_view *view,

@@ -75,10 +75,8 @@ const struct lease_view *snapshot_view_leases(const struct snapshot_view *view);
 struct bytes snapshot_view_auth(const struct snapshot_view *view);
 /* Slow, from any one thread: the whole state, versioned and checksummed, piece by piece. */
 void snapshot_view_stream(const struct snapshot_view *view, const struct snapshot_sink *sink);
-/* The same, in parts (snapshot.h). To be destroyed before the view is closed. */
-struct snapshot_encoder *snapshot_view_encoder(const struct snapshot_view *view);
-/* The same without the keys of one space, and with these users and roles (auth_encode()), which
- * outlive the encoder. */
+/* The same in parts (snapshot.h), without the keys of one space, and with these users and roles
+ * (auth_encode()), which outlive the encoder. To be destroyed before the view is closed. */
 struct snapshot_encoder *snapshot_view_encoder_without(const struct snapshot_view *view,
                                                        struct key_space_id left_out,
                                                        struct bytes auth);

@@ -11,7 +11,6 @@ struct state_view;
 
 const struct key_store *state_view_keys(const struct state_view *view);
 const struct lease_table *state_view_leases(const struct state_view *view);
-const struct member_table *state_view_members(const struct state_view *view);
 const struct auth *state_view_auth(const struct state_view *view);
 /* To be counted only: watches are made by service_watch(). */
 const struct watch_hub *state_view_watches(const struct state_view *view);

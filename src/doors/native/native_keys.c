@@ -321,32 +321,6 @@ struct native_key native_key_read(const struct record *record) {
                : (struct native_key){.kind = NATIVE_KEY_OTHER};
 }
 
-static size_t count(const struct key_store *keys, const struct key_range *range) {
-    return key_store_count(keys, range->space, range->key, range->range_end);
-}
-
-size_t native_count_before(const struct key_store *keys, struct arena *arena,
-                           const struct native_acquisition *acquisition) {
-    size_t most = 0;
-    for (size_t i = 0; i < acquisition->n_wants; i++) {
-        const struct native_want *want = &acquisition->wants[i];
-        size_t n = 0;
-        if (want->is_pool) {
-            struct key_range range = native_pool_waiters(arena, want->name);
-            range.range_end = native_key_pool_waiter(arena, want->name, acquisition->id);
-            n = count(keys, &range);
-        } else {
-            struct key_range exclusive = native_waiters_between(arena, want->name, NATIVE_EXCLUSIVE,
-                                                                INT64_MIN, acquisition->id);
-            struct key_range shared = native_waiters_between(arena, want->name, NATIVE_SHARED,
-                                                             INT64_MIN, acquisition->id);
-            n = count(keys, &exclusive) + count(keys, &shared);
-        }
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
 /* --- Fences. --- */
 
 struct bytes native_fence_key(struct arena *arena, struct bytes resource) {

@@ -103,10 +103,6 @@ struct native_key {
 /* Texts point into the record. */
 struct native_key native_key_read(const struct record *record);
 
-/* How many wait before an acquisition, at the want where most do; its position is one more. */
-size_t native_count_before(const struct key_store *keys, struct arena *arena,
-                           const struct native_acquisition *acquisition);
-
 /* --- Fences: keys of etcd's space, so that transactions there can compare them. --- */
 
 /* `leased/fences/` and the resource. */

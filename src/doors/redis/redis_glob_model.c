@@ -84,12 +84,3 @@ bool redis_glob_match(struct bytes pattern, struct bytes text, size_t *steps_lef
     }
     return false;
 }
-
-struct bytes redis_glob_prefix(struct bytes pattern) {
-    size_t size = 0;
-    while (size < pattern.size && pattern.data[size] != '*' && pattern.data[size] != '?' &&
-           pattern.data[size] != '[' && pattern.data[size] != '\\') {
-        size++;
-    }
-    return bytes_of(pattern.data, size);
-}

@@ -12,7 +12,4 @@
  * it is 0 afterwards there were too few, and the answer is false. */
 bool redis_glob_match(struct bytes pattern, struct bytes text, size_t *steps_left);
 
-/* The bytes with which every text that matches begins: a view into the pattern. */
-struct bytes redis_glob_prefix(struct bytes pattern);
-
 #endif

@@ -278,7 +278,5 @@ void zk_metrics_write(const struct zk_door *door, struct buffer *out);
 
 bool zk_words_is(struct bytes word);
 void zk_words_answer(struct zk_connection *connection, struct bytes word);
-/* Appends the answer for whoever may have it. False: there is no such word. */
-bool zk_words_write(struct zk_door *door, struct bytes word, struct buffer *out);
 
 #endif

@@ -260,14 +260,6 @@ bool zk_words_is(struct bytes word) {
     return index_of(word) < N_WORDS;
 }
 
-bool zk_words_write(struct zk_door *door, struct bytes word, struct buffer *out) {
-    size_t i = index_of(word);
-    if (i < N_WORDS) {
-        words[i].answer(door, out);
-    }
-    return i < N_WORDS;
-}
-
 void zk_words_answer(struct zk_connection *connection, struct bytes word) {
     struct zk_door *door = connection->door;
     size_t i = index_of(word);
