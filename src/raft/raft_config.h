@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RAFT_CONFIG_SERVERS_MAX = 64, RAFT_CONFIG_ADDRESS_MAX = 288 };
+/* Servers: as many as a cluster may have members, and no room for more that others may claim. */
+enum { RAFT_CONFIG_SERVERS_MAX = 16, RAFT_CONFIG_ADDRESS_MAX = 288 };
 
 enum raft_config_role { CONFIG_STANDBY = 0, CONFIG_VOTER = 1, CONFIG_SPARE = 2 };
 
@@ -41,8 +42,8 @@ bool raft_config_add(struct raft_config *config, uint64_t id, const char *addres
  * with a zero byte, a byte for its role; little-endian; padded with zeros to a multiple of eight.
  */
 void raft_config_encode(struct buffer *buffer, const struct raft_config *config);
-/* Bounds-checked. STATUS_MALFORMED: also for ids of 0, duplicates, unknown roles, bytes left over.
- */
+/* Bounds-checked. STATUS_MALFORMED: also for ids of 0, duplicates, unknown roles, bytes left over,
+ * more servers than there may be. */
 enum status raft_config_decode(struct bytes bytes, struct raft_config *out_config);
 
 #endif

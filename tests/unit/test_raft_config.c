@@ -1,3 +1,4 @@
+#include "core/member.h"
 #include "raft/raft_config.h"
 
 #include <raft.h>
@@ -164,6 +165,29 @@ static void wrong_counts_roles_and_duplicates_are_malformed(void **state) {
     buffer_clear(&buffer);
 }
 
+/* Others count on it: whoever keeps links to all of them, and the leader's lease. */
+static void more_servers_than_a_cluster_may_have_are_malformed(void **state) {
+    struct buffer buffer;
+    struct raft_config out;
+    for (uint64_t n = MEMBERS_MAX; n <= MEMBERS_MAX + 1; n++) {
+        buffer_init(&buffer);
+        buffer_put_u8(&buffer, 1);
+        buffer_put_u64(&buffer, n);
+        for (uint64_t id = 1; id <= n; id++) {
+            buffer_put_u64(&buffer, id);
+            buffer_put_u8(&buffer, (uint8_t)('a' + id));
+            buffer_put_u8(&buffer, 0);
+            buffer_put_u8(&buffer, CONFIG_VOTER);
+        }
+        while (buffer.size % 8 != 0) {
+            buffer_put_u8(&buffer, 0);
+        }
+        assert_int_equal(decode(&buffer, buffer.size, &out),
+                         n <= MEMBERS_MAX ? STATUS_OK : STATUS_MALFORMED);
+        buffer_clear(&buffer);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bytes_are_those_of_libraft),
@@ -172,6 +196,7 @@ int main(void) {
         cmocka_unit_test(every_shorter_run_of_bytes_is_malformed),
         cmocka_unit_test(no_changed_byte_is_read_beyond_the_end),
         cmocka_unit_test(wrong_counts_roles_and_duplicates_are_malformed),
+        cmocka_unit_test(more_servers_than_a_cluster_may_have_are_malformed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
