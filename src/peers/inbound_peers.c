@@ -14,12 +14,16 @@
 #include <string.h>
 
 enum {
-    PEERS_BACKLOG = 128,
+    PEERS_BACKLOG = 1024,
     /* The whole handshake ends within this. */
     INBOUND_HANDSHAKE_MS_MAX = 2000,
-    /* Unproven connections: in all, and of one host (loopback: all). */
+    /* Unproven connections: those that have said nothing yet or wait for their end, and as many
+     * that are in the middle of their handshake; and of one host (loopback: all). */
     INBOUND_UNPROVEN_MAX = 16,
     INBOUND_UNPROVEN_OF_HOST_MAX = 4,
+    /* Connections of those that were let in and to whom no link is kept: as many as a cluster may
+     * have members, so that they do not drive each other out. */
+    INBOUND_UNLINKED_MAX = 16,
     /* Accepted in one iteration of the loop; others wait for the next. */
     INBOUND_ACCEPTS_MAX = 8,
     INBOUND_FROM_SIZE = 64
@@ -71,7 +75,6 @@ static void inbound_forget(struct inbound_peer *inbound) {
     }
     inbound->is_ended = true;
     end_large_frame(inbound);
-    inbound->peers->n_unproven -= inbound->id == 0;
     list_remove(&inbound->in_list);
     list_append(&inbound->peers->ended, &inbound->in_list);
 }
@@ -167,6 +170,24 @@ static enum peer_answer judge(struct inbound_peer *inbound) {
     return PEER_WELCOME;
 }
 
+/* A node that is behind lets in whom it does not know yet. Where nobody proves anything that may be
+ * any number of ids, so the oldest of them gives way. */
+static void make_room_of_unlinked(struct peers *peers) {
+    struct inbound_peer *oldest = NULL;
+    unsigned n = 0;
+    for (struct list *node = peers->inbound.next; node != &peers->inbound; node = node->next) {
+        struct inbound_peer *inbound = list_entry(node, struct inbound_peer, in_list);
+        if (!peer_links_have(peers, inbound->id)) {
+            oldest = oldest != NULL ? oldest : inbound;
+            n++;
+        }
+    }
+    if (n > INBOUND_UNLINKED_MAX) {
+        note_refusal(oldest, oldest->hello.address, "too many are connected that are not known");
+        inbound_end(oldest);
+    }
+}
+
 static void inbound_refuse(struct inbound_peer *inbound, enum peer_answer answer) {
     peer_answerer_answer(&inbound->answerer, answer, bytes_of(NULL, 0),
                          peer_connection_queue(inbound->connection));
@@ -198,13 +219,13 @@ static void inbound_welcome(struct inbound_peer *inbound) {
                          peer_connection_queue(inbound->connection));
     buffer_clear(&payload);
     peer_answerer_clear(&inbound->answerer);
-    peers->n_unproven--;
     list_remove(&inbound->in_list);
     list_append(&peers->inbound, &inbound->in_list);
     peer_connection_flush(inbound->connection);
     /* From now on the bound is that of a frame. */
     peer_connection_set_limit(inbound->connection, PEER_FRAME_PREFIX_SIZE + PEER_FRAME_SIZE_MAX);
     peer_links_hurry(peers, inbound->id);
+    make_room_of_unlinked(peers);
 }
 
 static size_t take_handshake(struct inbound_peer *inbound, struct bytes bytes) {
@@ -325,24 +346,41 @@ static void make_room_of_host(struct inbound_peer *newest) {
     }
 }
 
+/* It has said something and not all that it must. */
+static bool is_in_handshake(const struct inbound_peer *inbound) {
+    return peer_connection_has_received(inbound->connection) && !inbound->is_answered;
+}
+
 /* The oldest gives way, for a member needs its slot only for a moment and a flood cannot keep one
- * out by holding all of them; those that come from where no member is go first. */
+ * out by holding all of them; those that come from where no member is go first. Those that say
+ * nothing have slots of their own: a member speaks at once, and they cannot drive it out then,
+ * however many they are. */
+static void make_room_among(struct peers *peers, bool in_handshake) {
+    struct inbound_peer *first_to_go = NULL;
+    unsigned n = 0;
+    for (struct list *node = peers->unproven.next; node != &peers->unproven; node = node->next) {
+        struct inbound_peer *inbound = list_entry(node, struct inbound_peer, in_list);
+        if (is_in_handshake(inbound) != in_handshake) {
+            continue;
+        }
+        n++;
+        if (first_to_go == NULL ||
+            (first_to_go->is_of_member_host && !inbound->is_of_member_host)) {
+            first_to_go = inbound; /* perhaps the newest itself */
+        }
+    }
+    if (n > INBOUND_UNPROVEN_MAX) {
+        give_way(first_to_go);
+    }
+}
+
 static void make_room(struct inbound_peer *newest) {
     struct peers *peers = newest->peers;
     if (!is_loopback(&newest->remote)) {
         make_room_of_host(newest);
     }
-    if (peers->n_unproven <= INBOUND_UNPROVEN_MAX) {
-        return;
-    }
-    for (struct list *node = peers->unproven.next; node != &peers->unproven; node = node->next) {
-        struct inbound_peer *inbound = list_entry(node, struct inbound_peer, in_list);
-        if (!inbound->is_of_member_host) {
-            give_way(inbound); /* perhaps the newest itself */
-            return;
-        }
-    }
-    give_way(list_entry(peers->unproven.next, struct inbound_peer, in_list));
+    make_room_among(peers, false);
+    make_room_among(peers, true);
 }
 
 /* A listener for IPv6 sees callers of IPv4 under addresses of its own kind. */
@@ -390,7 +428,6 @@ static void accept_one(struct peers *peers, union peer_socket *listener) {
     peer_connection_set_limit(inbound->connection, PEER_UNPROVEN_SIZE_MAX);
     inbound->started_ms = uv_now(peers->pool.loop);
     list_append(&peers->unproven, &inbound->in_list);
-    peers->n_unproven++;
     name_origin(inbound);
     make_room(inbound);
 }

@@ -33,6 +33,7 @@ struct peer_connection {
     uv_write_t write;
     bool is_begun; /* connected */
     bool is_ready; /* and TLS is agreed on */
+    bool has_received;
     bool is_writing;
     bool is_flush_wanted;
     bool is_finishing;
@@ -284,6 +285,7 @@ static void has_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer) 
     if (size == 0 || connection->is_closed) {
         return;
     }
+    connection->has_received |= size > 0;
     if (size < 0) {
         const char *reason = size == UV_EOF ? "the peer hung up" : uv_strerror((int)size);
         if (connection->tls != NULL && size == UV_EOF) {
@@ -426,6 +428,10 @@ void peer_connection_resume(struct peer_connection *connection) {
         /* Fails only when the handle is no longer a connection; its deadline ends it then. */
         (void)uv_read_start(&connection->socket.stream, give_room, has_read);
     }
+}
+
+bool peer_connection_has_received(const struct peer_connection *connection) {
+    return connection->has_received;
 }
 
 bool peer_connection_is_hung_up(const struct peer_connection *connection) {

@@ -86,6 +86,8 @@ size_t peer_connection_queued(const struct peer_connection *connection);
  * when the other side hangs up, or never. */
 void peer_connection_finish(struct peer_connection *connection);
 
+/* The other side has said something, were it only the beginning of TLS. */
+bool peer_connection_has_received(const struct peer_connection *connection);
 /* The other side has closed, although what it sent before may not have been read yet. */
 bool peer_connection_is_hung_up(const struct peer_connection *connection);
 /* tls_stream_binding() of the connection, once it is ready; false: none is needed, or there is

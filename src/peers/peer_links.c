@@ -173,6 +173,10 @@ void peer_links_hurry(struct peers *peers, uint64_t id) {
 
 /* --- Members. --- */
 
+bool peer_links_have(const struct peers *peers, uint64_t id) {
+    return link_find(peers, id) != NULL;
+}
+
 /* True: it was open. */
 static bool link_remove(struct peer_link *link) {
     bool was_open = link->connection != NULL;

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PEERS_BACKLOG = 128 };
+enum { PEERS_BACKLOG = 1024 };
 
 struct peer_hello peers_hello(const struct peers *peers, uint64_t to_id) {
     struct peer_hello hello = {.cluster_id = peers->options.cluster_id,

@@ -52,8 +52,7 @@ struct peers {
     struct list inbound;  /* members */
     struct list unproven; /* oldest first */
     struct list ended;    /* to be freed */
-    unsigned n_unproven;
-    unsigned n_accepted; /* in this iteration */
+    unsigned n_accepted;  /* in this iteration */
     struct large_frames large_frames;
     struct peer_refusals refusals;
 };
@@ -66,6 +65,8 @@ void peer_links_tick(struct peers *peers, uint64_t now_ms);
 void peer_links_close(struct peers *peers);
 /* This member is up: no need to wait for the next attempt. */
 void peer_links_hurry(struct peers *peers, uint64_t id);
+/* A link to this member is kept, open or not. */
+bool peer_links_have(const struct peers *peers, uint64_t id);
 /* Some member is reached under this address, whatever the port. */
 bool peer_links_have_address(const struct peers *peers, const struct sockaddr_storage *address);
 

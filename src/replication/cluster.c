@@ -72,8 +72,9 @@ static void on_ping(struct service *service, uint64_t from_id, const struct peer
     /* A majority elected it, and it steps down when it loses that. */
     expiry_leader_seen(service, now_ms);
     /* A promise that is too long is refused; the leader then has no lease, and asks a majority each
-     * time. */
-    if (frame->ping.lease_ms > PROMISE_MS_MAX) {
+     * time. So is one to a leader that is not known as a member: this node is behind, or it is
+     * none, and the promise would keep the members from electing one. */
+    if (frame->ping.lease_ms > PROMISE_MS_MAX || members_server(service, from_id) == NULL) {
         return;
     }
     int error = promise_file_note(&service->promise_file, frame->ping.lease_ms, now_ms);

@@ -20,6 +20,13 @@ enum {
     REMOVED_PATIENCE_MS = 1000
 };
 
+/* Those of the table, of raft's configuration and of the flags, and whoever leads. */
+static_assert(MEMBERS_MAX + RAFT_CONFIG_SERVERS_MAX + MEMBERS_MAX + 1 <= LINKS_MAX,
+              "there is a place for every link that is wanted");
+static_assert((int)RAFT_CONFIG_SERVERS_MAX >= (int)MEMBERS_MAX &&
+                  (int)RAFT_CONFIG_SERVERS_MAX <= (int)LEADER_LEASE_VOTERS_MAX,
+              "every member can be a voter, and the leader counts every voter");
+
 static const struct member_table *table_of(const struct service *service) {
     return state_machine_members(service->machine);
 }
@@ -162,6 +169,13 @@ static void note_timers(struct service *service, const struct peer_hello *hello)
     }
 }
 
+/* A leader that it knows is heard: nobody else has anything to tell that this node needs. */
+static bool hears_known_leader(struct service *service) {
+    uint64_t leader_id = raft_engine_leader_id(service->engine);
+    return leader_id != 0 && members_server(service, leader_id) != NULL &&
+           !cluster_is_leaderless(service);
+}
+
 enum peer_answer members_admit(void *data, const struct peer_hello *hello) {
     struct service *service = data;
     const struct member_table *table = table_of(service);
@@ -177,11 +191,13 @@ enum peer_answer members_admit(void *data, const struct peer_hello *hello) {
         }
         /* A leader knows all members. Any other node may be behind, and must not keep out the one
          * who could tell it. After a restart that is all that came behind the first configuration,
-         * until a leader tells how much of the log is committed. */
+         * until a leader tells how much of the log is committed. Where nobody proves anything, any
+         * number of ids can be claimed: they are let in only while nobody who is known leads. */
         bool has_begun =
             member_table_count(table) > 0 || raft_engine_last_index(service->engine) > 1;
+        bool is_needed = members_are_proven(service) || !hears_known_leader(service);
         bool may_be_new =
-            !service->leadership.serving &&
+            !service->leadership.serving && is_needed &&
             (has_begun || service->options.is_joining || first_member(service, id) != NULL);
         if (!may_be_new) {
             return PEER_NOT_A_MEMBER;

@@ -231,7 +231,6 @@ static void try_node(struct node *node, bool is_welcomed, struct bytes bytes, si
         }
     }
     assert(i < ITERATIONS_MAX);
-    assert(node->peers->n_unproven == 0);
 }
 
 /* --- One who dials. --- */

@@ -18,6 +18,7 @@ enum {
     HANDSHAKE_MS = 2000,
     UNPROVEN_MAX = 16,
     UNPROVEN_OF_HOST_MAX = 4,
+    UNLINKED_MAX = 16,
     ACCEPTS_MAX = 8,
     ALIVE_MS = 1000,
     N_HOSTS = 24,
@@ -284,6 +285,48 @@ static void a_flood_does_not_keep_a_member_out(void **state) {
     close_all(held, UNPROVEN_MAX);
 }
 
+/* The first bytes of a hello, or of TLS. */
+static int connect_and_begin(void) {
+    int fd = raw_connect(a.port);
+    if (a.tls != NULL) {
+        raw_send(fd, "\x16\x03\x01", 3);
+    } else {
+        raw_send(fd, "leased", 6);
+    }
+    run_for(10);
+    return fd;
+}
+
+static void who_says_nothing_does_not_drive_out_who_has_begun(void **state) {
+    int fds[N_CALLERS];
+    int begun = connect_and_begin();
+    for (size_t i = 0; i < N_CALLERS; i++) {
+        fds[i] = raw_connect(a.port);
+    }
+    WAIT_UNTIL(count_open(fds, N_CALLERS) <= UNPROVEN_MAX);
+    assert_true(raw_is_open(begun));
+    close(begun);
+    close_all(fds, N_CALLERS);
+}
+
+static void who_has_begun_has_few_slots_and_takes_nobody_elses(void **state) {
+    int fds[N_CALLERS];
+    int silent = raw_connect(a.port);
+    run_for(10);
+    for (size_t i = 0; i < N_CALLERS; i++) {
+        fds[i] = connect_and_begin();
+    }
+    /* The next one that is accepted makes the others give way. */
+    int last = raw_connect(a.port);
+    WAIT_UNTIL(count_open(fds, N_CALLERS) <= UNPROVEN_MAX);
+    assert_int_equal(count_open(fds, N_CALLERS), UNPROVEN_MAX);
+    assert_true(raw_is_open(fds[N_CALLERS - 1]));
+    assert_true(raw_is_open(silent));
+    close(silent);
+    close(last);
+    close_all(fds, N_CALLERS);
+}
+
 static void listen_everywhere(void) {
     node_close(&a);
     a.listen_host = "0.0.0.0";
@@ -384,6 +427,32 @@ static void a_member_that_hung_up_is_let_in_at_once(void **state) {
         before = fd;
     }
     close(before);
+}
+
+/* As a node that is behind lets in whoever may be a new member. */
+static void those_to_whom_no_link_is_kept_have_few_connections(void **state) {
+    enum { N = 3 * UNLINKED_MAX };
+    int fds[N];
+    if (a.tls != NULL) {
+        return;
+    }
+    peers_set_member(a.peers, C, "127.0.0.1:1");
+    struct peer_hello hello = a_hello(C, A, PEER_FOR_LINK);
+    int member = raw_connect(a.port);
+    assert_int_equal(raw_call(member, &hello, a.secret, NULL), PEER_WELCOME);
+    n_more = N;
+    for (size_t i = 0; i < N; i++) {
+        hello = a_hello(MORE_ID + i, A, PEER_FOR_LINK);
+        fds[i] = raw_connect(a.port);
+        assert_int_equal(raw_call(fds[i], &hello, a.secret, NULL), PEER_WELCOME);
+    }
+    WAIT_UNTIL(count_open(fds, N) <= UNLINKED_MAX);
+    assert_int_equal(count_open(fds, N), UNLINKED_MAX);
+    assert_true(raw_is_open(fds[N - 1]));
+    assert_true(raw_is_open(member));
+    n_more = 0;
+    close(member);
+    close_all(fds, N);
 }
 
 static void who_belongs_elsewhere_is_told_so(void **state) {
@@ -625,10 +694,13 @@ static int run_in(enum mode in) {
         INBOUND_TEST(the_unproven_have_few_slots),
         INBOUND_TEST(few_are_accepted_in_one_iteration),
         INBOUND_TEST(a_flood_does_not_keep_a_member_out),
+        INBOUND_TEST(who_says_nothing_does_not_drive_out_who_has_begun),
+        INBOUND_TEST(who_has_begun_has_few_slots_and_takes_nobody_elses),
         INBOUND_TEST(one_host_has_few_slots),
         INBOUND_TEST(hosts_without_a_member_give_way_to_those_with_one),
         INBOUND_TEST(a_second_connection_is_refused_while_the_first_is_alive),
         INBOUND_TEST(a_member_that_hung_up_is_let_in_at_once),
+        INBOUND_TEST(those_to_whom_no_link_is_kept_have_few_connections),
         INBOUND_TEST(who_belongs_elsewhere_is_told_so),
         INBOUND_TEST(frames_behind_a_hello_are_bounded),
         INBOUND_TEST(an_announced_frame_costs_nothing_before_it_arrives),
