@@ -12,6 +12,9 @@ enum { RESULT_GRANTED = 1, RESULT_IS_PRE = 2, RESULT_FLAGS = 3 };
 
 /* Terms, indices and sizes stay below it, so that no sum of a few of them overflows. */
 static const uint64_t NUMBER_END = (uint64_t)1 << 62;
+/* Entries follow a snapshot: were it at the end of the numbers, no member could say what comes
+ * next. All other indices go on from what is in the log. */
+static const uint64_t SNAPSHOT_INDEX_END = (uint64_t)1 << 56;
 
 /* --- Encoding. --- */
 
@@ -249,7 +252,7 @@ static void get_snapshot(struct reader *reader, struct message_snapshot *snapsho
     meta->term = get_number(reader);
     meta->size = get_number(reader);
     snapshot->offset = get_number(reader);
-    require(reader, meta->index > 0);
+    require(reader, meta->index > 0 && meta->index < SNAPSHOT_INDEX_END);
     require(reader, is_position(meta->index, meta->term, snapshot->term));
     require(reader, snapshot->offset < meta->size);
     if (snapshot->offset == 0) {

@@ -15,7 +15,9 @@
 
 enum {
     /* etcd's own clients wait for five seconds. */
-    CHANGE_TIMEOUT_MS = 4500
+    CHANGE_TIMEOUT_MS = 4500,
+    /* Of other nodes, on their way: far more than operators ask for at once. */
+    PEER_CHANGES_MAX = 64
 };
 
 enum change_stage {
@@ -176,6 +178,7 @@ static void send_result(struct service *service, const struct peer_change *chang
 
 static void peer_change_done(struct service_request *request, const struct outcome *outcome) {
     struct peer_change *change = list_entry(request, struct peer_change, request);
+    change->service->n_peer_changes--;
     send_result(change->service, change, outcome->status);
     free(change);
 }
@@ -197,11 +200,15 @@ void member_changes_of_peer(struct service *service, uint64_t from_id,
     uint64_t now_ms = clock_boottime_ms();
     enum status status = STATUS_NO_LEADER;
     if (cluster_is_authority(service, now_ms) && !service->transfer.is_under_way) {
-        status = propose(service, &frame->change.caller, &change->request, frame->change.action,
-                         frame->change.facts, now_ms, &change->id);
+        status = service->n_peer_changes >= PEER_CHANGES_MAX
+                     ? STATUS_TOO_MANY_REQUESTS
+                     : propose(service, &frame->change.caller, &change->request,
+                               frame->change.action, frame->change.facts, now_ms, &change->id);
     }
     send_result(service, change, status);
-    if (status != STATUS_PENDING) {
+    if (status == STATUS_PENDING) {
+        service->n_peer_changes++;
+    } else {
         free(change);
     }
 }

@@ -387,7 +387,8 @@ struct service {
     struct versions versions;
     struct force_new_cluster force_new_cluster;
     struct version_inquiry version_inquiry;
-    struct list changes; /* member_changes.c */
+    struct list changes;   /* member_changes.c */
+    size_t n_peer_changes; /* of other nodes, on their way */
     struct expiry expiry;
     struct checkpoints checkpoints;
     struct snapshots snapshots;

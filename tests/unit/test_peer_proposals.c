@@ -3,11 +3,16 @@
 #include "replication/log_entry.h"
 #include "scripted_service.h"
 
-enum { GONE_ID = 100, MEBIBYTE = 1024 * 1024 };
+enum {
+    GONE_ID = 100,
+    MEBIBYTE = 1024 * 1024,
+    CHANGES_MAX = 64 /* as in member_changes.c */
+};
 
 static uint64_t sequence;
 static uint64_t refused_sequence; /* of the last proposal that was refused */
 static enum status refused_status;
+static unsigned n_changes[STATUS_COUNT]; /* answers to changes of the members */
 
 static void on_sent(uint64_t to_id, uint8_t type, struct bytes body) {
     struct arena arena;
@@ -18,6 +23,9 @@ static void on_sent(uint64_t to_id, uint8_t type, struct bytes body) {
         peer_frame_decode(type, body, &arena, &frame) == STATUS_OK) {
         refused_sequence = frame.propose_refused.sequence;
         refused_status = frame.propose_refused.status;
+    }
+    if (type == PEER_CHANGE_RESULT && peer_frame_decode(type, body, &arena, &frame) == STATUS_OK) {
+        n_changes[frame.change_result.status]++;
     }
     arena_clear(&arena);
 }
@@ -233,6 +241,36 @@ static void what_follows_a_proposal_of_an_earlier_term_is_refused(void **state) 
     assert_int_equal(propose(OTHER_ID, 1, 100), STATUS_OK);
 }
 
+static void ask_to_update(uint64_t from_id) {
+    struct member_facts facts = {
+        .id = OTHER_ID, .n_peer_urls = 1, .peer_urls = {bytes_from_text("http://127.0.0.1:22")}};
+    struct peer_frame frame = {
+        .type = PEER_CHANGE, .change = {.request_id = 1, .action = MEMBER_UPDATE, .facts = &facts}};
+    struct buffer body;
+    buffer_init(&body);
+    peer_frame_encode(&body, &frame);
+    assert_true(
+        script.callbacks->frame(script.data, from_id, PEER_CHANGE, bytes_of(body.data, body.size)));
+    buffer_clear(&body);
+}
+
+static bool changes_are_answered(void) {
+    return n_changes[STATUS_OK] == CHANGES_MAX;
+}
+
+static void changes_of_the_members_on_their_way_are_bounded(void **state) {
+    (void)state;
+    memset(n_changes, 0, sizeof n_changes);
+    for (unsigned i = 0; i < 2 * CHANGES_MAX; i++) {
+        ask_to_update(i % 2 == 0 ? OTHER_ID : THIRD_ID);
+    }
+    assert_int_equal(n_changes[STATUS_PENDING], CHANGES_MAX);
+    assert_int_equal(n_changes[STATUS_TOO_MANY_REQUESTS], CHANGES_MAX);
+    run_until(changes_are_answered);
+    ask_to_update(OTHER_ID);
+    assert_int_equal(n_changes[STATUS_PENDING], CHANGES_MAX + 1);
+}
+
 static bool leads(void) {
     return service->leadership.term != 0;
 }
@@ -267,6 +305,7 @@ int main(void) {
         cmocka_unit_test_setup(the_order_is_known_of_members_that_come_after_many_others,
                                lead_again),
         cmocka_unit_test_setup(a_proposal_in_the_name_of_the_leader_is_refused, lead_again),
+        cmocka_unit_test_setup(changes_of_the_members_on_their_way_are_bounded, lead_again),
         cmocka_unit_test_setup(a_new_term_begins_with_nothing_on_its_way, lead_again),
         cmocka_unit_test_setup(what_follows_a_proposal_of_an_earlier_term_is_refused, lead_again),
     };

@@ -448,6 +448,15 @@ static void metadata_must_be_possible(void **state) {
     assert_true(encodes_to_malformed(chunk_of(&meta, 0, bytes_of(NULL, 0))));
 }
 
+/* Entries follow it, and a log that is at the end of its numbers could be led by nobody. */
+static void the_index_of_a_snapshot_leaves_room_behind_it(void **state) {
+    struct snapshot_meta meta = meta_of(1000);
+    meta.index = ((uint64_t)1 << 56) - 1;
+    assert_false(encodes_to_malformed(chunk_of(&meta, 0, bytes_from_text("payload"))));
+    meta.index++;
+    assert_true(encodes_to_malformed(chunk_of(&meta, 0, bytes_from_text("payload"))));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(entries_come_out_as_they_went_in, set_up, tear_down),
@@ -472,6 +481,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_probe_is_a_first_chunk_without_payload, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(chunks_stay_within_the_snapshot, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_index_of_a_snapshot_leaves_room_behind_it, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(metadata_must_be_possible, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
