@@ -248,7 +248,7 @@ enum status auth_decode(struct auth *auth, struct reader *reader) {
     auth->revision = reader_get_varint(reader);
     auth->token_epoch = reader_get_varint(reader);
     struct bytes token_key = reader_get_bytes(reader);
-    if (reader->failed || is_enabled > 1 || auth->revision == 0 ||
+    if (reader->failed || is_enabled > 1 || auth->revision == 0 || auth->revision > INT64_MAX ||
         (token_key.size != 0 && token_key.size != AUTH_TOKEN_KEY_SIZE) ||
         (token_key.size == 0 && auth->is_enabled)) {
         return STATUS_CORRUPT;

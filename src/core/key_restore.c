@@ -12,7 +12,8 @@ static bool is_plausible(const struct record *record, struct key_space_id space,
     if (record_is_tombstone(record)) {
         return record->create_revision == 0 && record->lease_id == 0 && value.size == 0;
     }
-    return record->version > 0 && record->create_revision > KEY_STORE_REVISION_FIRST &&
+    return record->version > 0 && record->version <= KEY_STORE_RESTORED_MAX &&
+           record->create_revision > KEY_STORE_REVISION_FIRST &&
            record->create_revision <= record->mod_revision &&
            (record->version > 1 || record->create_revision == record->mod_revision);
 }
@@ -114,8 +115,8 @@ enum status key_store_restore_end(struct key_store *store, int64_t revision,
     assert(!store->is_writing);
     assert(store->history.end == 0);
     store->is_restoring = true;
-    if (revision < KEY_STORE_REVISION_FIRST || compacted_revision < 0 ||
-        compacted_revision > revision) {
+    if (revision < KEY_STORE_REVISION_FIRST || revision > KEY_STORE_RESTORED_MAX ||
+        compacted_revision < 0 || compacted_revision > revision) {
         return STATUS_CORRUPT;
     }
     /* One more, as an allocation of nothing may be NULL. */

@@ -54,6 +54,8 @@ struct key_source {
 
 /* A store's first revision, that of nothing. */
 enum { KEY_STORE_REVISION_FIRST = 1 };
+/* Of what is restored: writes count on from there, and must not come to the end of the numbers. */
+#define KEY_STORE_RESTORED_MAX (INT64_MAX / 4 * 3)
 
 /* Memory of a record as malloc deals it out: a word on top, in steps of two words. */
 static inline size_t key_store_record_bytes(const struct record *record) {

@@ -357,6 +357,28 @@ static void what_is_decoded_is_the_same(void **state) {
     auth_destroy(again);
 }
 
+/* The next change counts on from there. */
+static void a_revision_near_the_end_of_the_numbers_is_corrupt(void **state) {
+    (void)state;
+    const uint64_t last = INT64_MAX;
+    for (uint64_t revision = last; revision <= last + 1; revision++) {
+        struct auth *auth = auth_create();
+        struct buffer buffer;
+        struct reader reader;
+        buffer_init(&buffer);
+        buffer_put_u8(&buffer, 0);
+        buffer_put_varint(&buffer, revision);
+        buffer_put_varint(&buffer, 0);                /* tokens */
+        buffer_put_bytes(&buffer, bytes_of(NULL, 0)); /* no key */
+        buffer_put_varint(&buffer, 0);                /* roles */
+        buffer_put_varint(&buffer, 0);                /* users */
+        reader_init(&reader, bytes_of(buffer.data, buffer.size));
+        assert_int_equal(auth_decode(auth, &reader), revision <= last ? STATUS_OK : STATUS_CORRUPT);
+        buffer_clear(&buffer);
+        auth_destroy(auth);
+    }
+}
+
 static void bytes_that_are_cut_or_changed_do_no_harm(void **state) {
     (void)state;
     struct auth *auth = make_enabled();
@@ -399,6 +421,7 @@ int main(void) {
         cmocka_unit_test(a_permission_holds_in_its_space_alone),
         cmocka_unit_test(a_change_of_the_password_ends_what_was_shown_before),
         cmocka_unit_test(what_is_decoded_is_the_same),
+        cmocka_unit_test(a_revision_near_the_end_of_the_numbers_is_corrupt),
         cmocka_unit_test(bytes_that_are_cut_or_changed_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

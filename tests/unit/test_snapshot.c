@@ -575,6 +575,28 @@ static void records_that_cannot_be_are_corrupt(void **state) {
     buffer_clear(&buffer);
 }
 
+/* Somebody who is taken for a leader may send one; the next write counts on from there. */
+static void numbers_near_their_end_are_corrupt(void **state) {
+    const int64_t last = INT64_MAX / 4 * 3;
+    struct buffer buffer;
+    buffer_init(&buffer);
+    const struct {
+        int64_t revision;
+        int64_t version;
+        enum status status;
+    } cases[] = {{last, last, STATUS_OK},
+                 {last + 1, 1, STATUS_CORRUPT},
+                 {INT64_MAX, 1, STATUS_CORRUPT},
+                 {3, last + 1, STATUS_CORRUPT},
+                 {3, INT64_MAX, STATUS_CORRUPT}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin_by_hand(&buffer, cases[i].revision, NULL, 0, NULL, 0);
+        put_by_hand(&buffer, 0, "k", 2, 0, 2, (uint64_t)cases[i].version, 0);
+        assert_int_equal(restore_by_hand(&buffer), cases[i].status);
+    }
+    buffer_clear(&buffer);
+}
+
 static void alarms_out_of_order_are_corrupt(void **state) {
     struct buffer buffer;
     buffer_init(&buffer);
@@ -629,6 +651,7 @@ int main(void) {
         cmocka_unit_test(a_newer_version_is_unsupported),
         cmocka_unit_test(a_key_named_twice_is_corrupt),
         cmocka_unit_test(records_that_cannot_be_are_corrupt),
+        cmocka_unit_test(numbers_near_their_end_are_corrupt),
         cmocka_unit_test(alarms_out_of_order_are_corrupt),
         cmocka_unit_test(leases_out_of_order_are_corrupt),
     };
