@@ -48,6 +48,14 @@ static int base_pairs(lua_State *lua) {
 
 /* --- Errors. --- */
 
+/* After something that catches errors. */
+static void after_call(lua_State *lua, bool is_fine) {
+    redis_script_rethrow(lua);
+    if (!is_fine) {
+        redis_script_charge_error(lua);
+    }
+}
+
 /* As Redis has it: an error that is a table with a text gives the text. */
 static int base_pcall(lua_State *lua) {
     redis_script_charge(lua, CALL_COST);
@@ -55,7 +63,7 @@ static int base_pcall(lua_State *lua) {
         lua_pushnil(lua); /* which cannot be called */
     }
     int result = lua_pcall(lua, lua_gettop(lua) - 1, LUA_MULTRET, 0);
-    redis_script_rethrow(lua);
+    after_call(lua, result == 0);
     if (result != 0 && lua_istable(lua, -1)) {
         lua_getfield(lua, -1, "err");
         if (lua_isstring(lua, -1)) {
@@ -75,6 +83,7 @@ static int handle_error(lua_State *lua) {
     if (redis_script_current()->stopped != STATUS_OK) {
         return 1;
     }
+    redis_script_charge_error(lua);
     lua_pushvalue(lua, lua_upvalueindex(1));
     lua_insert(lua, 1);
     lua_call(lua, lua_gettop(lua) - 1, 1);
@@ -88,7 +97,7 @@ static int base_xpcall(lua_State *lua) {
     lua_pushcclosure(lua, handle_error, 1);
     lua_insert(lua, 1); /* the handler below the function */
     int result = lua_pcall(lua, 0, LUA_MULTRET, 1);
-    redis_script_rethrow(lua);
+    after_call(lua, result == 0);
     lua_pushboolean(lua, result == 0);
     lua_replace(lua, 1);
     return lua_gettop(lua);
@@ -227,7 +236,7 @@ static int coroutine_resume(lua_State *lua) {
     enter_coroutine(lua);
     int n = lua_tocfunction(lua, lua_upvalueindex(1))(lua);
     redis_script_current()->coroutines--;
-    redis_script_rethrow(lua);
+    after_call(lua, lua_toboolean(lua, -n) != 0);
     return n;
 }
 
@@ -238,7 +247,7 @@ static int call_wrapped(lua_State *lua) {
     lua_insert(lua, 1);
     int result = lua_pcall(lua, lua_gettop(lua) - 1, LUA_MULTRET, 0);
     redis_script_current()->coroutines--;
-    redis_script_rethrow(lua);
+    after_call(lua, result == 0);
     if (result == 0) {
         return lua_gettop(lua);
     }

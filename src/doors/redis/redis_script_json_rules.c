@@ -63,6 +63,7 @@ static void add_number(struct encoder *encoder, int index) {
         redis_script_text_add(&encoder->text, name, strlen(name));
         return;
     }
+    redis_script_charge(lua, REDIS_SCRIPT_NUMBER_COST);
     int size = snprintf(digits, sizeof digits, "%.*g", encoder->settings->precision, number);
     redis_script_text_add(&encoder->text, digits, (size_t)size);
 }

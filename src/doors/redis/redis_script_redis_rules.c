@@ -8,6 +8,7 @@
 
 enum {
     CALL_COST = 128,
+    SPECIAL_COST = 6, /* of looking for the fields that stand for a reply */
     BYTES_PER_WORK = 16,
     NUMBER_SIZE = 32,
     REPLY_DEPTH_MAX = REDIS_REPLY_DEPTH_MAX - 1, /* the reply of EXEC is one around it */
@@ -267,12 +268,14 @@ static bool put_verbatim(lua_State *lua, struct redis_script_run *run) {
 
 /* Tables with one of the fields that stand for a reply; false when it is none of them. */
 static bool put_special(lua_State *lua, struct redis_script_run *run, unsigned depth) {
+    redis_script_charge(lua, SPECIAL_COST);
     if (push_raw_field(lua, "err", LUA_TSTRING)) {
         struct bytes text = text_at_top(lua);
         redis_reply_error(run->out, text);
     } else if (push_raw_field(lua, "ok", LUA_TSTRING)) {
         redis_reply_simple(run->out, text_at_top(lua));
     } else if (push_raw_field(lua, "double", LUA_TNUMBER)) {
+        redis_script_charge(lua, REDIS_SCRIPT_NUMBER_COST);
         redis_reply_double(run->out, lua_tonumber(lua, -1));
     } else if (push_raw_field(lua, "map", LUA_TTABLE)) {
         put_map(lua, run, depth, false);
@@ -347,6 +350,7 @@ static bool take_arguments(lua_State *lua, struct bytes *argv, int argc) {
             int written = snprintf(text, sizeof text, "%.17g", lua_tonumber(lua, i + 1));
             lua_pushlstring(lua, text, (size_t)written);
             lua_replace(lua, i + 1);
+            redis_script_charge(lua, REDIS_SCRIPT_NUMBER_COST);
         } else if (lua_type(lua, i + 1) != LUA_TSTRING) {
             return false;
         }

@@ -47,8 +47,9 @@ static struct {
     size_t n_compiled;
     size_t compiled_bytes;
     uint64_t uses;
-    size_t live_base;   /* what every script has */
-    uint64_t last_work; /* of the run that ended last */
+    size_t live_base;           /* what every script has … */
+    const void *globals_events; /* … and the metatable of _G */
+    uint64_t last_work;         /* of the run that ended last */
 } machine = {.is_busy = ATOMIC_FLAG_INIT};
 
 struct redis_script_run *redis_script_current(void) {
@@ -71,10 +72,23 @@ void redis_script_charge(lua_State *lua, uint64_t work) {
     }
 }
 
+bool redis_script_count(uint64_t work) {
+    struct redis_script_run *run = machine.run;
+    run->counters->work += work;
+    if (run->counters->work > run->limits.work && run->stopped == STATUS_OK) {
+        run->stopped = STATUS_TOO_MANY_OPERATIONS;
+    }
+    return run->stopped == STATUS_OK;
+}
+
 void redis_script_rethrow(lua_State *lua) {
     if (machine.run->stopped != STATUS_OK) {
         redis_script_stop(lua, machine.run->stopped);
     }
+}
+
+bool redis_script_is_of_globals(const void *metatable) {
+    return metatable == machine.globals_events;
 }
 
 uint64_t redis_script_step_cost(void) {
@@ -133,12 +147,14 @@ static void protect_globals(lua_State *lua) {
     lua_setfield(lua, -2, "__newindex");
     lua_pushliteral(lua, "readonly");
     lua_setfield(lua, -2, "__metatable");
+    machine.globals_events = lua_topointer(lua, -1);
     lua_setmetatable(lua, -2);
     lua_replace(lua, LUA_GLOBALSINDEX);
 }
 
 static int open_libraries(lua_State *lua) {
     lua_newtable(lua); /* of globals */
+    redis_script_find_layout(lua);
     redis_script_open_base(lua);
     open_library(lua, "table", redis_script_open_table);
     open_library(lua, "math", redis_script_open_math);

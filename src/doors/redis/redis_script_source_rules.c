@@ -8,7 +8,8 @@ enum {
     JUMP_PAIRS = 16,    /* that are looked at in the time of an instruction */
     NAMES_PER_WORK = 8, /* that are compared in it */
     BLOCKS_MAX = 256,   /* inside of each other; more than Lua takes */
-    LOCALS_MAX = 200    /* of one function, in Lua */
+    LOCALS_MAX = 200,   /* of one function, in Lua */
+    ERROR_PER_WORK = 8  /* bytes of the source of a function that an error is in */
 };
 
 struct scan {
@@ -188,10 +189,16 @@ static void take_next(struct scan *scan) {
 
 void redis_script_charge_source(lua_State *lua, struct bytes source) {
     struct scan scan = {.source = source};
+    struct redis_script_counters *counters = redis_script_current()->counters;
+    counters->source_max = source.size > counters->source_max ? source.size : counters->source_max;
     redis_script_charge(lua, source.size);
     while (scan.at < source.size) {
         take_next(&scan);
     }
     redis_script_charge(lua, scan.n_jumps * scan.n_jumps / JUMP_PAIRS +
                                  scan.n_compared / NAMES_PER_WORK);
+}
+
+void redis_script_charge_error(lua_State *lua) {
+    redis_script_charge(lua, redis_script_current()->counters->source_max / ERROR_PER_WORK);
 }

@@ -17,6 +17,8 @@ struct redis_script_counters {
     uint64_t work;
     size_t live; /* bytes that the interpreter asked for and did not give back */
     size_t live_max;
+    size_t source_max;   /* the longest that was compiled */
+    uint64_t n_compared; /* keys of tables, as far as that is counted */
 };
 
 struct redis_script_run {
@@ -41,10 +43,18 @@ struct redis_script_run *redis_script_current(void);
 
 /* --- Bounds. --- */
 
+/* The work of making the text of a number with 17 digits. */
+enum { REDIS_SCRIPT_NUMBER_COST = 16 };
+
 /* Counts work of a library function; does not return when there is no more. */
 void redis_script_charge(lua_State *lua, uint64_t work);
+/* The same where no error may be raised: false when there is no more, and then the run ends at the
+ * next place where it can be. */
+bool redis_script_count(uint64_t work);
 /* … of compiling a source (redis_script_source_rules.c). */
 void redis_script_charge_source(lua_State *lua, struct bytes source);
+/* … of an error that was caught: Lua looks through the function that made it for names. */
+void redis_script_charge_error(lua_State *lua);
 /* Ends the run; does not return. The status is not STATUS_OK. */
 int redis_script_stop(lua_State *lua, enum status status);
 /* After something that catches errors: the end of a run is not an error that can be caught. */
@@ -52,6 +62,10 @@ void redis_script_rethrow(lua_State *lua);
 /* The work of one step whose cost may grow with what the script holds: a chain of a table whose
  * keys were chosen to collide, a comparison of long strings. */
 uint64_t redis_script_step_cost(void);
+/* To be called once, with an interpreter that is not used yet. */
+void redis_script_find_layout(lua_State *lua);
+/* Whether every access of a global goes through this metatable. */
+bool redis_script_is_of_globals(const void *metatable);
 
 /* --- Strings (redis_script_chains_rules.c). --- */
 

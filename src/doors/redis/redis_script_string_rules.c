@@ -9,8 +9,7 @@
 
 enum {
     BYTES_PER_WORK = 16,
-    RESULTS_PER_WORK = 8, /* bytes or values that are made one by one */
-    FORMAT_COST = 32      /* of a number with many digits */
+    RESULTS_PER_WORK = 8 /* bytes or values that are made one by one */
 };
 
 /* --- find, match, gmatch. --- */
@@ -228,17 +227,18 @@ static int string_rep(lua_State *lua) {
 /* --- Lua's own. --- */
 
 /* Lua's own function is the first upvalue. What it makes may be there already, and then nothing of
- * it is allocated and counted. The second upvalue is what each number among its arguments costs. */
+ * it is allocated and counted. The second upvalue is whether it goes through all its arguments,
+ * also when it fails then. */
 static int call_own(lua_State *lua) {
-    uint64_t cost = (uint64_t)lua_tointeger(lua, lua_upvalueindex(2));
-    uint64_t work = 0;
-    for (int i = 1; i <= lua_gettop(lua); i++) {
-        work += lua_type(lua, i) == LUA_TNUMBER ? cost : 0;
+    bool takes_all = lua_toboolean(lua, lua_upvalueindex(2));
+    uint64_t given = 0;
+    for (int i = 1; takes_all && i <= lua_gettop(lua); i++) {
+        given += lua_type(lua, i) == LUA_TSTRING ? lua_objlen(lua, i) : RESULTS_PER_WORK;
     }
-    redis_script_charge(lua, work);
+    redis_script_charge(lua, given / RESULTS_PER_WORK);
     int n = lua_tocfunction(lua, lua_upvalueindex(1))(lua);
     uint64_t made = n == 1 && lua_type(lua, -1) == LUA_TSTRING ? lua_objlen(lua, -1) : (uint64_t)n;
-    redis_script_charge(lua, made / RESULTS_PER_WORK);
+    redis_script_charge(lua, (made > given ? made - given : 0) / RESULTS_PER_WORK);
     return n;
 }
 
@@ -249,18 +249,19 @@ void redis_script_open_string(lua_State *lua) {
         {NULL, NULL}};
     static const struct {
         const char *name;
-        int number_cost; /* -1: it is cheap */
-    } own[] = {{"byte", 0}, {"char", 1},  {"format", FORMAT_COST},
-               {"len", -1}, {"lower", 0}, {"reverse", 0},
-               {"sub", -1}, {"upper", 0}};
+        bool is_cheap;
+        bool takes_all;
+    } own[] = {{"byte", false, false}, {"char", false, true},  {"format", false, true},
+               {"len", true, false},   {"lower", false, true}, {"reverse", false, true},
+               {"sub", true, false},   {"upper", false, true}};
     lua_pushcfunction(lua, luaopen_string);
     lua_pushliteral(lua, LUA_STRLIBNAME);
     lua_call(lua, 1, 0);
     lua_getglobal(lua, LUA_STRLIBNAME);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         lua_getfield(lua, -1, own[i].name);
-        if (own[i].number_cost >= 0) {
-            lua_pushinteger(lua, own[i].number_cost);
+        if (!own[i].is_cheap) {
+            lua_pushboolean(lua, own[i].takes_all);
             lua_pushcclosure(lua, call_own, 2);
         }
         lua_setfield(lua, -3, own[i].name);

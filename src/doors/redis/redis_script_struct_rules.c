@@ -29,6 +29,7 @@ static size_t take_number(struct format *format, size_t otherwise) {
     }
     size_t number = 0;
     while (*format->at >= '0' && *format->at <= '9') {
+        redis_script_charge(format->lua, 1);
         if (number > (INT32_MAX - 9) / 10) {
             luaL_error(format->lua, "integral size overflow");
         }

@@ -6,10 +6,7 @@
 #include <lualib.h>
 #include <math.h>
 
-enum {
-    BYTES_PER_WORK = 16,
-    NUMBER_COST = 32 /* of its text */
-};
+enum { BYTES_PER_WORK = 16 };
 
 /* --- Tables. --- */
 
@@ -34,8 +31,7 @@ static int table_concat(lua_State *lua) {
             is_text = lua_isstring(lua, -1); /* the others are its to refuse */
             uint64_t size = is_text && !is_number ? lua_objlen(lua, -1) : 0;
             lua_pop(lua, 1);
-            redis_script_charge(lua, 2 + separator + size / BYTES_PER_WORK +
-                                         (is_number ? NUMBER_COST : 0));
+            redis_script_charge(lua, 2 + separator + size / BYTES_PER_WORK);
         }
     }
     return call_own(lua);
