@@ -172,6 +172,10 @@ size_t raw_connection_unsent_bytes(const struct raw_connection *connection) {
     return unsent_bytes(connection);
 }
 
+size_t raw_connection_queued_by_all(const struct raw_connection *connection) {
+    return connection->host->shared->stats.queued_bytes;
+}
+
 bool raw_connection_is_writable(struct raw_connection *connection) {
     if (is_over(connection)) {
         return false;

@@ -5,6 +5,7 @@
 #include "doors/zookeeper/zk_delays.h"
 #include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_jute_model.h"
+#include "doors/zookeeper/zk_tellings.h"
 
 #include <stdlib.h>
 
@@ -55,6 +56,7 @@ static bool on_open(struct raw_connection *raw) {
     connection->number = door->next_number++;
     connection->opened_ms = service_now_ms(door->service);
     list_init(&connection->requests);
+    list_init(&connection->tellings);
     zk_watcher_init(&connection->watcher);
     buffer_init(&connection->ids);
     list_append(&door->connections, &connection->in_door);
@@ -85,6 +87,7 @@ static void on_close(struct raw_connection *raw) {
     leave_session(connection);
     zk_access_cancel(connection);
     zk_delays_remove(connection);
+    zk_tellings_drop(connection);
     zk_requests_drop(connection);
     zk_watcher_clear(&door->watches, &connection->watcher);
     buffer_clear(&connection->ids);
@@ -102,6 +105,7 @@ void zk_connection_drop(struct zk_connection *connection, const char *reason) {
     }
     log_debug("connection closed", LOG_TEXT("reason", reason), LOG_TEXT("protocol", "zookeeper"));
     leave_session(connection);
+    zk_tellings_drop(connection);
     zk_watcher_clear(&connection->door->watches, &connection->watcher);
     raw_connection_close(connection->raw);
     connection->state = ZK_DROPPED;
@@ -146,32 +150,12 @@ void zk_connection_reply(struct zk_connection *connection, int32_t xid, int64_t 
     struct buffer *out = zk_door_buffer(&connection->door->reply);
     zk_jute_put_int(out, (int32_t)(REPLY_HEADER_SIZE + body.size));
     zk_jute_put_int(out, xid);
-    zk_jute_put_long(out, zxid);
+    zk_jute_put_long(out, zk_tellings_zxid(connection, zxid));
     zk_jute_put_int(out, error);
     buffer_append(out, body.data, body.size);
     raw_connection_send(connection->raw, bytes_of(out->data, out->size));
     connection->sent++;
     connection->door->counters.sent++;
-}
-
-void zk_connection_tell(struct zk_connection *connection, enum zk_event_type type,
-                        struct bytes path) {
-    enum { SYNC_CONNECTED = 3, EVENT_SIZE = 12 };
-    if (connection->raw == NULL || connection->state == ZK_DROPPED) {
-        return;
-    }
-    struct buffer *out = zk_door_buffer(&connection->door->reply);
-    zk_jute_put_int(out, (int32_t)(REPLY_HEADER_SIZE + EVENT_SIZE + path.size));
-    zk_jute_put_int(out, ZK_XID_EVENT);
-    zk_jute_put_long(out, -1);
-    zk_jute_put_int(out, ZK_OK);
-    zk_jute_put_int(out, type);
-    zk_jute_put_int(out, SYNC_CONNECTED);
-    zk_jute_put_bytes(out, path);
-    raw_connection_send(connection->raw, bytes_of(out->data, out->size));
-    connection->sent++;
-    connection->door->counters.sent++;
-    connection->door->counters.events++;
 }
 
 /* --- Input. --- */

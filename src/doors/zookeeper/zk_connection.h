@@ -115,6 +115,7 @@ struct zk_door {
     struct service_watch changes;
     bool is_watching;
     int64_t seen_revision;
+    int64_t told_revision;  /* the same, before what is being told now */
     struct bytes event_acl; /* of the node that an event is about */
     struct zk_counters counters;
     struct zk_latency latency;
@@ -126,6 +127,14 @@ struct zk_door {
     uint64_t slice_iteration;
     uint64_t slice_begun_ns;
     uint64_t slice_used_ns;
+    /* Events that wait for those who are told of them, and what this iteration has told:
+     * zk_tellings.h. */
+    struct list events;
+    size_t event_bytes;
+    struct zk_event *event_now; /* that several are told of; NULL: none waits for it */
+    bool is_telling_many;
+    uint64_t told_iteration;
+    size_t told_bytes;
 };
 
 enum zk_connection_state {
@@ -166,6 +175,12 @@ struct zk_connection {
     uint32_t pings_later;   /* came while one was on its way: answered after another */
     bool is_touched_later;
     struct zk_watcher watcher;
+    /* Events that wait, and up to where it has been told all: zk_tellings.h. */
+    struct list tellings;
+    int64_t told_zxid;
+    int64_t compared_since;
+    bool is_setting_watches; /* again, and not all of them are set */
+    bool is_behind;          /* too far */
     /* Ids: their count (varint), then scheme and id of each. */
     struct buffer ids;
     size_t n_ids;
@@ -188,9 +203,6 @@ struct buffer *zk_door_buffer(struct buffer *buffer);
 /* Sends one answer: header and body. `body` is jute. Counted. */
 void zk_connection_reply(struct zk_connection *connection, int32_t xid, int64_t zxid, int32_t error,
                          struct bytes body);
-/* An event for its watches. */
-void zk_connection_tell(struct zk_connection *connection, enum zk_event_type type,
-                        struct bytes path);
 /* The session is over, or another connection's: no more answers. */
 void zk_connection_drop(struct zk_connection *connection, const char *reason);
 struct zk_connection *zk_connection_of_session(const struct zk_door *door, int64_t session_id);
@@ -249,10 +261,11 @@ struct zk_watch_progress {
     size_t left;     /* of the list */
     unsigned list;
     bool is_done;
+    enum zk_error error;
 };
 /* Does a part of it; what is not done then is to be asked for again. */
-enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body,
-                           struct zk_watch_progress *progress);
+void zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body,
+                  struct zk_watch_progress *progress);
 enum zk_error zk_watch_add(struct zk_connection *connection, struct bytes body, struct buffer *out);
 enum zk_error zk_watch_remove(struct zk_connection *connection, struct bytes body, bool is_check);
 

@@ -1,6 +1,7 @@
 #include "doors/zookeeper/zk_delays.h"
 
 #include "doors/zookeeper/zk_connection.h"
+#include "doors/zookeeper/zk_tellings.h"
 
 #include <stdlib.h>
 
@@ -32,17 +33,34 @@ bool zk_delays_is_slice_over(const struct zk_door *door) {
 
 /* --- Connections. --- */
 
+static void on_timer(uv_timer_t *timer);
+
+static void start_timer(struct zk_door *door) {
+    if (!list_is_empty(&door->delayed) && !uv_is_active((uv_handle_t *)door->delay_timer)) {
+        uv_timer_start(door->delay_timer, on_timer, PAUSE_MS, 0);
+    }
+}
+
 static void on_timer(uv_timer_t *timer) {
     struct zk_door *door = timer->data;
     struct list *node;
     struct list all;
     list_init(&all);
     list_append_all(&all, &door->delayed);
-    while ((node = list_pop_first(&all)) != NULL) {
+    /* They have their own share, whatever this iteration has done already. */
+    zk_delays_begin(door);
+    door->slice_used_ns = 0;
+    door->told_bytes = 0;
+    while (!zk_delays_is_slice_over(door) && !zk_tellings_are_many(door) &&
+           (node = list_pop_first(&all)) != NULL) {
         struct zk_connection *connection = list_entry(node, struct zk_connection, in_delayed);
         connection->is_delayed = false;
         zk_requests_go_on(connection);
     }
+    /* Those that had no time go first in the next iteration. */
+    list_append_all(&all, &door->delayed);
+    list_append_all(&door->delayed, &all);
+    start_timer(door);
 }
 
 void zk_delays_add(struct zk_connection *connection) {
@@ -52,9 +70,7 @@ void zk_delays_add(struct zk_connection *connection) {
     }
     connection->is_delayed = true;
     list_append(&door->delayed, &connection->in_delayed);
-    if (!uv_is_active((uv_handle_t *)door->delay_timer)) {
-        uv_timer_start(door->delay_timer, on_timer, PAUSE_MS, 0);
-    }
+    start_timer(door);
 }
 
 void zk_delays_remove(struct zk_connection *connection) {

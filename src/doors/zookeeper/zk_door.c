@@ -4,6 +4,7 @@
 #include "doors/zookeeper/zk_connection.h"
 #include "doors/zookeeper/zk_delays.h"
 #include "doors/zookeeper/zk_rules.h"
+#include "doors/zookeeper/zk_tellings.h"
 
 #include <openssl/rand.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ static void *open_door(const struct door_environment *environment) {
     hash_key_fill(&door->key);
     zk_watches_init(&door->watches);
     zk_delays_open(door);
+    zk_tellings_open(door);
     return door;
 }
 

@@ -2,7 +2,7 @@
 
 #include "doors/zookeeper/zk_connection.h"
 #include "doors/zookeeper/zk_keys.h"
-#include "doors/zookeeper/zk_node_read.h"
+#include "doors/zookeeper/zk_tellings.h"
 
 /* Who may not read a node is not told of it either. */
 static bool may_read(struct zk_connection *connection, struct bytes acl) {
@@ -14,8 +14,7 @@ static bool may_read(struct zk_connection *connection, struct bytes acl) {
     return zk_acl_allows(acl, ZK_PERMISSION_READ, ids, n);
 }
 
-/* leased's own rights, which were asked for when the watch was set and may have been taken away. */
-static bool may_be_told(struct zk_connection *connection, struct bytes path) {
+bool zk_events_may_be_told(struct zk_connection *connection, struct bytes path) {
     const struct auth *auth = state_view_auth(service_view(connection->door->service));
     const struct key_range range = {.space = KEY_SPACE_ZOOKEEPER, .key = path};
     if (!auth_is_enabled(auth)) {
@@ -30,15 +29,17 @@ static void tell(void *context, struct zk_watcher *watcher, struct bytes path,
                  enum zk_event_type type) {
     struct zk_door *door = context;
     struct zk_connection *connection = zk_connection_of_watcher(watcher);
-    if (may_be_told(connection, path) && may_read(connection, door->event_acl)) {
-        zk_connection_tell(connection, type, path);
+    if (zk_events_may_be_told(connection, path) && may_read(connection, door->event_acl)) {
+        zk_tellings_tell(connection, type, path);
     }
 }
 
 static void fire(struct zk_door *door, struct bytes path, enum zk_event_type type,
                  struct bytes acl) {
     door->event_acl = acl;
+    zk_tellings_begin(door);
     zk_watches_fire(&door->watches, path, type, tell, door);
+    zk_tellings_end(door);
 }
 
 /* --- One change. --- */
@@ -103,62 +104,11 @@ static void changed(struct zk_door *door, const struct key_store *keys,
     }
 }
 
-/* --- What cannot be read any more. --- */
-
-/* History was compacted away, or the state was replaced by a snapshot: what a watch has missed is
- * found by comparing with what is there. */
-static void compare_connection(struct zk_connection *connection, int64_t since) {
-    struct zk_door *door = connection->door;
-    const struct key_store *keys = state_view_keys(service_view(door->service));
-    uint8_t memory[ZK_SESSION_KEY_SIZE];
-    struct zk_session session;
-    const struct record *record =
-        key_store_find(keys, KEY_SPACE_ZOOKEEPER, zk_key_session(memory, connection->session_id));
-    if (connection->state == ZK_CONNECTED &&
-        (record == NULL || !zk_session_decode(record_value(record), &session) ||
-         session.connection != connection->number)) {
-        zk_connection_drop(connection, "the session has ended");
-        return;
-    }
-    struct list *node = connection->watcher.watches.next;
-    for (size_t n = connection->watcher.n_watches; n > 0; n--) {
-        struct zk_watch *watch = list_entry(node, struct zk_watch, in_watcher);
-        struct list *next = node->next;
-        struct bytes path = bytes_of(arena_copy(&door->arena, watch->path->path, watch->path->size),
-                                     watch->path->size);
-        unsigned kinds = watch->kinds;
-        if (may_be_told(connection, path)) {
-            unsigned once = zk_node_missed(connection, path, kinds, since);
-            zk_watches_remove(&door->watches, &connection->watcher, path, once);
-        }
-        node = next;
-    }
-}
-
-static void compare_all(struct zk_door *door, int64_t since) {
-    struct list *next;
-    for (struct list *node = door->connections.next; node != &door->connections; node = next) {
-        next = node->next;
-        compare_connection(list_entry(node, struct zk_connection, in_door), since);
-    }
-    arena_reset(&door->arena);
-}
-
 /* --- All of them. --- */
 
-void zk_events_catch_up(struct zk_door *door) {
-    const struct key_store *keys = state_view_keys(service_view(door->service));
-    int64_t revision = key_store_revision(keys);
-    int64_t since = door->seen_revision;
-    if (revision == since) {
-        return;
-    }
-    door->seen_revision = revision;
-    if (since == 0 || list_is_empty(&door->connections)) {
-        return;
-    }
-    if (key_store_compacted_revision(keys) > since + 1 || revision < since) {
-        compare_all(door, since);
+static void tell_changes(struct zk_door *door, const struct key_store *keys, int64_t since) {
+    if (key_store_compacted_revision(keys) > since + 1 || key_store_revision(keys) < since) {
+        zk_tellings_compare_all(door, since);
         return;
     }
     uint64_t end = key_store_history_end(keys);
@@ -169,6 +119,21 @@ void zk_events_catch_up(struct zk_door *door) {
         }
     }
     arena_reset(&door->arena);
+}
+
+void zk_events_catch_up(struct zk_door *door) {
+    const struct key_store *keys = state_view_keys(service_view(door->service));
+    int64_t revision = key_store_revision(keys);
+    int64_t since = door->seen_revision;
+    if (revision == since) {
+        return;
+    }
+    door->seen_revision = revision;
+    if (since != 0 && !list_is_empty(&door->connections)) {
+        door->told_revision = since;
+        tell_changes(door, keys, since);
+    }
+    door->told_revision = revision;
 }
 
 static bool deliver(struct service_watch *watch, const struct watch_batch *batch) {

@@ -6,7 +6,15 @@
 #ifndef LEASED_DOORS_ZOOKEEPER_ZK_EVENTS_H
 #define LEASED_DOORS_ZOOKEEPER_ZK_EVENTS_H
 
+#include "base/bytes.h"
+
+#include <stdbool.h>
+
+struct zk_connection;
 struct zk_door;
+
+/* leased's own rights, which were asked for when the watch was set and may have been taken away. */
+bool zk_events_may_be_told(struct zk_connection *connection, struct bytes path);
 
 /* Tells all that was changed since the last call. */
 void zk_events_catch_up(struct zk_door *door);

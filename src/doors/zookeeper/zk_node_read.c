@@ -1,6 +1,7 @@
 #include "doors/zookeeper/zk_node_read.h"
 
 #include "doors/zookeeper/zk_keys.h"
+#include "doors/zookeeper/zk_tellings.h"
 
 bool zk_node_find(struct zk_door *door, struct bytes path, struct zk_shown_node *out_node) {
     const struct key_store *keys = state_view_keys(service_view(door->service));
@@ -51,18 +52,18 @@ unsigned zk_node_missed(struct zk_connection *connection, struct bytes path, uns
     if (!exists) {
         /* A watch of a node that did not exist waits on; one of its data or children is over. The
          * table does not tell them apart, and a deletion too much is harmless. */
-        zk_connection_tell(connection, ZK_EVENT_DELETED, path);
+        zk_tellings_tell(connection, ZK_EVENT_DELETED, path);
         return kinds & (ZK_WATCH_DATA | ZK_WATCH_CHILD);
     }
     if (kinds & (ZK_WATCH_DATA | lasting) && node.node.czxid > since) {
-        zk_connection_tell(connection, ZK_EVENT_CREATED, path);
+        zk_tellings_tell(connection, ZK_EVENT_CREATED, path);
         over |= ZK_WATCH_DATA;
     } else if (kinds & (ZK_WATCH_DATA | lasting) && node.node.mzxid > since) {
-        zk_connection_tell(connection, ZK_EVENT_DATA_CHANGED, path);
+        zk_tellings_tell(connection, ZK_EVENT_DATA_CHANGED, path);
         over |= ZK_WATCH_DATA;
     }
     if (kinds & (ZK_WATCH_CHILD | ZK_WATCH_PERSISTENT) && shown_pzxid(&node) > since) {
-        zk_connection_tell(connection, ZK_EVENT_CHILDREN_CHANGED, path);
+        zk_tellings_tell(connection, ZK_EVENT_CHILDREN_CHANGED, path);
         over |= ZK_WATCH_CHILD;
     }
     return over & kinds;

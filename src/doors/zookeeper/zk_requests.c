@@ -4,6 +4,7 @@
 #include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_rules.h"
 #include "doors/zookeeper/zk_stats.h"
+#include "doors/zookeeper/zk_tellings.h"
 
 #include <stdlib.h>
 
@@ -76,27 +77,30 @@ static void reply(struct zk_connection *connection, const struct request *reques
 
 /* --- Reads. --- */
 
-/* Answers a read from the state as it is now. False: a part of it was done. */
+/* Answers a read from the state as it is now, of which the connection has been told all. False: a
+ * part of it was done. */
 static bool answer_read(struct zk_connection *connection, int32_t xid, int32_t type,
                         struct bytes body, struct zk_watch_progress *progress) {
     struct zk_door *door = connection->door;
-    enum zk_error error;
     zk_delays_begin(door);
-    zk_events_catch_up(door);
     struct buffer *out = zk_door_buffer(&door->scratch);
-    if (type == ZK_OP_SET_WATCHES || type == ZK_OP_SET_WATCHES2) {
-        error = zk_watch_set(connection, type, body, progress);
+    bool is_answered = true;
+    if (type != ZK_OP_SET_WATCHES && type != ZK_OP_SET_WATCHES2) {
+        progress->error = zk_read_answer(connection, type, body, out);
+    } else if (progress->is_done) {
+        connection->is_setting_watches = false; /* and all that was missed has been told */
     } else {
-        error = zk_read_answer(connection, type, body, out);
-        progress->is_done = true;
+        zk_watch_set(connection, type, body, progress);
+        is_answered = false;
     }
-    if (progress->is_done) {
+    if (is_answered) {
+        enum zk_error error = progress->error;
         zk_connection_reply(connection, xid, zk_connection_zxid(connection), error,
                             error == ZK_OK ? bytes_of(out->data, out->size) : bytes_of(NULL, 0));
     }
     arena_reset(&door->arena);
     zk_delays_end(door);
-    return progress->is_done;
+    return is_answered;
 }
 
 static enum zk_error error_of(enum status status) {
@@ -149,7 +153,8 @@ static bool read_at_once(struct zk_connection *connection, int32_t xid, int32_t 
     }
     enum status status = service_read_now(connection->door->service,
                                           raw_connection_caller(connection->raw), &range, n);
-    if (status == STATUS_PENDING) {
+    zk_events_catch_up(connection->door);
+    if (status == STATUS_PENDING || zk_tellings_are_awaited(connection)) {
         return false;
     }
     if (status == STATUS_OK) {
@@ -270,7 +275,8 @@ static void change_done(struct service_request *service_request, const struct ou
     zk_events_catch_up(connection->door);
     keep_answer(request, outcome);
     struct buffer *result = &connection->door->scratch;
-    if (connection->requests.next == &request->link && is_renewed(request)) {
+    if (connection->requests.next == &request->link && is_renewed(request) &&
+        !zk_tellings_are_awaited(connection)) {
         reply(connection, request, bytes_of(result->data, result->size));
         finish(request);
     } else {
@@ -327,17 +333,23 @@ static bool may_wait(const struct zk_connection *connection) {
     return connection->n_changes_under_way == 0;
 }
 
-/* In a later iteration the caller may have lost its rights. */
-static bool may_still_read(const struct request *request) {
+/* In a later iteration the caller may have lost its rights, and the server may be stopping. */
+static enum status may_still_read(const struct request *request) {
     struct zk_connection *connection = request->connection;
     struct service *service = connection->door->service;
     struct key_range range;
     if (request->iteration == service_iteration(service)) {
-        return true;
+        return STATUS_OK;
     }
     size_t n = range_of(request->type, bytes_of(request->body, request->body_size), &range);
-    return service_read_local(service, raw_connection_caller(connection->raw), &range, n) ==
-           STATUS_OK;
+    return service_read_local(service, raw_connection_caller(connection->raw), &range, n);
+}
+
+/* Events go before an answer that shows their change. They do not wait where a read cannot. */
+static bool is_all_told(struct zk_connection *connection) {
+    bool has_reads = connection->n_waiting_reads + connection->n_active_reads > 0;
+    zk_events_catch_up(connection->door);
+    return zk_tellings_go_on(connection, has_reads && !may_wait(connection));
 }
 
 /* False: the rest of it, or all, comes later. */
@@ -345,6 +357,9 @@ static bool answer_ready(struct request *request) {
     struct zk_connection *connection = request->connection;
     struct bytes body = bytes_of(request->body, request->body_size);
     do {
+        if (!is_all_told(connection)) {
+            return false;
+        }
         if (connection->state == ZK_DROPPED ||
             (may_wait(connection) && !raw_connection_is_writable(connection->raw))) {
             return false;
@@ -357,10 +372,9 @@ static bool answer_ready(struct request *request) {
             zk_delays_add(connection);
             return false;
         }
-        if (!may_still_read(request)) {
-            zk_connection_reply(connection, request->xid, zk_connection_zxid(connection),
-                                ZK_NO_AUTH, bytes_of(NULL, 0));
-            return true;
+        enum status status = may_still_read(request);
+        if (status != STATUS_OK) {
+            return refuse(connection, request->xid, status);
         }
     } while (!answer_read(connection, request->xid, request->type, body, &request->progress));
     return true;
@@ -377,6 +391,9 @@ static void answer_first(struct zk_connection *connection) {
                 return;
             }
         } else if (request->state == REQUEST_READY || request->state == REQUEST_DONE) {
+            if (!is_all_told(connection)) {
+                return;
+            }
             request->zxid = request->zxid == 0 ? zk_connection_zxid(connection) : request->zxid;
             reply(connection, request, bytes_of(request->result.data, request->result.size));
         } else {
@@ -407,9 +424,9 @@ static void start_reads(struct zk_connection *connection) {
 
 /* A change may be on its way while reads before it wait for the changes before them: each is
  * answered in the moment in which those are done, before the next one is applied. This takes a
- * member that answers from memory, and a session that was renewed since. */
+ * member that answers from memory, a session that was renewed since, and no events that wait. */
 static bool may_pass_reads(const struct zk_connection *connection) {
-    return connection->n_active_reads == 0 &&
+    return connection->n_active_reads == 0 && !zk_tellings_are_awaited(connection) &&
            connection->read_renewal <= connection->renewals_done &&
            service_read_now(connection->door->service, raw_connection_caller(connection->raw), NULL,
                             0) == STATUS_OK;
@@ -501,8 +518,13 @@ static void go_on(struct zk_connection *connection) {
 }
 
 void zk_requests_go_on(struct zk_connection *connection) {
-    if (connection->raw != NULL && connection->n_requests > 0) {
+    if (connection->raw == NULL) {
+        return;
+    }
+    if (connection->n_requests > 0) {
         go_on(connection);
+    } else {
+        (void)zk_tellings_go_on(connection, false);
     }
 }
 

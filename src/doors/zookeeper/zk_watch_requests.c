@@ -2,6 +2,7 @@
 #include "doors/zookeeper/zk_jute_model.h"
 #include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_node_read.h"
+#include "doors/zookeeper/zk_tellings.h"
 
 /* --- After a reconnect. --- */
 
@@ -22,15 +23,15 @@ static enum zk_error set_again(struct zk_connection *connection, enum list_kind 
     if (list == LIST_EXIST) {
         is_missed = is_found;
         if (is_found) {
-            zk_connection_tell(connection, ZK_EVENT_CREATED, path);
+            zk_tellings_tell(connection, ZK_EVENT_CREATED, path);
         }
     } else if (!is_found && !is_lasting) {
         is_missed = true;
-        zk_connection_tell(connection, ZK_EVENT_DELETED, path);
+        zk_tellings_tell(connection, ZK_EVENT_DELETED, path);
     } else if (is_found && list == LIST_DATA) {
         is_missed = node.node.mzxid > since;
         if (is_missed) {
-            zk_connection_tell(connection, ZK_EVENT_DATA_CHANGED, path);
+            zk_tellings_tell(connection, ZK_EVENT_DATA_CHANGED, path);
         }
     } else if (is_found) {
         is_missed = zk_node_missed(connection, path, kinds[list], since) != 0;
@@ -85,14 +86,17 @@ static enum zk_error set_next(struct zk_connection *connection, struct reader *r
     return set_again(connection, (enum list_kind)list, path, since);
 }
 
-enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body,
-                           struct zk_watch_progress *progress) {
+void zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body,
+                  struct zk_watch_progress *progress) {
     struct reader reader;
     reader_init(&reader, body);
     int64_t since = zk_jute_get_long(&reader);
     enum zk_error error = reader.failed ? ZK_MARSHALLING_ERROR : ZK_OK;
     if (progress->position > 0) {
         reader.position = progress->position;
+    } else {
+        zk_tellings_since(connection, since);
+        connection->is_setting_watches = true;
     }
     for (size_t n = 0; n < PATHS_OF_A_PART && error == ZK_OK && !progress->is_done; n++) {
         if (progress->left == 0) {
@@ -104,7 +108,7 @@ enum zk_error zk_watch_set(struct zk_connection *connection, int32_t type, struc
     }
     progress->position = reader.position;
     progress->is_done = progress->is_done || error != ZK_OK;
-    return error;
+    progress->error = error;
 }
 
 /* --- Added and removed. --- */

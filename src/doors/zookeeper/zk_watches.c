@@ -20,6 +20,7 @@ void zk_watches_clear(struct zk_watches *table) {
 
 void zk_watcher_init(struct zk_watcher *watcher) {
     list_init(&watcher->watches);
+    list_init(&watcher->unseen);
     watcher->n_watches = 0;
     watcher->bytes = 0;
     watcher->told_event = 0;
@@ -152,6 +153,7 @@ static void give_memory_back(struct zk_watches *table) {
 }
 
 void zk_watcher_clear(struct zk_watches *table, struct zk_watcher *watcher) {
+    list_append_all(&watcher->watches, &watcher->unseen);
     while (!list_is_empty(&watcher->watches)) {
         drop_watch(table, list_entry(watcher->watches.next, struct zk_watch, in_watcher));
     }

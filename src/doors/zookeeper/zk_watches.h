@@ -52,7 +52,8 @@ struct zk_watched_path {
 /* Of one connection. */
 struct zk_watcher {
     struct list watches;
-    size_t n_watches;
+    struct list unseen;  /* those that may have missed something: zk_tellings.h */
+    size_t n_watches;    /* in both */
     size_t bytes;        /* as if it were the only one who watches its paths */
     uint64_t told_event; /* the last one */
 };

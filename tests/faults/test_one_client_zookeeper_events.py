@@ -1,0 +1,179 @@
+"""What one client of the ZooKeeper API makes the server tell many: see test_one_client.py."""
+import contextlib
+import selectors
+import threading
+import time
+
+import pytest
+from hostile_client import WAIT_SECONDS_MAX, attacked, check_memory_returns
+
+from harness import jute, zookeeper
+from harness.acceptance import either, report
+from harness.wait import wait_for
+from harness.zookeeper_client import Client
+
+LONG = 60_000
+WATCHERS = either(150, 400)
+CHANGES = either(60, 100)
+RECURSIVE = 1
+
+
+@pytest.fixture(name="server")
+def a_server():
+    with zookeeper.leased() as server:
+        yield server
+
+
+def long_path(number):
+    return f"/{number:06}-".ljust(LONG, "n")
+
+
+class Readers(threading.Thread):
+    """Takes what clients are sent. `taken`: the bytes of each; `n_closed`: whose connection the server closed."""
+
+    def __init__(self, clients):
+        super().__init__(daemon=True)
+        self.taken = {client.socket: 0 for client in clients}
+        self.n_closed = 0
+        self._done = threading.Event()
+
+    def run(self):
+        with selectors.DefaultSelector() as selector:
+            for connection in self.taken:
+                connection.setblocking(False)
+                selector.register(connection, selectors.EVENT_READ)
+            while not self._done.is_set():
+                for key, _ in selector.select(0.1):
+                    self._take(selector, key.fileobj)
+
+    def _take(self, selector, connection):
+        data = b""
+        with contextlib.suppress(ConnectionResetError):
+            data = connection.recv(1 << 20)
+        self.taken[connection] += len(data)
+        if not data:
+            selector.unregister(connection)
+            self.n_closed += 1
+
+    def stop(self):
+        self._done.set()
+        if self.is_alive():
+            self.join()
+
+
+@contextlib.contextmanager
+def watchers_of_all(server, count):
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.address)).connect(40_000) for _ in range(count)]
+        for client in clients:
+            assert client.ask(jute.ADD_WATCH, jute.text("/") + jute.integer(RECURSIVE)).error == 0
+        yield clients
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["taken", "not taken"])
+def test_events_of_a_long_path_for_many(server, reads):
+    with Client(server.address) as client:
+        client.connect(40_000)
+        client.create(long_path(0))
+        before = server.rss_bytes()
+        with watchers_of_all(server, WATCHERS) as watchers:
+            readers = Readers(watchers)
+            try:
+                with attacked(server, f"zookeeper: events of a long path for {WATCHERS}, "
+                                      f"{'taken' if reads else 'not taken'}"):  # fmt: skip
+                    if reads:
+                        readers.start()
+                    for _ in range(CHANGES):
+                        client.post(jute.SET_DATA, jute.set_data(long_path(0), b"x"))
+                    for _ in range(CHANGES):
+                        assert client.receive().error == 0
+                    if reads:
+                        wait_for(lambda: min(readers.taken.values()) > CHANGES * LONG, 60.0, "all events taken")
+                assert readers.n_closed == 0
+            finally:
+                readers.stop()
+    check_memory_returns(server, before)
+
+
+def test_the_end_of_a_session_with_long_ephemeral_nodes(server):
+    """All events at once, and nobody takes them."""
+    nodes = either(200, 500)
+    with Client(server.address) as client:
+        client.connect(40_000)
+        for number in range(nodes):
+            client.create(long_path(number), flags=jute.EPHEMERAL)
+        before = server.rss_bytes()
+        with watchers_of_all(server, WATCHERS):
+            with attacked(server, "zookeeper: the end of a session with long ephemeral nodes"):
+                client.post(jute.CLOSE_SESSION)
+                assert client.receive().error == 0
+                with Client(server.address) as other:
+                    other.connect()
+                    assert other.children("/") == ["zookeeper"]
+    check_memory_returns(server, before)
+
+
+def shown_version(body):
+    """Of an answer to setData, which is a stat, or to getData, which has data before it."""
+    return jute.Reader(body.rest()[-jute.STAT.size :]).stat()["version"]
+
+
+def test_events_precede_answers_that_show_their_change(server):
+    """Also when they wait because the client has not taken those before. In every second round it changes as well."""
+    rounds, changes = 8, 20
+    path = long_path(0)
+    with Client(server.address) as writer, Client(server.address) as client:
+        writer.connect(40_000)
+        client.connect(40_000)
+        writer.create(path)
+        assert client.ask(jute.ADD_WATCH, jute.text("/") + jute.integer(RECURSIVE)).error == 0
+        for number in range(rounds):
+            for _ in range(changes):
+                writer.post(jute.SET_DATA, jute.set_data(path, b"x"))
+                client.post(jute.GET_DATA, jute.watched(path))
+                if number % 2:
+                    client.post(jute.SET_DATA, jute.set_data(path, b"y"))
+            for _ in range(changes):
+                assert writer.receive().error == 0
+            for _ in range(changes * (1 + number % 2)):
+                answer = client.receive()
+                assert answer.error == 0
+                assert shown_version(answer.body) <= len(client.events), "a change is shown that was not told"
+        client.sync()
+        assert len(client.events) == rounds * changes * 3 // 2
+
+
+def test_long_reads_do_not_keep_others_waiting(server):
+    """One connection always has more of them than there is time for."""
+    paths = ["/a" * depth for depth in range(1, 2001)]
+    question = (jute.GET_ALL_CHILDREN_NUMBER, jute.text("/a"))
+    under_way = 400
+    with Client(server.address) as client, Client(server.address) as other:
+        client.connect(40_000)
+        other.connect(40_000)
+        for begin in range(0, len(paths), 200):
+            for path in paths[begin : begin + 200]:
+                client.post(jute.CREATE, jute.create(path))
+            for _ in range(200):
+                assert client.receive().error == 0
+        for _ in range(under_way):
+            client.post(*question)
+        done = threading.Event()
+
+        def ask_for_more():
+            while not done.is_set():
+                client.receive()
+                client.post(*question)
+
+        asking = threading.Thread(target=ask_for_more, daemon=True)
+        asking.start()
+        waits = []
+        began = time.monotonic()
+        while time.monotonic() < began + 4.0:
+            asked = time.monotonic()
+            other.get("/a")
+            waits.append(time.monotonic() - asked)
+        done.set()
+        asking.join()
+        report("zookeeper: a read beside long reads", longest_ms=round(max(waits) * 1000), rounds=len(waits))
+        assert max(waits) < max(WAIT_SECONDS_MAX, 0.5), f"a read waited for {max(waits)} s"
