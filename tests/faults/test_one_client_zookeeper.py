@@ -66,8 +66,11 @@ def test_watches_of_long_paths(server):
                 errors = [answer.error for answer in answers]
                 assert set(errors) <= {NO_NODE, THROTTLED} and errors[-1] == THROTTLED
                 assert name > 0 or errors[0] == NO_NODE
-            # What does not need more is served.
+            # What does not need more is served, and so is another client.
             assert clients[0].exists("/") is not None
+            other = stack.enter_context(Client(server.address)).connect()
+            answers = pipelined(other, 500, lambda number: (jute.EXISTS, jute.watched(f"/other/{number}", True)))
+            assert {answer.error for answer in answers} == {NO_NODE}
     check_memory_returns(server, before)
 
 

@@ -48,13 +48,45 @@ static void bytes_are_bounded_for_each_watcher_and_for_all(void **state) {
     for (unsigned i = 2; i < WATCHERS; i++) {
         (void)fill(&table, &watchers[i], i * 100000);
     }
-    assert_in_range(table.bytes, ZK_WATCH_BYTES_MAX - 2 * PATH_SIZE, ZK_WATCH_BYTES_MAX);
+    assert_in_range(table.bytes, ZK_WATCH_BYTES_MAX / 2, ZK_WATCH_BYTES_MAX);
+    for (unsigned i = 2; i < WATCHERS; i++) {
+        zk_watcher_clear(&table, &watchers[i]);
+    }
     zk_watches_remove(&table, &watchers[0], long_path(memory, 0), ZK_WATCH_ALL);
     zk_watches_remove(&table, &watchers[1], long_path(memory, 0), ZK_WATCH_ALL);
     assert_true(zk_watches_add(&table, &watchers[0], long_path(memory, 7777777), ZK_WATCH_DATA));
     for (unsigned i = 0; i < WATCHERS; i++) {
         zk_watcher_clear(&table, &watchers[i]);
         assert_int_equal(watchers[i].bytes, 0);
+    }
+    assert_int_equal(table.bytes, 0);
+    zk_watches_clear(&table);
+}
+
+static void watchers_that_take_all_leave_room_for_others(void **state) {
+    enum { GREEDY = 20, SMALL = 100 };
+    static struct zk_watcher watchers[GREEDY + SMALL];
+    struct zk_watches table;
+    char path[32];
+    size_t before = SIZE_MAX;
+    zk_watches_init(&table);
+    for (unsigned i = 0; i < GREEDY + SMALL; i++) {
+        zk_watcher_init(&watchers[i]);
+    }
+    for (unsigned i = 0; i < GREEDY; i++) {
+        size_t n = fill(&table, &watchers[i], i * 100000);
+        assert_true(n > 0 && n <= before);
+        before = n;
+    }
+    for (unsigned i = GREEDY; i < GREEDY + SMALL; i++) {
+        for (unsigned n = 0; n < 200; n++) {
+            (void)snprintf(path, sizeof path, "/%u/%u", i, n);
+            assert_true(zk_watches_add(&table, &watchers[i], bytes_from_text(path), ZK_WATCH_DATA));
+        }
+    }
+    assert_in_range(table.bytes, 0, ZK_WATCH_BYTES_MAX);
+    for (unsigned i = 0; i < GREEDY + SMALL; i++) {
+        zk_watcher_clear(&table, &watchers[i]);
     }
     assert_int_equal(table.bytes, 0);
     zk_watches_clear(&table);
@@ -107,6 +139,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recursive_watches_are_told_of_what_is_below_them),
         cmocka_unit_test(bytes_are_bounded_for_each_watcher_and_for_all),
+        cmocka_unit_test(watchers_that_take_all_leave_room_for_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

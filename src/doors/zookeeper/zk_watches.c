@@ -66,12 +66,21 @@ static size_t path_bytes(size_t path_size) {
     return ZK_WATCHED_PATH_BYTES + path_size;
 }
 
+/* No connection has more than it leaves to the others, and a part is for those that have little: so
+ * a few that take what they can get leave room for everybody else. */
+static bool has_share(size_t bytes_of_watcher, size_t bytes_of_all) {
+    size_t most = ZK_WATCH_BYTES_MAX - ZK_WATCH_BYTES_OF_SMALL;
+    return bytes_of_watcher <= ZK_WATCH_BYTES_SMALL
+               ? bytes_of_all <= ZK_WATCH_BYTES_MAX
+               : bytes_of_all <= most && bytes_of_watcher <= most - bytes_of_all;
+}
+
 static bool has_room(const struct zk_watches *table, const struct zk_watcher *watcher,
                      size_t path_size, bool is_new_path) {
     size_t bytes = ZK_WATCH_BYTES + path_bytes(path_size);
     return watcher->n_watches < ZK_WATCHES_OF_CONNECTION_MAX &&
            watcher->bytes + bytes <= ZK_WATCH_BYTES_OF_CONNECTION_MAX &&
-           table->bytes + (is_new_path ? bytes : ZK_WATCH_BYTES) <= ZK_WATCH_BYTES_MAX;
+           has_share(watcher->bytes + bytes, table->bytes + (is_new_path ? bytes : ZK_WATCH_BYTES));
 }
 
 static struct zk_watched_path *add_path(struct zk_watches *table, struct bytes path,

@@ -20,6 +20,9 @@ enum {
     ZK_WATCHES_OF_CONNECTION_MAX = 128 * 1024,
     ZK_WATCH_BYTES_OF_CONNECTION_MAX = 64 * 1024 * 1024,
     ZK_WATCH_BYTES_MAX = 192 * 1024 * 1024, /* of all; a path that several watch counts once */
+    /* Of these, for connections that have no more than so many. */
+    ZK_WATCH_BYTES_OF_SMALL = 32 * 1024 * 1024,
+    ZK_WATCH_BYTES_SMALL = 64 * 1024,
     /* Of a watch and of a watched path, with their place in a table, before the path's own bytes.
      */
     ZK_WATCH_BYTES = 128,
