@@ -32,7 +32,7 @@ static void wake(struct protocol_host *host) {
     struct connection *connection = list_entry(host, struct connection, host);
     if (!connection->is_closing && list_is_empty(&connection->in_dirty)) {
         connection_pool_mark_dirty(connection->pool, &connection->in_dirty,
-                                   connection->must_close || !connection->turn.is_backlogged);
+                                   connection->must_close || !turn_is_backlogged(connection));
     }
 }
 

@@ -20,6 +20,9 @@
 #define SMALL_NS (5 * MICROSECONDS_NS)
 #define SLICE_NS_MAX (100 * MICROSECONDS_NS)
 
+/* For so long a connection that used up a turn has its answers sent behind those of others. */
+enum { BACKLOGGED_MS = 1000 };
+
 enum {
     SMALL_SIZE = 192,
     PARTIAL_SIZE = 16 * 1024, /* of requests that have not come whole, of all connections */
@@ -68,6 +71,14 @@ void turn_clear(struct connection *connection) {
     connection->turn.rest_size = 0;
 }
 
+static void mark_backlogged(struct connection *connection) {
+    connection->turn.backlogged_until_ms = uv_now(connection->pool->loop) + BACKLOGGED_MS;
+}
+
+bool turn_is_backlogged(const struct connection *connection) {
+    return uv_now(connection->pool->loop) < connection->turn.backlogged_until_ms;
+}
+
 static void await(struct connection *connection, struct list *list) {
     struct turns *turns = &connection->pool->turns;
     if (turns->n == 0) {
@@ -79,7 +90,9 @@ static void await(struct connection *connection, struct list *list) {
     }
     list_remove(&connection->turn.in_turns);
     list_append(list, &connection->turn.in_turns);
-    connection->turn.is_backlogged = list == &turns->backlogged;
+    if (list == &turns->backlogged) {
+        mark_backlogged(connection);
+    }
     set_read_size(connection->pool);
 }
 
@@ -133,7 +146,6 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes) {
         return;
     }
     if (bytes.size <= SMALL_SIZE && shared->partial_bytes <= PARTIAL_SIZE) {
-        connection->turn.is_backlogged = false;
         shared->noted_ns = 0;
         connection_feed(connection, bytes);
         turns->spent_ns += SMALL_NS + shared->noted_ns;
@@ -147,8 +159,6 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes) {
         /* A full read is one of a connection that has more. */
         if (fed < bytes.size || bytes.size >= read_size) {
             await(connection, &turns->backlogged);
-        } else {
-            connection->turn.is_backlogged = false;
         }
     }
     if (turns->spent_ns >= COMING_NS_MAX) {
@@ -169,11 +179,10 @@ static void take_turn(struct connection *connection, uint64_t now_ns) {
     if (fed < size) {
         keep(connection, bytes_of(rest + fed, size - fed));
         list_append(&turns->backlogged, &turn->in_turns);
-        turn->is_backlogged = true;
+        mark_backlogged(connection);
     } else {
         list_append(&turns->backlogged, &turn->in_turns); /* so that leave() counts it */
         leave(connection);
-        turn->is_backlogged = false; /* it may send nothing more, and only listen */
         connection_go_on_reading(connection);
     }
     free(rest);

@@ -32,7 +32,7 @@ struct turn {
     struct list in_turns; /* linked: it is not read from until its turn */
     uint8_t *rest;        /* input that was read and not handled; NULL: none */
     size_t rest_size;
-    bool is_backlogged; /* it used up its last turn */
+    uint64_t backlogged_until_ms; /* it used up a turn, not long ago */
 };
 
 void turns_init(struct turns *turns);
@@ -46,6 +46,10 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes);
 static inline bool turn_is_awaited(const struct turn *turn) {
     return !list_is_empty((struct list *)&turn->in_turns);
 }
+
+/* True for a while after a turn was used up: the answers may come when nothing is left to be read.
+ */
+bool turn_is_backlogged(const struct connection *connection);
 
 /* Gives those that wait a turn each, as far as time allows. To be called in each iteration of the
  * loop while turns_are_awaited(). */
