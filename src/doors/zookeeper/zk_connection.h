@@ -177,6 +177,7 @@ struct zk_connection {
     struct zk_watcher watcher;
     /* Events that wait, and up to where it has been told all: zk_tellings.h. */
     struct list tellings;
+    size_t telling_bytes;
     int64_t told_zxid;
     int64_t compared_since;
     bool is_setting_watches; /* again, and not all of them are set */

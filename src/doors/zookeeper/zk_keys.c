@@ -65,11 +65,8 @@ bool zk_path_is_valid(struct bytes path, bool is_sequence) {
 }
 
 static size_t last_slash(struct bytes path) {
-    size_t at = path.size;
-    while (at > 0 && path.data[at - 1] != '/') {
-        at--;
-    }
-    return at == 0 ? 0 : at - 1;
+    const uint8_t *slash = path.size > 0 ? memrchr(path.data, '/', path.size) : NULL;
+    return slash == NULL ? 0 : (size_t)(slash - path.data);
 }
 
 bool zk_path_is_root(struct bytes path) {

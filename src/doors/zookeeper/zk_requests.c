@@ -374,6 +374,7 @@ static bool answer_ready(struct request *request) {
         }
         enum status status = may_still_read(request);
         if (status != STATUS_OK) {
+            connection->is_setting_watches = false;
             return refuse(connection, request->xid, status);
         }
     } while (!answer_read(connection, request->xid, request->type, body, &request->progress));

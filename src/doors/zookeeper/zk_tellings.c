@@ -12,11 +12,13 @@
 
 enum {
     /* Told in one iteration of the loop, each event with what sending it takes. */
-    TOLD_BYTES_MAX = 2 * 1024 * 1024,
+    TOLD_BYTES_MAX = 4 * 1024 * 1024,
+    /* And to one client, before it is the turn of the next. */
+    TURN_BYTES_MAX = 64 * 1024,
     SENDING_BYTES = 128,
     /* Queued for all connections: above it a client gets one event after the other. */
     QUEUED_MUCH = 32 * 1024 * 1024,
-    WAITING_BYTES_MAX = 32 * 1024 * 1024, /* of all events that wait */
+    WAITING_BYTES_MAX = 64 * 1024 * 1024, /* of all events that wait */
     /* Of a client whose answers cannot wait. */
     URGENT_UNSENT_MAX = 4 * 1024 * 1024,
     WATCHES_OF_A_PART = 64
@@ -78,6 +80,7 @@ static void end_telling(struct telling *telling) {
     struct zk_event *event = telling->event;
     list_remove(&telling->in_connection);
     list_remove(&telling->in_event);
+    telling->connection->telling_bytes -= sizeof *telling + event->size;
     door->event_bytes -= sizeof *telling;
     free(telling);
     forget(door, event);
@@ -96,15 +99,31 @@ static void give_up(struct zk_connection *connection, const char *reason) {
     raw_connection_abort(connection->raw, reason);
 }
 
-/* Those that have not been told of the oldest event have taken the least. */
-static void make_room(struct zk_door *door) {
-    while (door->event_bytes > WAITING_BYTES_MAX) {
-        struct zk_event *oldest = list_entry(door->events.next, struct zk_event, in_door);
-        if (oldest == door->event_now) {
-            return;
+static struct zk_connection *furthest_behind(struct zk_door *door) {
+    struct zk_connection *furthest = NULL;
+    for (struct list *node = door->connections.next; node != &door->connections;
+         node = node->next) {
+        struct zk_connection *connection = list_entry(node, struct zk_connection, in_door);
+        if (connection->telling_bytes > (furthest == NULL ? 0 : furthest->telling_bytes)) {
+            furthest = connection;
         }
-        struct telling *telling = list_entry(oldest->tellings.next, struct telling, in_event);
-        give_up(telling->connection, "the peer lets its events gather");
+    }
+    return furthest;
+}
+
+/* Each of those that are behind as far goes as well, since an event stays for the last of them. */
+static void make_room(struct zk_door *door) {
+    if (door->event_bytes <= WAITING_BYTES_MAX) {
+        return;
+    }
+    struct zk_connection *furthest = furthest_behind(door);
+    size_t bytes = furthest == NULL ? 0 : furthest->telling_bytes / 2;
+    for (struct list *node = door->connections.next; node != &door->connections;
+         node = node->next) {
+        struct zk_connection *connection = list_entry(node, struct zk_connection, in_door);
+        if (connection->telling_bytes > bytes) {
+            give_up(connection, "the peer lets its events gather");
+        }
     }
 }
 
@@ -155,6 +174,7 @@ static void tell_later(struct zk_connection *connection, enum zk_event_type type
     *telling = (struct telling){.connection = connection, .event = event};
     list_append(&connection->tellings, &telling->in_connection);
     list_append(&event->tellings, &telling->in_event);
+    connection->telling_bytes += sizeof *telling + event->size;
     door->event_bytes += sizeof *telling;
     make_room(door);
 }
@@ -224,8 +244,11 @@ void zk_tellings_tell(struct zk_connection *connection, enum zk_event_type type,
 }
 
 static bool send_waiting(struct zk_connection *connection, bool is_urgent) {
+    size_t sent = 0;
     while (!list_is_empty(&connection->tellings)) {
-        enum readiness readiness = is_urgent ? READY : readiness_of(connection);
+        enum readiness readiness = is_urgent                ? READY
+                                   : sent >= TURN_BYTES_MAX ? TIME_LATER
+                                                            : readiness_of(connection);
         if (readiness != READY) {
             if (readiness == TIME_LATER) {
                 zk_delays_add(connection);
@@ -238,6 +261,7 @@ static bool send_waiting(struct zk_connection *connection, bool is_urgent) {
         }
         struct telling *telling =
             list_entry(connection->tellings.next, struct telling, in_connection);
+        sent += telling->event->size;
         send_event(connection, bytes_of(telling->event->frame, telling->event->size));
         end_telling(telling);
     }

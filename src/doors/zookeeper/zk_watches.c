@@ -286,12 +286,12 @@ static void tell_above(const struct firing *firing) {
     keyed_hash_begin(&hash, &firing->table->key);
     keyed_hash_add(&hash, bytes_of(path.data, hashed));
     tell_at(firing, bytes_of(path.data, hashed), keyed_hash_value(&hash));
-    for (size_t i = hashed; i < path.size; i++) {
-        if (path.data[i] == '/') {
-            keyed_hash_add(&hash, bytes_of(path.data + hashed, i - hashed));
-            hashed = i;
-            tell_at(firing, bytes_of(path.data, i), keyed_hash_value(&hash));
-        }
+    const uint8_t *slash = path.data;
+    while ((slash = memchr(slash + 1, '/', path.size - (size_t)(slash + 1 - path.data))) != NULL) {
+        size_t size = (size_t)(slash - path.data);
+        keyed_hash_add(&hash, bytes_of(path.data + hashed, size - hashed));
+        hashed = size;
+        tell_at(firing, bytes_of(path.data, size), keyed_hash_value(&hash));
     }
 }
 
