@@ -44,6 +44,7 @@ static void stop(void *door) {
 static void close_door(void *opaque) {
     struct zk_door *door = opaque;
     zk_delays_close(door);
+    zk_tellings_close(door);
     zk_watches_clear(&door->watches);
     zk_hash_clear(&door->sessions);
     buffer_clear(&door->scratch);

@@ -7,6 +7,7 @@
 #include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_node_read.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,11 @@ struct telling {
 
 void zk_tellings_open(struct zk_door *door) {
     list_init(&door->events);
+}
+
+void zk_tellings_close(const struct zk_door *door) {
+    assert(list_is_empty(&door->events));
+    assert(door->event_bytes == 0);
 }
 
 bool zk_tellings_are_awaited(const struct zk_connection *connection) {

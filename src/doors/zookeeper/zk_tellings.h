@@ -16,6 +16,8 @@ struct zk_connection;
 struct zk_door;
 
 void zk_tellings_open(struct zk_door *door);
+/* When all connections are over. */
+void zk_tellings_close(const struct zk_door *door);
 
 /* Around an event that several may be told of. */
 void zk_tellings_begin(struct zk_door *door);
