@@ -95,6 +95,30 @@ def test_events_of_a_long_path_for_many(server, reads):
     check_memory_returns(server, before)
 
 
+def test_many_changes_for_many(server):
+    """Each change is small, and so is each event. Others change and read meanwhile."""
+    changes, count = 500, either(400, 3000)
+    with Client(server.address) as client, Client(server.address) as other:
+        client.connect(40_000)
+        other.connect(40_000)
+        client.create("/short")
+        other.create("/other")
+        before = server.rss_bytes()
+        with watchers_of_all(server, count) as watchers:
+            with attacked(server, f"zookeeper: {changes} changes for {count} who watch"):
+                for _ in range(changes):
+                    client.post(jute.SET_DATA, jute.set_data("/short", b"x"))
+                other.set("/other", b"y")
+                assert other.get("/other")[0] == b"y"
+                for _ in range(changes):
+                    assert client.receive().error == 0
+                assert client.get("/short")[1]["version"] == changes
+            for watcher in watchers[:10]:
+                watcher.sync()
+                assert [event.path for event in watcher.events].count("/short") == changes
+    check_memory_returns(server, before)
+
+
 def test_the_end_of_a_session_with_long_ephemeral_nodes(server):
     """All events at once, and nobody takes them."""
     nodes = either(200, 500)

@@ -57,6 +57,17 @@ static void refuse_session(struct zk_connection *connection) {
     raw_connection_close(connection->raw);
 }
 
+/* Its former connection is told by the session's record, which may be late. */
+static void leave_to(struct zk_connection *connection, int64_t session_id) {
+    struct zk_door *door = connection->door;
+    struct zk_connection *former =
+        session_id != 0 ? zk_connection_of_session(door, session_id) : NULL;
+    if (former != NULL && former != connection) {
+        door->counters.sessions_moved++;
+        zk_connection_drop(former, "the session was taken over by another connection");
+    }
+}
+
 static void connected(struct service_request *request, const struct outcome *outcome) {
     struct connecting *connecting = (struct connecting *)request;
     struct zk_connection *connection = connecting->connection;
@@ -67,7 +78,8 @@ static void connected(struct service_request *request, const struct outcome *out
     struct reader reader;
     reader_init(&reader, outcome->status == STATUS_OK ? outcome->rule.answer : bytes_of(NULL, 0));
     int64_t session_id = outcome->status == STATUS_OK ? reader_get_zigzag(&reader) : 0;
-    zk_events_catch_up(connection->door);
+    (void)zk_events_catch_up(connection->door);
+    leave_to(connection, session_id);
     if (outcome->status != STATUS_OK) {
         zk_connection_drop(connection, status_text(outcome->status));
     } else if (connecting->last_zxid > outcome->revision) {
@@ -166,7 +178,7 @@ static void renewed(struct zk_connection *connection, enum status status) {
     if (status == STATUS_OK) {
         connection->renewals_done = connection->renewals_begun;
         if (connection->pings_now > 0) {
-            zk_events_catch_up(connection->door);
+            (void)zk_events_catch_up(connection->door);
         }
         answer_pings(connection);
     } else if (connection->state != ZK_CLOSING &&

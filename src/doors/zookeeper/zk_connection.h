@@ -115,7 +115,8 @@ struct zk_door {
     struct service_watch changes;
     bool is_watching;
     int64_t seen_revision;
-    int64_t told_revision;  /* the same, before what is being told now */
+    uint64_t told_records;  /* behind it, that have been told as well */
+    bool is_late;           /* not all has been told */
     struct bytes event_acl; /* of the node that an event is about */
     struct zk_counters counters;
     struct zk_latency latency;
@@ -135,6 +136,7 @@ struct zk_door {
     bool is_telling_many;
     uint64_t told_iteration;
     size_t told_bytes;
+    size_t told_work; /* to find out who is told */
 };
 
 enum zk_connection_state {

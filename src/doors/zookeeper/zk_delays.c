@@ -1,6 +1,7 @@
 #include "doors/zookeeper/zk_delays.h"
 
 #include "doors/zookeeper/zk_connection.h"
+#include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_tellings.h"
 
 #include <stdlib.h>
@@ -35,8 +36,8 @@ bool zk_delays_is_slice_over(const struct zk_door *door) {
 
 static void on_timer(uv_timer_t *timer);
 
-static void start_timer(struct zk_door *door) {
-    if (!list_is_empty(&door->delayed) && !uv_is_active((uv_handle_t *)door->delay_timer)) {
+void zk_delays_wake(struct zk_door *door) {
+    if (!uv_is_active((uv_handle_t *)door->delay_timer)) {
         uv_timer_start(door->delay_timer, on_timer, PAUSE_MS, 0);
     }
 }
@@ -51,6 +52,8 @@ static void on_timer(uv_timer_t *timer) {
     zk_delays_begin(door);
     door->slice_used_ns = 0;
     door->told_bytes = 0;
+    door->told_work = 0;
+    (void)zk_events_catch_up(door);
     while (!zk_delays_is_slice_over(door) && !zk_tellings_are_many(door) &&
            (node = list_pop_first(&all)) != NULL) {
         struct zk_connection *connection = list_entry(node, struct zk_connection, in_delayed);
@@ -60,7 +63,9 @@ static void on_timer(uv_timer_t *timer) {
     /* Those that had no time go first in the next iteration. */
     list_append_all(&all, &door->delayed);
     list_append_all(&door->delayed, &all);
-    start_timer(door);
+    if (!list_is_empty(&door->delayed)) {
+        zk_delays_wake(door);
+    }
 }
 
 void zk_delays_add(struct zk_connection *connection) {
@@ -70,7 +75,7 @@ void zk_delays_add(struct zk_connection *connection) {
     }
     connection->is_delayed = true;
     list_append(&door->delayed, &connection->in_delayed);
-    start_timer(door);
+    zk_delays_wake(door);
 }
 
 void zk_delays_remove(struct zk_connection *connection) {

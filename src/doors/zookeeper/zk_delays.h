@@ -20,6 +20,8 @@ void zk_delays_begin(struct zk_door *door);
 void zk_delays_end(struct zk_door *door);
 bool zk_delays_is_slice_over(const struct zk_door *door);
 
+/* zk_events_catch_up() follows, in the next iteration. */
+void zk_delays_wake(struct zk_door *door);
 /* zk_requests_go_on() follows, in the next iteration. */
 void zk_delays_add(struct zk_connection *connection);
 /* The connection is over. */

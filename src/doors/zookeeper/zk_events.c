@@ -1,6 +1,7 @@
 #include "doors/zookeeper/zk_events.h"
 
 #include "doors/zookeeper/zk_connection.h"
+#include "doors/zookeeper/zk_delays.h"
 #include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_tellings.h"
 
@@ -29,6 +30,7 @@ static void tell(void *context, struct zk_watcher *watcher, struct bytes path,
                  enum zk_event_type type) {
     struct zk_door *door = context;
     struct zk_connection *connection = zk_connection_of_watcher(watcher);
+    door->told_work++;
     if (zk_events_may_be_told(connection, path) && may_read(connection, door->event_acl)) {
         zk_tellings_tell(connection, type, path);
     }
@@ -106,39 +108,52 @@ static void changed(struct zk_door *door, const struct key_store *keys,
 
 /* --- All of them. --- */
 
-static void tell_changes(struct zk_door *door, const struct key_store *keys, int64_t since) {
-    if (key_store_compacted_revision(keys) > since + 1 || key_store_revision(keys) < since) {
-        zk_tellings_compare_all(door, since);
-        return;
-    }
-    uint64_t end = key_store_history_end(keys);
-    for (uint64_t at = key_store_history_seek(keys, since + 1); at < end; at++) {
-        const struct record *record = key_store_history_at(keys, at);
-        if (record != NULL) {
-            changed(door, keys, record);
-        }
-    }
-    arena_reset(&door->arena);
+/* Looking for those who watch takes long where paths are long. */
+static size_t work_of(const struct record *record) {
+    enum { WORK_OF_RECORD = 4, BYTES_OF_WORK = 128 };
+    return WORK_OF_RECORD + record_key(record).size / BYTES_OF_WORK;
 }
 
-void zk_events_catch_up(struct zk_door *door) {
+/* False: there is more than one iteration may tell. */
+static bool tell_changes(struct zk_door *door, const struct key_store *keys) {
+    uint64_t end = key_store_history_end(keys);
+    uint64_t at = key_store_history_seek(keys, door->seen_revision + 1) + door->told_records;
+    for (; at < end && !zk_tellings_are_much_work(door); at++) {
+        const struct record *record = key_store_history_at(keys, at);
+        if (record == NULL) {
+            continue;
+        }
+        door->seen_revision = record->mod_revision - 1;
+        door->told_work += work_of(record);
+        changed(door, keys, record);
+    }
+    arena_reset(&door->arena);
+    door->told_records = at - key_store_history_seek(keys, door->seen_revision + 1);
+    return at >= end;
+}
+
+bool zk_events_catch_up(struct zk_door *door) {
     const struct key_store *keys = state_view_keys(service_view(door->service));
     int64_t revision = key_store_revision(keys);
     int64_t since = door->seen_revision;
-    if (revision == since) {
-        return;
+    if (revision != since && since != 0 && !list_is_empty(&door->connections)) {
+        if (key_store_compacted_revision(keys) > since + 1 || revision < since) {
+            zk_tellings_compare_all(door, since);
+        } else if (!tell_changes(door, keys)) {
+            door->is_late = true;
+            zk_delays_wake(door);
+            return false;
+        }
     }
     door->seen_revision = revision;
-    if (since != 0 && !list_is_empty(&door->connections)) {
-        door->told_revision = since;
-        tell_changes(door, keys, since);
-    }
-    door->told_revision = revision;
+    door->told_records = 0;
+    door->is_late = false;
+    return true;
 }
 
 static bool deliver(struct service_watch *watch, const struct watch_batch *batch) {
     (void)batch;
-    zk_events_catch_up(list_entry(watch, struct zk_door, changes));
+    (void)zk_events_catch_up(list_entry(watch, struct zk_door, changes));
     return true;
 }
 
@@ -146,7 +161,7 @@ static void compacted(struct service_watch *watch, int64_t revision) {
     struct zk_door *door = list_entry(watch, struct zk_door, changes);
     (void)revision;
     door->is_watching = false;
-    zk_events_catch_up(door);
+    (void)zk_events_catch_up(door);
     zk_events_begin(door);
 }
 
@@ -167,7 +182,7 @@ void zk_events_begin(struct zk_door *door) {
     door->changes.revoked = revoked;
     door->is_watching =
         service_watch(door->service, &caller_server, &door->changes, &options) == STATUS_OK;
-    zk_events_catch_up(door);
+    (void)zk_events_catch_up(door);
 }
 
 void zk_events_end(struct zk_door *door) {
@@ -175,5 +190,7 @@ void zk_events_end(struct zk_door *door) {
         service_unwatch(door->service, &door->changes);
         door->is_watching = false;
         door->seen_revision = 0; /* nobody is there to miss anything */
+        door->told_records = 0;
+        door->is_late = false;
     }
 }

@@ -16,8 +16,9 @@ struct zk_door;
 /* leased's own rights, which were asked for when the watch was set and may have been taken away. */
 bool zk_events_may_be_told(struct zk_connection *connection, struct bytes path);
 
-/* Tells all that was changed since the last call. */
-void zk_events_catch_up(struct zk_door *door);
+/* Tells what was changed since the last call. False: not all of it, which is much; the rest follows
+ * in the next iterations. Until then nothing that may show it is answered to those who watch. */
+bool zk_events_catch_up(struct zk_door *door);
 /* With the first connection. */
 void zk_events_begin(struct zk_door *door);
 /* With the last one. */

@@ -153,8 +153,8 @@ static bool read_at_once(struct zk_connection *connection, int32_t xid, int32_t 
     }
     enum status status = service_read_now(connection->door->service,
                                           raw_connection_caller(connection->raw), &range, n);
-    zk_events_catch_up(connection->door);
-    if (status == STATUS_PENDING || zk_tellings_are_awaited(connection)) {
+    if (!zk_events_catch_up(connection->door) || status == STATUS_PENDING ||
+        zk_tellings_are_awaited(connection)) {
         return false;
     }
     if (status == STATUS_OK) {
@@ -272,10 +272,10 @@ static void change_done(struct service_request *service_request, const struct ou
         zk_connection_drop(connection, status_text(outcome->status));
         return;
     }
-    zk_events_catch_up(connection->door);
+    bool is_told = zk_events_catch_up(connection->door) || connection->watcher.n_watches == 0;
     keep_answer(request, outcome);
     struct buffer *result = &connection->door->scratch;
-    if (connection->requests.next == &request->link && is_renewed(request) &&
+    if (connection->requests.next == &request->link && is_renewed(request) && is_told &&
         !zk_tellings_are_awaited(connection)) {
         reply(connection, request, bytes_of(result->data, result->size));
         finish(request);
@@ -346,10 +346,20 @@ static enum status may_still_read(const struct request *request) {
 }
 
 /* Events go before an answer that shows their change. They do not wait where a read cannot. */
-static bool is_all_told(struct zk_connection *connection) {
+static bool is_all_told(struct zk_connection *connection, bool is_read) {
     bool has_reads = connection->n_waiting_reads + connection->n_active_reads > 0;
-    zk_events_catch_up(connection->door);
-    return zk_tellings_go_on(connection, has_reads && !may_wait(connection));
+    bool is_urgent = has_reads && !may_wait(connection);
+    /* A read may begin a watch, which is not told of what was before. */
+    bool must_know = is_read || connection->watcher.n_watches > 0;
+    if (!zk_events_catch_up(connection->door) && must_know) {
+        if (is_urgent) {
+            zk_connection_drop(connection, "too many events before answers that cannot wait");
+        } else {
+            zk_delays_add(connection);
+        }
+        return false;
+    }
+    return zk_tellings_go_on(connection, is_urgent);
 }
 
 /* False: the rest of it, or all, comes later. */
@@ -357,7 +367,7 @@ static bool answer_ready(struct request *request) {
     struct zk_connection *connection = request->connection;
     struct bytes body = bytes_of(request->body, request->body_size);
     do {
-        if (!is_all_told(connection)) {
+        if (!is_all_told(connection, true)) {
             return false;
         }
         if (connection->state == ZK_DROPPED ||
@@ -392,7 +402,7 @@ static void answer_first(struct zk_connection *connection) {
                 return;
             }
         } else if (request->state == REQUEST_READY || request->state == REQUEST_DONE) {
-            if (!is_all_told(connection)) {
+            if (!is_all_told(connection, false)) {
                 return;
             }
             request->zxid = request->zxid == 0 ? zk_connection_zxid(connection) : request->zxid;
@@ -473,6 +483,10 @@ static bool has_read_before(struct zk_connection *connection, const struct list 
 
 static void start_changes(struct zk_connection *connection) {
     if (connection->n_waiting_changes == 0) {
+        return;
+    }
+    if (connection->door->is_late) {
+        zk_delays_add(connection); /* until those who watch know of the changes before it */
         return;
     }
     struct list *node = first_waiting_change(connection);

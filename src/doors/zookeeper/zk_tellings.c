@@ -17,6 +17,7 @@ enum {
     /* And to one client, before it is the turn of the next. */
     TURN_BYTES_MAX = 64 * 1024,
     SENDING_BYTES = 128,
+    TOLD_WORK_MAX = 30 * 1000,
     /* Queued for all connections: above it a client gets one event after the other. */
     QUEUED_MUCH = 32 * 1024 * 1024,
     WAITING_BYTES_MAX = 64 * 1024 * 1024, /* of all events that wait */
@@ -60,6 +61,10 @@ static bool shows_old_zxid(const struct zk_connection *connection) {
 }
 
 int64_t zk_tellings_zxid(const struct zk_connection *connection, int64_t zxid) {
+    const struct zk_door *door = connection->door;
+    if (door->is_late && connection->watcher.n_watches > 0 && door->seen_revision < zxid) {
+        zxid = door->seen_revision;
+    }
     return shows_old_zxid(connection) && connection->told_zxid < zxid ? connection->told_zxid
                                                                       : zxid;
 }
@@ -175,7 +180,7 @@ static void tell_later(struct zk_connection *connection, enum zk_event_type type
         door->event_now = event;
     }
     if (!shows_old_zxid(connection)) {
-        connection->told_zxid = door->told_revision;
+        connection->told_zxid = door->seen_revision;
     }
     *telling = (struct telling){.connection = connection, .event = event};
     list_append(&connection->tellings, &telling->in_connection);
@@ -201,13 +206,23 @@ void zk_tellings_end(struct zk_door *door) {
 
 /* --- What is told. --- */
 
-bool zk_tellings_are_many(struct zk_door *door) {
+static void look_at_iteration(struct zk_door *door) {
     uint64_t iteration = service_iteration(door->service);
     if (door->told_iteration != iteration) {
         door->told_iteration = iteration;
         door->told_bytes = 0;
+        door->told_work = 0;
     }
+}
+
+bool zk_tellings_are_many(struct zk_door *door) {
+    look_at_iteration(door);
     return door->told_bytes >= TOLD_BYTES_MAX;
+}
+
+bool zk_tellings_are_much_work(struct zk_door *door) {
+    look_at_iteration(door);
+    return door->told_work >= TOLD_WORK_MAX;
 }
 
 enum readiness { READY, WRITABLE_LATER, TIME_LATER };
