@@ -136,7 +136,8 @@ struct zk_door {
     bool is_telling_many;
     uint64_t told_iteration;
     size_t told_bytes;
-    size_t told_work; /* to find out who is told */
+    size_t told_work;     /* to find out who is told */
+    bool is_late_to_send; /* events wait for time */
 };
 
 enum zk_connection_state {

@@ -61,6 +61,7 @@ static void on_timer(uv_timer_t *timer) {
         zk_requests_go_on(connection);
     }
     /* Those that had no time go first in the next iteration. */
+    door->is_late_to_send = !list_is_empty(&all) && zk_tellings_are_many(door);
     list_append_all(&all, &door->delayed);
     list_append_all(&door->delayed, &all);
     if (!list_is_empty(&door->delayed)) {

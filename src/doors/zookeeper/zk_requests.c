@@ -485,7 +485,7 @@ static void start_changes(struct zk_connection *connection) {
     if (connection->n_waiting_changes == 0) {
         return;
     }
-    if (connection->door->is_late) {
+    if (connection->door->is_late || connection->door->is_late_to_send) {
         zk_delays_add(connection); /* until those who watch know of the changes before it */
         return;
     }
