@@ -122,6 +122,12 @@ static void let_end(struct lease_wait *wait) {
     wait->call = NULL;
 }
 
+static void learn_place(struct lease_wait *wait, const struct lease_acquisition *acquisition) {
+    wait->acquisition_id = acquisition->id;
+    wait->is_answered = true;
+    wait->may_have_place = false;
+}
+
 static bool has_limit(const struct lease_acquisition *acquisition) {
     return acquisition->hold_limit_ms > 0 && acquisition->hold_limit_ms <= LIB_KEEPER_TTL_MS_MAX;
 }
@@ -140,7 +146,7 @@ static void ask_for_limit(struct lease_wait *wait) {
  * a wait may have been on its way for any time: then only a request of now can tell. */
 static void succeed(struct lease_wait *wait, struct arena *arena, const struct response *response) {
     uint64_t limit_ms = UINT64_MAX;
-    wait->acquisition_id = response->acquisition.id;
+    learn_place(wait, &response->acquisition);
     let_end(wait);
     if (has_limit(&response->acquisition)) {
         int64_t left_ms = response->hold_remaining_ms;
@@ -164,7 +170,7 @@ static void on_message(struct lib_call *call, struct bytes message) {
     } else if (response.acquisition.stage == LEASE_STAGE_ACQUIRED) {
         succeed(wait, &arena, &response);
     } else {
-        wait->acquisition_id = response.acquisition.id;
+        learn_place(wait, &response.acquisition);
         lib_wait_tell(wait, &response.progress);
     }
     arena_clear(&arena);
@@ -179,7 +185,7 @@ static void on_end(struct lib_call *call, enum lib_code code, const char *text) 
     struct lease_wait *wait = call->context;
     bool had_place = wait->acquisition_id != 0 || wait->may_have_place;
     wait->call = NULL;
-    wait->may_have_place |= call->opened_ms != 0;
+    wait->may_have_place |= call->opened_ms != 0 && !wait->is_answered;
     enum lease_status status = lib_code_status(code);
     switch (code) {
     case LIB_CODE_UNAVAILABLE:
@@ -223,6 +229,7 @@ void lib_native_wait_begin(struct lease_wait *wait) {
     buffer_init(&message);
     encode(wait, now_ms, &message);
     wait->asked_ms = now_ms;
+    wait->is_answered = false;
     wait->call =
         lib_call_start(wait->connection, &method, bytes_of(message.data, message.size), wait, 0);
     buffer_clear(&message);
@@ -288,21 +295,20 @@ static void make_orphan(struct lease_wait *wait) {
     wait->call = NULL;
 }
 
+/* Where a call was repeated, its place may be another one than that which is known: the first may
+ * have ended meanwhile. */
 void lib_native_wait_leave(struct lease_wait *wait) {
-    if (wait->acquisition_id != 0) {
-        stop_call(wait);
-        if (wait->session != NULL) {
-            give_back(wait->connection, wait->acquisition_id, wait->session->id);
-        }
-        return;
+    struct lib_call *call = wait->call;
+    if (wait->acquisition_id != 0 && wait->session != NULL) {
+        give_back(wait->connection, wait->acquisition_id, wait->session->id);
     }
-    if (wait->call == NULL && wait->may_have_place && wait->session != NULL &&
+    if (call == NULL && wait->may_have_place && wait->session != NULL &&
         lib_session_is_alive(wait->session)) {
         lib_native_wait_begin(wait);
+        call = wait->call;
     }
-    struct lib_call *call = wait->call;
     bool is_under_way = call != NULL && !call->is_closed && call != wait->connection->current_call;
-    if (is_under_way && (call->stream_id != 0 || wait->may_have_place)) {
+    if (is_under_way && !wait->is_answered && (call->stream_id != 0 || wait->may_have_place)) {
         make_orphan(wait);
     } else {
         stop_call(wait);

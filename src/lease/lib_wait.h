@@ -52,8 +52,9 @@ struct lease_wait {
     /* Of leased.v1: */
     struct lib_call *call;
     uint64_t asked_ms;      /* when the call was begun */
+    bool is_answered;       /* the call has told its place, which is acquisition_id */
     int64_t acquisition_id; /* 0: not known */
-    bool may_have_place;    /* a call was lost that the server may have carried out */
+    bool may_have_place;    /* a call was lost that may have a place, perhaps another one */
     bool asks_for_limit;    /* it has it, and wants to know what is left of its hold limit */
     bool was_authenticated_again;
     /* Of etcd: */

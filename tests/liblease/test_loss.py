@@ -1,4 +1,5 @@
 """Whoever loses a lock knows before the next one has it: killed, stopped, cut off, server gone."""
+import json
 import os
 import pathlib
 import signal
@@ -6,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 import pytest
 
@@ -146,6 +148,36 @@ def test_what_was_canceled_before_its_connection_was_lost_is_given_back(leased_s
             assert proxy.has_refused.wait(SECONDS)
             proxy.let_pass()
             with other.lock(prefix, wait=SECONDS):
+                assert session.valid_for > 0
+
+
+def release_by_id(endpoint, acquisition):
+    """What a server does with the place of a call whose connection it has lost."""
+    body = json.dumps({"acquisition_id": str(acquisition.id), "session_id": str(acquisition.session_id)}).encode()
+    with urllib.request.urlopen(f"http://{endpoint}/lease/v1/resources/release", body, timeout=SECONDS) as answer:
+        assert json.load(answer)["released"]
+
+
+def test_a_second_place_is_given_back_although_the_first_is_known(leased_server, prefix):
+    """The first place was lost with its connection; nobody waits any more when the second is acquired."""
+    queued = threading.Event()
+    with Proxy(leased_server.endpoint) as proxy, lease.Client(leased_server.endpoint) as other:
+        with lease.Client(proxy.endpoint, protocol=lease.Protocol.NATIVE) as client:
+            session = client.session(ttl=600)
+            with other.lock(prefix):
+                pending = session.acquire_start(lease.wants(prefix), on_progress=lambda *_: queued.set())
+                assert queued.wait(SECONDS)
+                proxy.drop_clients()
+                assert proxy.has_refused.wait(SECONDS)
+            first = other.resource(prefix).holders[0]
+            release_by_id(leased_server.endpoint, first)
+            proxy.let_pass()
+            proxy.hold_back()
+            wait_for(lambda: other.resource(prefix).holders, SECONDS, "it is acquired again")
+            assert other.resource(prefix).holders[0].id != first.id
+            pending.cancel()
+            proxy.let_pass()
+            with other.lock(prefix, wait=SECONDS / 4):
                 assert session.valid_for > 0
 
 
