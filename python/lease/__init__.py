@@ -176,16 +176,35 @@ def _resource(found):
     )
 
 
-def _release(function, value, _parents):
-    function(value)
+def _release(function, value, calls, _parents):
+    with calls.mine():
+        function(value)
 
 
 class _Handle:
-    """Something of the library's that is released once, and before what it belongs to."""
+    """Something of the library's that is released once, and before what it belongs to. `calls` are those of the client or
+    session that is closed after it."""
 
-    def __init__(self, value, release, *parents):
+    def __init__(self, value, release, calls, *parents):
         self._value = value
-        self.close = weakref.finalize(self, _release, release, value, parents)
+        self._calls = calls
+        self._release = weakref.finalize(self, _release, release, value, calls, parents)
+
+    @classmethod
+    def open(cls, start, release, calls, *parents):
+        """What `start`, a call of the library, begins; an exception, as by Ctrl-C, leaves nothing of it."""
+        value = ctypes.c_void_p()
+        try:
+            _check(start(byref(value)))
+            return cls(value, release, calls, *parents)
+        except BaseException:
+            release(value)
+            value.value = None  # a handle that was being made has the same
+            raise
+
+    def close(self):
+        with self._calls.mine():  # before it is not alive any more: whoever closes the client waits for it
+            self._release()
 
     @property
     def value(self):
@@ -195,17 +214,16 @@ class _Handle:
 
     @property
     def alive(self):
-        return self.close.alive
+        return self._release.alive
 
 
 class _Calls:
     """The calls of the library that threads have under way with a client or a session, which must not be destroyed
-    before. Each thread changes its own number alone, so that no lock is needed."""
+    before."""
 
     def __init__(self):
         self.is_closing = False
         self._by_thread = {}
-        self._has_left = threading.Event()
         self._process_id = os.getpid()
         self._claim = threading.Lock()
 
@@ -213,31 +231,31 @@ class _Calls:
         """True once: two threads that end the same would wait for each other."""
         return self._claim.acquire(blocking=False)
 
-    def begin(self):
-        """Counts a call that is made also while it is being closed; __exit__() is its end."""
+    def mine(self):
+        """Entered by this thread for a call. It is left without code of Python, before which a signal may be handled."""
         thread = threading.get_ident()
-        self._by_thread[thread] = self._by_thread.get(thread, 0) + 1
+        return self._by_thread.get(thread) or self._by_thread.setdefault(thread, threading.RLock())
 
-    def __enter__(self):
-        self.begin()
-        if self.is_closing:  # looked at after: close() sets it, then looks at the numbers
-            self.__exit__()
-            raise Error(Status.INVALID, "it was closed, released or ended before")
-
-    def __exit__(self, *_):
-        thread = threading.get_ident()
-        self._by_thread[thread] -= 1
-        if not self._by_thread[thread]:
-            del self._by_thread[thread]
+    def check(self):
+        """To be asked after mine() was entered: close() says that it closes, then waits for those who have."""
         if self.is_closing:
-            self._has_left.set()
+            raise Error(Status.INVALID, "it was closed, released or ended before")
 
     def close(self):
         """No more calls; waits until other threads have none. A child of fork() has none of these threads."""
         self.is_closing = True
-        while os.getpid() == self._process_id and set(self._by_thread) - {threading.get_ident()}:
-            self._has_left.wait(_SLICE_MS / 1000)
-            self._has_left.clear()
+        if os.getpid() == self._process_id:
+            for each in list(self._by_thread.values()):
+                with each:
+                    pass
+
+
+def _run_outside(calls, function):
+    """What waits for other threads: one of these may wait for the end of the callback that calls it."""
+    if _library.is_in_callback(calls):
+        threading.Thread(target=function).start()
+    else:
+        function()
 
 
 def _wait_sliced(function, handle, seconds, calls):
@@ -256,14 +274,25 @@ def _check_open(calls):
         raise Error(Status.CANCELED, "the client or the session was closed meanwhile")
 
 
+class _Itself(property):
+    """An __enter__() that calls no code of Python, before which a signal would be handled and the hold be lost."""
+
+    def __call__(self, hold):
+        return hold
+
+
 class Hold:
     """Something acquired. As a context manager it is given back at the end."""
 
-    def __init__(self, session, value):
-        self._value = value  # the library's, until this object is gone: `acquisition` reads it
+    __enter__ = _Itself(weakref.ref)
+    _value = None  # until __init__(), which a signal may keep from running
+
+    def __init__(self, session):
+        """Made before it is acquired: nothing is left to do then in which a signal could lose it."""
+        self._value = ctypes.c_void_p()  # the library's, until this object is gone: `acquisition` reads it
         self._session = session
         self._is_released = False
-        self.token = library.lease_hold_token(value)
+        self.token = 0
 
     def __del__(self, _destroy=library.lease_hold_destroy):
         _destroy(self._value)
@@ -298,7 +327,8 @@ class Hold:
     def valid_for(self):
         """Seconds for which it is certainly still valid; 0: it is not, and will not be again."""
         try:
-            with self._calls:
+            with self._calls.mine():
+                self._calls.check()
                 return library.lease_hold_valid_for_ms(self._value) / 1000 if self._is_alive else 0.0
         except Error:
             return 0.0
@@ -307,7 +337,8 @@ class Hold:
         """Gives it back. Error with NOT_FOUND: it had ended already; with UNAVAILABLE or Timeout: the library goes on
         giving it back while its session lives, and another call asks again."""
         if self._is_alive:
-            with self._calls:
+            with self._calls.mine():
+                self._calls.check()
                 status = library.lease_release(self._value)
                 self._is_released = status in (Status.OK, Status.NOT_FOUND, Status.LOST)
                 _check(status)
@@ -322,8 +353,11 @@ class Hold:
         """Hands it to a session, or to the first waiting one of an owner."""
         _check(library.lease_transfer(self._handle, session_id, _bytes(owner)))
 
-    def __enter__(self):
-        return self
+    def _give_back(self):
+        """An exception came, as by Ctrl-C, and nobody gets it."""
+        with self._calls.mine():
+            if self._value.value and self._is_alive:
+                library.lease_release_start(self._value)
 
     def __exit__(self, kind, *_):
         try:
@@ -333,12 +367,10 @@ class Hold:
                 raise
 
 
-def _give_back(hold):
-    """What was acquired when an exception came, as by Ctrl-C: nobody has a Hold of it."""
-    if hold.value:
-        library.lease_release_start(hold)
-        library.lease_hold_destroy(hold)
-        hold.value = None  # a Hold that was being made has the same
+def _hand_over(handle, target):
+    """As a call of the library that begins what `handle` is."""
+    target._obj.value, handle.value = handle.value, None
+    return Status.OK
 
 
 class _Pending:
@@ -359,42 +391,42 @@ class _Pending:
                 left = found.holder_remaining_ms
                 on_progress(found.position, holders, left / 1000 if left >= 0 else None)
 
-            options.on_progress = _library.ProgressCallback(tell)
-        handle = ctypes.c_void_p()
-        done = _library.AcquiredCallback(lambda *_: on_done()) if on_done else _library.AcquiredCallback()
-        with session._calls:
-            try:
-                _check(library.lease_acquire_start(session._handle.value, byref(options), done, None, byref(handle)))
-                self._take(session, handle, options.on_progress, done)
-            except BaseException:
-                if not hasattr(self, "_handle"):
-                    library.lease_wait_destroy(handle)
-                raise
+            options.on_progress = _library.callback(_library.ProgressCallback, session._client._calls, tell)
+        done = _library.AcquiredCallback()
+        if on_done is not None:
+            done = _library.callback(_library.AcquiredCallback, session._client._calls, lambda *_: on_done())
+        with session._calls.mine():
+            session._calls.check()
+            start = functools.partial(library.lease_acquire_start, session._handle.value, byref(options), done, None)
+            self._take(session, start, options.on_progress, done)
 
-    def _take(self, session, handle, *kept):
+    def _take(self, session, start, *kept):
         self.session = session
-        self._handle = _Handle(handle, library.lease_wait_destroy, session._handle, *kept)
+        self._handle = _Handle.open(start, library.lease_wait_destroy, session._calls, session._handle, *kept)
         session._pendings.add(self)
 
     @classmethod
-    def of(cls, session, handle):
-        """One that a call of the library has begun."""
+    def of(cls, session, start):
+        """One that is begun by `start`."""
         pending = cls.__new__(cls)
         pending._on_done = None
-        pending._take(session, handle)
+        pending._take(session, start)
         return pending
 
-    def finish(self):
-        hold = ctypes.c_void_p()
-        with self.session._calls:
-            try:
-                _check(self._wait(hold))
-                return Hold(self.session, hold)
-            except BaseException:
-                _give_back(hold)
-                raise
-            finally:
-                self._handle.close()
+    def finish(self, hold=None):
+        hold = hold or Hold(self.session)
+        try:
+            with self.session._calls.mine():
+                self.session._calls.check()
+                try:
+                    _check(self._wait(hold._value))
+                    hold.token = library.lease_hold_token(hold._value)
+                finally:
+                    self._handle.close()
+        except BaseException:
+            hold._give_back()
+            raise
+        return hold
 
     def _wait(self, hold):
         """Python handles signals, and a session can be ended, between calls of the library."""
@@ -440,16 +472,13 @@ class Session:
             def tell(_session, event, reason, _context):
                 on_event(reference(), Event(event), _text(reason))
 
-            options.on_event = _library.EventCallback(tell)
-        handle = ctypes.c_void_p()
-        with client._calls:
-            try:
-                _check(library.lease_session_create(client._handle.value, byref(options), byref(handle)))
-                self._handle = _Handle(handle, library.lease_session_destroy, client._handle, options.on_event)
-            except BaseException:
-                if not hasattr(self, "_handle"):
-                    library.lease_session_destroy(handle)
-                raise
+            options.on_event = _library.callback(_library.EventCallback, client._calls, tell)
+        with client._calls.mine():
+            client._calls.check()
+            start = functools.partial(library.lease_session_create, client._handle.value, byref(options))
+            self._handle = _Handle.open(
+                start, library.lease_session_destroy, client._calls, client._handle, options.on_event
+            )
             client._sessions.add(self)
 
     @property
@@ -469,7 +498,8 @@ class Session:
     @property
     def state(self):
         try:
-            with self._calls:
+            with self._calls.mine():
+                self._calls.check()
                 return State(library.lease_session_state(self._handle.value))
         except Error:
             return State.ENDED
@@ -478,7 +508,8 @@ class Session:
     def valid_for(self):
         """Seconds for which it is certainly still valid; 0: it is not, and will not be again."""
         try:
-            with self._calls:
+            with self._calls.mine():
+                self._calls.check()
                 return library.lease_valid_for_ms(self._handle.value) / 1000
         except Error:
             return 0.0
@@ -498,15 +529,12 @@ class Session:
     def end(self):
         """Gives back all that it has. Threads that wait in it get an Error."""
         if self._is_alive and self._calls.claim_end():
-            self._calls.begin()  # a client that is closed meanwhile waits for it
-            try:
-                self._calls.is_closing = True
-                _check(library.lease_session_end(self._handle.value))
-            finally:
+            with self._calls.mine():  # a client that is closed meanwhile waits for it
                 try:
-                    self._destroy()
+                    self._calls.is_closing = True
+                    _check(library.lease_session_end(self._handle.value))
                 finally:
-                    self._calls.__exit__()
+                    _run_outside(self._client._calls, self._destroy)
 
     def _destroy(self):
         self._calls.close()
@@ -517,39 +545,56 @@ class Session:
     def acquire_start(self, wants, wait=None, value=None, hold_limit=0, queue_limit=0, on_progress=None, on_done=None):
         return _Pending(self, wants, wait, value, hold_limit, queue_limit, on_progress, on_done)
 
+    # A call with ** is followed by a look for signals, which would lose the hold: none gives one.
+
     def acquire(self, *names, shared=False, wait=None, pools=None, **how):
         """All of these resources and slots of `pools` ({name: n}), or none. wait None: without limit; 0: not at all."""
+        return self._acquire(names, shared, wait, pools, how)
+
+    lock = acquire
+
+    def campaign(self, name, value, shared=False, wait=None, pools=None, **how):
+        return self._acquire((name,), shared, wait, pools, {**how, "value": value})
+
+    def reserve(self, pool, slots=1, shared=False, wait=None, **how):
+        return self._acquire((), shared, wait, {pool: slots}, how)
+
+    def _acquire(self, names, shared, wait, pools, how):
         if len(names) == 1 and not pools and not how:
             return self._lock(names[0], shared, wait)
-        return self.acquire_start(wants(*names, shared=shared, pools=pools), wait, **how).finish()
+        pending = self.acquire_start(wants(*names, shared=shared, pools=pools), wait, **how)
+        return pending.finish()
 
     def _lock(self, name, shared, wait):
         """What most programs do all the time: one call of the library instead of three."""
-        hold, wait_handle, pending = ctypes.c_void_p(), ctypes.c_void_p(), None
-        with self._calls:
-            try:
-                status = library.lease_lock_within(
-                    self._handle.value, _bytes(name), shared, _wait_ms(wait), _SLICE_MS, byref(hold), byref(wait_handle)
-                )
-                if not wait_handle.value:
-                    _check(status)
-                    return Hold(self, hold)
-                pending = _Pending.of(self, wait_handle)
-            except BaseException:
-                _give_back(hold)
+        hold = Hold(self)
+        try:
+            with self._calls.mine():
+                self._calls.check()
+                pending = self._lock_within(name, shared, wait, hold)
                 if pending is None:
-                    library.lease_wait_destroy(wait_handle)
-                raise
-            return pending.finish()
+                    hold.token = library.lease_hold_token(hold._value)
+                else:
+                    pending.finish(hold)
+        except BaseException:
+            hold._give_back()
+            raise
+        return hold
 
-    def lock(self, *names, **how):
-        return self.acquire(*names, **how)
-
-    def campaign(self, name, value, **how):
-        return self.acquire(name, value=value, **how)
-
-    def reserve(self, pool, slots=1, **how):
-        return self.acquire(pools={pool: slots}, **how)
+    def _lock_within(self, name, shared, wait, hold):
+        """None: `hold` has it."""
+        waiting = ctypes.c_void_p()
+        try:
+            status = library.lease_lock_within(
+                self._handle.value, _bytes(name), shared, _wait_ms(wait), _SLICE_MS, byref(hold._value), byref(waiting)
+            )
+            if waiting.value:
+                return _Pending.of(self, functools.partial(_hand_over, waiting))
+            _check(status)
+            return None
+        except BaseException:
+            library.lease_wait_destroy(waiting)
+            raise
 
     def __enter__(self):
         return self
@@ -578,11 +623,9 @@ class Watch:
             else:
                 on_change(None, Error(Status(status), _text(reason)))
 
-        callback = kind(tell)
-        handle = ctypes.c_void_p()
-        _check(start(callback, None, byref(handle)))
-        self._handle = _Handle(handle, library.lease_watch_destroy, client._handle, callback)
-        client._watches.add(self)
+        callback = _library.callback(kind, client._calls, tell)
+        start = functools.partial(start, callback, None)
+        self._handle = client._open(self, start, library.lease_watch_destroy, callback)
 
     def close(self):
         self._handle.close()
@@ -609,11 +652,9 @@ class Directory:
                 if directory is not None:
                     on_change(directory, error)
 
-            callback = _library.DirectoryCallback(tell)
-        handle = ctypes.c_void_p()
-        _check(library.lease_discover(client._handle.value, _bytes(prefix), callback, None, byref(handle)))
-        self._handle = _Handle(handle, library.lease_directory_destroy, client._handle, callback)
-        client._watches.add(self)
+            callback = _library.callback(_library.DirectoryCallback, client._calls, tell)
+        start = functools.partial(library.lease_discover, client._handle.value, _bytes(prefix), callback, None)
+        self._handle = client._open(self, start, library.lease_directory_destroy, callback)
 
     @_counted
     def wait(self, seconds=None):
@@ -674,10 +715,10 @@ class Client:
             insecure_skip_verify, _bytes(user), _bytes(password), _bytes(token), _ms(connect_timeout),
             _ms(request_timeout), protocol, False, _bytes(owner),
         )  # fmt: skip
-        handle = ctypes.c_void_p()
-        _check(library.lease_open(byref(options), byref(handle)))
-        self._handle = _Handle(handle, library.lease_close)
         self._calls = _Calls()
+        self._handle = _Handle.open(
+            functools.partial(library.lease_open, byref(options)), library.lease_close, self._calls
+        )
         self._sessions = weakref.WeakSet()
         self._watches = weakref.WeakSet()
         self._mutex = threading.Lock()
@@ -710,15 +751,18 @@ class Client:
                 self._shared_session = Session(self)
             return self._shared_session
 
-    def lock(self, *names, **how):
+    def lock(self, *names, shared=False, wait=None, pools=None, **how):
         """A lock in the client's own session. wait None: without limit; 0: not at all."""
-        return self._usual_session().lock(*names, **how)
+        session = self._usual_session()
+        return session._acquire(names, shared, wait, pools, how)
 
-    def campaign(self, name, value, **how):
-        return self._usual_session().campaign(name, value, **how)
+    def campaign(self, name, value, shared=False, wait=None, pools=None, **how):
+        session = self._usual_session()
+        return session._acquire((name,), shared, wait, pools, {**how, "value": value})
 
-    def reserve(self, pool, slots=1, **how):
-        return self._usual_session().reserve(pool, slots, **how)
+    def reserve(self, pool, slots=1, shared=False, wait=None, **how):
+        session = self._usual_session()
+        return session._acquire((), shared, wait, {pool: slots}, how)
 
     @_counted
     def end_session(self, session_id):
@@ -781,10 +825,11 @@ class Client:
     def _wait(self, function, handle, seconds):
         _wait_sliced(function, handle, seconds, self._calls)
 
-    def _attach(self, owner, handle, release, *kept):
+    def _open(self, owner, start, release, *kept):
         """The handle of an object that is closed with the client, or before it at the end of the program."""
+        handle = _Handle.open(start, release, self._calls, self._handle, *kept)
         self._watches.add(owner)
-        return _Handle(handle, release, self._handle, *kept)
+        return handle
 
     @_counted
     def pool_set(self, name, slots, hold_limit=0, shares=None):
@@ -827,9 +872,12 @@ class Client:
 
     def close(self):
         """Sessions that were not ended run out on the server, but for the client's own, which is ended. Threads that wait
-        get an Error, and it waits until they have it."""
-        if not self._handle.alive or self._calls.is_closing:
-            return
+        get an Error, and it waits until they have it. In a callback it does not wait: another thread closes."""
+        if self._handle.alive and self._calls.claim_end():
+            self._calls.is_closing = True
+            _run_outside(self._calls, self._close)
+
+    def _close(self):
         self._calls.close()
         for watch in list(self._watches):
             watch.close()
@@ -840,6 +888,7 @@ class Client:
                 pass
         for session in list(self._sessions):
             session._destroy()
+        self._calls.close()  # other threads may be closing some of these
         self._handle.close()
 
     def __enter__(self):

@@ -4,6 +4,7 @@ import ctypes.util
 import functools
 import os
 import pathlib
+import threading
 from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_uint64
 from ctypes import c_uint, c_void_p
 
@@ -228,13 +229,34 @@ for _name, (_result, _arguments) in _FUNCTIONS.items():
     _function.argtypes = _arguments
 
 
+_in_thread = threading.local()
+
+
+def callback(kind, calls, function):
+    """For the library to call; `calls` are those of its client."""
+
+    def run(*arguments):
+        _in_thread.calls = calls
+        try:
+            function(*arguments)
+        finally:
+            _in_thread.calls = None
+
+    return kind(run)
+
+
+def is_in_callback(calls):
+    """The library has called this thread, for that client."""
+    return getattr(_in_thread, "calls", None) is calls
+
 
 def counted(method):
     """A method that calls the library, of an object with `_calls`."""
 
     @functools.wraps(method)
     def run(self, *arguments, **named):
-        with self._calls:
+        with self._calls.mine():
+            self._calls.check()
             return method(self, *arguments, **named)
 
     return run

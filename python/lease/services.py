@@ -2,9 +2,11 @@
 import collections
 import ctypes
 import enum
+import functools
 from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32
 from ctypes import c_uint64, c_void_p
 
+from lease._library import callback as made_callback
 from lease._library import counted, library
 
 
@@ -149,17 +151,19 @@ class Registration:
         pairs = [Pair(key.encode(), value.encode()) for key, value in (metadata or {}).items()]
         array, labels = (Pair * len(pairs))(*pairs), texts(tags)
         rows = (Check * len(checks))(*[Check(**each) for each in checks])
-        callback = RegistrationCallback(
-            lambda _it, event, reason, _context: on_event(RegistrationEvent(event), reason.decode(errors="replace"))
-        ) if on_event else RegistrationCallback()
+        callback = RegistrationCallback()
+        if on_event is not None:
+            def tell(_it, event, reason, _context):
+                on_event(RegistrationEvent(event), reason.decode(errors="replace"))
+
+            callback = made_callback(RegistrationCallback, client._calls, tell)
         options = RegisterOptions(
             ctypes.sizeof(RegisterOptions), encoded(service), encoded(id), encoded(address), port, labels, len(tags),
             array, len(pairs), encoded(zone), encoded(version), weight, state, int(ttl * 1000), None, None, rows,
             len(checks), callback, None,
         )  # fmt: skip
-        handle = c_void_p()
-        check(library.lease_register(client._handle.value, byref(options), byref(handle)))
-        self._handle = client._attach(self, handle, library.lease_registration_destroy, callback)
+        start = functools.partial(library.lease_register, client._handle.value, byref(options))
+        self._handle = client._open(self, start, library.lease_registration_destroy, callback)
 
     @property
     @counted
@@ -207,16 +211,18 @@ class Service:
                  on_change=None):  # fmt: skip
         self._check, self._client, self._calls = check, client, client._calls
         labels = texts(tags)
-        callback = ServiceCallback(
-            lambda _it, status, reason, _context: on_change(reason.decode(errors="replace") if status else None)
-        ) if on_change else ServiceCallback()
+        callback = ServiceCallback()
+        if on_change is not None:
+            def tell(_it, status, reason, _context):
+                on_change(reason.decode(errors="replace") if status else None)
+
+            callback = made_callback(ServiceCallback, client._calls, tell)
         options = ServiceOptions(
             ctypes.sizeof(ServiceOptions), name.encode(), None if zone is None else zone.encode(), labels, len(tags),
             with_unhealthy, picks_expired, callback, None,
         )  # fmt: skip
-        handle = c_void_p()
-        check(library.lease_service_open(client._handle.value, byref(options), byref(handle)))
-        self._handle = client._attach(self, handle, library.lease_service_close, callback)
+        start = functools.partial(library.lease_service_open, client._handle.value, byref(options))
+        self._handle = client._open(self, start, library.lease_service_close, callback)
 
     @counted
     def wait(self, seconds=None):

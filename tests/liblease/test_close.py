@@ -52,7 +52,8 @@ def test_a_thread_that_waits_for_instances_is_told(leased_server):
     client = lease.Client("127.0.0.1:1")
     waits = [client.service("nothing").wait, client.discover("/nothing").wait]
     threads = [wait_in_thread(wait) for wait in waits]
-    wait_for(lambda: len(client._calls._by_thread) == 2, SECONDS, "both wait")
+    idents = {thread.ident for thread, _ in threads}
+    wait_for(lambda: idents <= set(client._calls._by_thread), SECONDS, "both wait")
     client.close()
     for thread, ends in threads:
         thread.join(SECONDS)
@@ -126,6 +127,64 @@ def test_a_callback_closes_while_another_thread_waits_for_a_silent_server(prefix
         server.resume()
         thread.join(SECONDS)
         assert has_closed and short.valid_for == 0
+
+
+def test_a_callback_closes_while_another_thread_ends_its_session():
+    """Whoever ends the session waits for the callback, which must not wait for it."""
+    with Server(KIND_LEASED) as server:
+        client = lease.Client(server.endpoint, request_timeout=1)
+        is_lost, is_closed = threading.Event(), threading.Event()
+
+        def on_event(session, event, _reason):
+            if event == lease.Event.LOST:
+                is_lost.set()
+                wait_for(lambda: session._calls.is_closing, SECONDS, "it is being ended")
+                client.close()
+                is_closed.set()
+
+        session = client.session(ttl=1, on_event=on_event)
+        server.pause()
+        assert is_lost.wait(SECONDS)
+        thread, ends = wait_in_thread(session.end)
+        has_closed = is_closed.wait(SECONDS)
+        server.resume()
+        thread.join(SECONDS)
+        assert has_closed and len(ends) == 1
+        wait_for(lambda: not client._handle.alive, SECONDS, "it is closed")
+
+
+WATCHES = {
+    "observe": lambda client, name, tell: client.observe(name, tell),
+    "watch": lambda client, name, tell: client.watch(name, tell),
+    "discover": lambda client, name, tell: client.discover(name, tell),
+    "service": lambda client, name, tell: client.service(name, on_change=tell),
+}
+
+
+@pytest.mark.parametrize("kind", WATCHES)
+def test_a_watch_that_is_being_closed_is_not_freed_under_its_call(leased_server, prefix, kind):
+    """Its callback runs, so that whoever closes it waits."""
+    is_told, may_go = threading.Event(), threading.Event()
+
+    def tell(*_):
+        is_told.set()
+        may_go.wait(SECONDS)
+
+    client = lease.Client(leased_server.endpoint)
+    watch = WATCHES[kind](client, prefix, tell)
+    with client.lock(prefix):
+        assert is_told.wait(SECONDS)
+    order = []
+    closing, _ = wait_in_thread(lambda: (watch.close(), order.append("watch")))
+    wait_for(lambda: not watch._handle.alive, SECONDS, "it is being closed")
+    ending, _ = wait_in_thread(lambda: (client.close(), order.append("client")))
+    wait_for(lambda: client._calls.is_closing, SECONDS, "the client is being closed")
+    ending.join(0.2)
+    was_closed = not client._handle.alive
+    may_go.set()
+    for thread in (closing, ending):
+        thread.join(SECONDS)
+    assert not was_closed and sorted(order) == ["client", "watch"]
 
 
 PROGRAM = """

@@ -1,6 +1,9 @@
 """A signal interrupts whoever waits for a lock, and leaves nothing held or queued."""
+import _weakrefset
+import contextlib
 import os
 import signal
+import sys
 import threading
 
 import pytest
@@ -99,3 +102,74 @@ def test_a_limit_is_kept_whatever_the_slices(any_server, prefix, monkeypatch):
                 session.lock(prefix, wait=0.1)
             with pytest.raises(lease.Busy):
                 session.lock(prefix, wait=0)
+
+
+class SignalAfterGrant:
+    """A signal that is handled at the n-th occasion after the library has granted: where a function of Python begins, and
+    after a function of C. Python looks for signals there."""
+
+    NAMES = ["lease_lock_within", "lease_wait_finish"]
+
+    def __init__(self, monkeypatch):
+        self.n_left = 0
+        for name in self.NAMES:
+            monkeypatch.setattr(lease.library, name, self._wrapped(getattr(lease.library, name)))
+
+    def _wrapped(self, function):
+        def run(*arguments):
+            status = function(*arguments)
+            if status == lease.Status.OK and self.n_left:
+                sys.setprofile(self._count)
+            return status
+
+        return run
+
+    def _count(self, frame, event, _argument):
+        code = frame.f_code
+        is_ignored = code.co_filename in (__file__, _weakrefset.__file__) or code.co_name == "__del__"
+        if event in ("call", "c_return") and not is_ignored:  # Python ignores what is raised in finalizers
+            self.n_left -= 1
+            if not self.n_left:
+                sys.setprofile(None)
+                raise Interrupted
+
+
+def enter_as_block(client, name):
+    with client.lock(name):
+        sys.setprofile(None)
+
+
+def enter_in_stack(client, name):
+    with contextlib.ExitStack() as stack:
+        hold = client.campaign(name, "value")
+        sys.setprofile(None)
+        stack.enter_context(hold)
+
+
+@pytest.mark.parametrize("enter", [enter_as_block, enter_in_stack])
+@pytest.mark.parametrize("waits", [False, True])
+def test_whenever_the_signal_comes_after_the_grant_nothing_is_held(leased_server, prefix, monkeypatch, enter, waits):
+    monkeypatch.setattr(lease, "_SLICE_MS", 20)
+    with lease.Client(leased_server.endpoint) as other, lease.Client(leased_server.endpoint) as client:
+        moment = SignalAfterGrant(monkeypatch)
+        for n_before in range(1, 1000):
+            held = other.lock(prefix, wait=SECONDS)
+            if waits:
+                timer = threading.Timer(0.05, held.release)
+                timer.start()
+            else:
+                held.release()
+            moment.n_left = n_before
+            try:
+                enter(client, prefix)
+                break
+            except Interrupted:
+                moment.n_left = 0
+            finally:
+                if waits:
+                    timer.join()
+        assert n_before > 1 and moment.n_left
+        closing = threading.Thread(target=client.close, daemon=True)
+        closing.start()
+        closing.join(SECONDS)
+        assert not closing.is_alive()
