@@ -97,6 +97,9 @@ static void on_ping(struct service *service, uint64_t from_id, const struct peer
  * Only the leader's word frees a voter. */
 bool cluster_may_vote(void *data, uint64_t candidate_id) {
     struct service *service = data;
+    if (candidate_id != service->options.member_id) {
+        service->members.candidate_id = candidate_id; /* it is to be answered */
+    }
     return cluster_is_alone(service) ||
            voter_promise_allows(&service->promise, candidate_id, clock_boottime_ms());
 }

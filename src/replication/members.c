@@ -20,8 +20,8 @@ enum {
     REMOVED_PATIENCE_MS = 1000
 };
 
-/* Those of the table, of raft's configuration and of the flags, and whoever leads. */
-static_assert(MEMBERS_MAX + RAFT_CONFIG_SERVERS_MAX + MEMBERS_MAX + 1 <= LINKS_MAX,
+/* Those of the table, of raft's configuration and of the flags, whoever leads, and a candidate. */
+static_assert(MEMBERS_MAX + RAFT_CONFIG_SERVERS_MAX + MEMBERS_MAX + 2 <= LINKS_MAX,
               "there is a place for every link that is wanted");
 static_assert((int)RAFT_CONFIG_SERVERS_MAX >= (int)MEMBERS_MAX &&
                   (int)RAFT_CONFIG_SERVERS_MAX <= (int)LEADER_LEASE_VOTERS_MAX,
@@ -73,6 +73,12 @@ bool members_address(const struct service *service, uint64_t id,
 
 /* --- Links. --- */
 
+/* Somebody asked for this node's vote, and nobody leads: it must hear the answer, although a node
+ * that is behind may not know yet that it is a member. */
+static bool is_candidate(const struct service *service, uint64_t id) {
+    return id == service->members.candidate_id && raft_engine_leader_id(service->engine) == 0;
+}
+
 static bool is_wanted(const struct service *service, uint64_t id) {
     if (id == 0 || id == service->options.member_id) {
         return false;
@@ -81,6 +87,7 @@ static bool is_wanted(const struct service *service, uint64_t id) {
      * leader yet: it needs a link to that one all the same, to get on. */
     return member_table_find(table_of(service), id) != NULL ||
            members_server(service, id) != NULL || id == raft_engine_leader_id(service->engine) ||
+           is_candidate(service, id) ||
            (member_table_count(table_of(service)) == 0 && first_member(service, id) != NULL);
 }
 
@@ -120,6 +127,7 @@ static void keep_links(struct service *service) {
         link_to(service, service->options.members[i].id);
     }
     link_to(service, raft_engine_leader_id(service->engine));
+    link_to(service, service->members.candidate_id);
 }
 
 /* --- Callers. --- */
@@ -129,6 +137,10 @@ static void remember(struct service *service, const struct peer_hello *hello) {
     size_t i = 0;
     while (i < members->n_seen && members->seen[i].id != hello->from_id) {
         i++;
+    }
+    /* Many may have come and gone: the place of one that is not needed any more will do. */
+    for (size_t j = 0; i == LINKS_MAX && j < LINKS_MAX; j++) {
+        i = is_wanted(service, members->seen[j].id) ? LINKS_MAX : j;
     }
     if (i == LINKS_MAX) {
         return;

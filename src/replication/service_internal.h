@@ -193,6 +193,7 @@ struct members {
     uint64_t linked[LINKS_MAX]; /* whom peers keeps a link to */
     size_t n_seen;
     struct seen_member seen[LINKS_MAX]; /* who opened a connection to us */
+    uint64_t candidate_id;              /* who asked last for this node's vote; 0: nobody */
     struct service_request request;     /* that publishes this member */
     bool is_publishing;
     uint64_t published_ms;

@@ -436,3 +436,23 @@ def test_a_member_moves_to_another_peer_url():
         cluster.rpc(moved).put(b"/moved", b"y")
         cluster.restart(other)
         cluster.wait_equal()
+
+
+def test_a_member_that_is_behind_helps_to_elect_one_that_it_does_not_know():
+    with Cluster() as cluster:
+        leader = cluster.leader()
+        removed, behind = cluster.followers()
+        cluster.kill(behind)
+        newest = join(cluster, "newest")
+        wait_voting(cluster, newest)
+        remove_member(cluster[leader], cluster[removed].name)
+        cluster.forget(removed)
+        assert wait_exit(cluster[removed]) == EXIT_REMOVED
+        cluster.rpc(newest).put(b"/kept", b"x")
+        cluster.kill(leader)
+        # Of three voters these two are there: the one that has everything, and one that has never heard of it.
+        cluster.launch(behind)
+        assert cluster.leader(among=[behind, newest]) == newest
+        assert cluster.rpc(behind).range(b"/kept").kvs[0].value == b"x"
+        cluster.restart(leader)
+        cluster.wait_equal()

@@ -19,12 +19,12 @@ def built():
 
 
 def test_a_seed_replays_bit_by_bit():
-    first = run("--seeds", "1-24", "--hash")
-    again = run("--seeds", "1-24", "--hash")
+    first = run("--seeds", "1-12", "--hash")
+    again = run("--seeds", "1-12", "--hash")
     assert first.returncode == 0
     assert first.stdout == again.stdout
     hashes = [line.split()[2] for line in first.stdout.splitlines()[:-1]]
-    assert len(set(hashes)) == 24
+    assert len(set(hashes)) == 12
 
 
 def test_the_trace_does_not_depend_on_being_printed():
