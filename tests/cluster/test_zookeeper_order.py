@@ -127,3 +127,36 @@ def test_nothing_is_done_behind_what_was_lost(cluster, trouble):
         answered, created, posted = created_round(cluster, f"{trouble}-{number}", cluster.followers()[0], trouble)
         seen.update(answered=answered, created=created, posted=posted)
     report(f"ZooKeeper order, leader {trouble}", rounds=ROUNDS, **seen)
+
+
+def test_events_do_not_wait_for_a_request_under_way(cluster):
+    """The client takes them late, when it has asked for a change that nobody can do."""
+    path, changes = "/" + "n" * 60_000, 200
+    leader = cluster.leader()
+    follower = cluster.followers()[0]
+    address = cluster[follower].address
+    with open_session(cluster[leader].address) as writer, open_session(address) as watcher, \
+            open_session(address) as reader:  # fmt: skip
+        writer.create(path)
+        watcher.sync()
+        watcher.request(jute.ADD_WATCH, jute.text(path) + jute.integer(0))
+        for _ in range(changes):
+            writer.set(path, b"x")
+        reader.sync()
+        assert reader.get(path)[1]["version"] == changes
+        others = [index for index in range(len(cluster)) if index != follower]
+        for index in others:
+            cluster.pause(index)
+        try:
+            watcher.post(jute.SET_DATA, jute.set_data(path, b"y"))
+            wait_for(lambda: "Outstanding: 1\n" in zookeeper.word(address, "srvr"), CALL_SECONDS, "a request under way")
+            n_told = 0
+            with contextlib.suppress(Closed):
+                while n_told < changes:
+                    watcher.next_event()
+                    n_told += 1
+        finally:
+            for index in others:
+                cluster.resume(index)
+        assert n_told == changes
+    cluster.leader()

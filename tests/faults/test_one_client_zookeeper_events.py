@@ -5,10 +5,12 @@ import threading
 import time
 
 import pytest
-from hostile_client import attacked, check_memory_returns
+from etcd3 import etcdrpc
+from hostile_client import attacked, check_memory_returns, fill_keys
 
 from harness import jute, zookeeper
 from harness.acceptance import either, report
+from harness.rpc import Rpc
 from harness.wait import wait_for
 from harness.zookeeper_client import Client
 
@@ -175,11 +177,7 @@ def test_long_reads_do_not_keep_others_waiting(server):
     with Client(server.address) as client, Client(server.address) as other:
         client.connect(40_000)
         other.connect(40_000)
-        for begin in range(0, len(paths), 200):
-            for path in paths[begin : begin + 200]:
-                client.post(jute.CREATE, jute.create(path))
-            for _ in range(200):
-                assert client.receive().error == 0
+        create_many(client, paths)
         for _ in range(under_way):
             client.post(*question)
         done = threading.Event()
@@ -202,3 +200,78 @@ def test_long_reads_do_not_keep_others_waiting(server):
         report("zookeeper: a read beside long reads", longest_ms=round(max(waits) * 1000), rounds=len(waits))
         # It was as long as the others went on.
         assert max(waits) < 2.0, f"a read waited for {max(waits)} s"
+
+
+def create_many(client, paths, flags=0, at_once=200):
+    for begin in range(0, len(paths), at_once):
+        part = paths[begin : begin + at_once]
+        for path in part:
+            client.post(jute.CREATE, jute.create(path, flags=flags))
+        for _ in part:
+            assert client.receive().error == 0
+
+
+def post_read_between_creates(client, number):
+    """Answers how many nodes that makes."""
+    client.post(jute.CREATE, jute.create(f"/{number}"))
+    client.post(jute.GET_DATA, jute.watched(f"/{number}"))
+    client.post(jute.CREATE, jute.create(f"/{number + 1}"))
+    return 2
+
+
+def test_many_changes_by_others_cost_nobody_the_connection(server):
+    """Keys of the etcd API concern nobody here, and a read that a change has passed cannot wait."""
+    keys, rounds = 20_000, 5
+    with Client(server.address) as client, Rpc(server) as rpc:
+        client.connect(40_000)
+        n_created = 0
+        for _ in range(rounds):
+            fill_keys(server, keys)
+            deleting = rpc.kv.DeleteRange.future(
+                etcdrpc.DeleteRangeRequest(key=b"/fill/", range_end=b"/fill0"), timeout=60)  # fmt: skip
+            while not deleting.done():
+                for _ in range(20):
+                    n_created += post_read_between_creates(client, n_created)
+                for _ in range(20 * 3):
+                    assert client.receive().error == 0
+            assert deleting.result().deleted == keys
+        assert len(client.children("/")) == n_created + 1
+
+
+def test_a_session_is_taken_over_while_events_are_late(server):
+    """What its record was before is told later, and is not about the connection that has it now."""
+    nodes, takeovers = 4000, 8
+    with Client(server.address) as client:
+        client.connect(40_000)
+        create_many(client, [f"/{number}" for number in range(nodes)], jute.EPHEMERAL)
+        with watchers_of_all(server, 400) as watchers, contextlib.ExitStack() as stack:
+            readers = Readers(watchers)
+            readers.start()
+            try:
+                moving = stack.enter_context(Client(server.address)).connect(40_000)
+                client.post(jute.CLOSE_SESSION)
+                for _ in range(takeovers):
+                    moving = stack.enter_context(Client(server.address)).resume(moving)
+                wait_for(lambda: min(readers.taken.values()) > nodes * 32, 60.0, "all events taken")
+                moving.sync()
+                assert readers.n_closed == 0
+            finally:
+                readers.stop()
+
+
+def test_the_end_of_a_session_between_changes(server):
+    """Its nodes are more than one iteration tells, and a read that a change has passed cannot wait for the next."""
+    nodes, rounds = 2000, 8
+    with Client(server.address) as client, watchers_of_all(server, 20):
+        client.connect(40_000)
+        n_created = 0
+        for _ in range(rounds):
+            with Client(server.address) as ending:
+                ending.connect(40_000)
+                create_many(ending, [f"/ending-{number}" for number in range(nodes)], jute.EPHEMERAL)
+                ending.post(jute.CLOSE_SESSION)
+                for _ in range(20):
+                    n_created += post_read_between_creates(client, n_created)
+                for _ in range(20 * 3):
+                    assert client.receive().error == 0
+                assert ending.receive().error == 0

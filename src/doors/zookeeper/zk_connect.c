@@ -2,6 +2,7 @@
 #include "doors/zookeeper/zk_connection.h"
 #include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_jute_model.h"
+#include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_rules.h"
 
 #include <openssl/rand.h>
@@ -17,6 +18,16 @@ struct connecting {
     int64_t last_zxid;
     uint8_t password[ZK_PASSWORD_SIZE];
 };
+
+bool zk_connect_has_session(const struct zk_connection *connection) {
+    const struct key_store *keys = state_view_keys(service_view(connection->door->service));
+    uint8_t memory[ZK_SESSION_KEY_SIZE];
+    struct zk_session session;
+    const struct record *record =
+        key_store_find(keys, KEY_SPACE_ZOOKEEPER, zk_key_session(memory, connection->session_id));
+    return record != NULL && zk_session_decode(record_value(record), &session) &&
+           session.connection == connection->number;
+}
 
 /* --- The answer. --- */
 

@@ -222,6 +222,8 @@ void zk_connect(struct zk_connection *connection, struct bytes frame);
 /* The client was heard of: its session lives on. Gives the number of the renewal that has to be
  * done before it may be answered: it counts its session from when it asked. */
 uint64_t zk_connect_touch(struct zk_connection *connection, bool is_ping);
+/* By the newest record: its session lives, and no other connection has taken it over. */
+bool zk_connect_has_session(const struct zk_connection *connection);
 
 /* --- zk_requests.c: requests on their way. --- */
 

@@ -53,15 +53,16 @@ static void on_timer(uv_timer_t *timer) {
     door->slice_used_ns = 0;
     door->told_bytes = 0;
     door->told_work = 0;
-    (void)zk_events_catch_up(door);
     while (!zk_delays_is_slice_over(door) && !zk_tellings_are_many(door) &&
            (node = list_pop_first(&all)) != NULL) {
         struct zk_connection *connection = list_entry(node, struct zk_connection, in_delayed);
         connection->is_delayed = false;
         zk_requests_go_on(connection);
     }
-    /* Those that had no time go first in the next iteration. */
     door->is_late_to_send = !list_is_empty(&all) && zk_tellings_are_many(door);
+    /* Who waits goes before what is told anew, which may be as much in every iteration. */
+    (void)zk_events_catch_up(door);
+    /* Those that had no time go first in the next iteration. */
     list_append_all(&all, &door->delayed);
     list_append_all(&door->delayed, &all);
     if (!list_is_empty(&door->delayed)) {

@@ -86,7 +86,8 @@ static void session_changed(struct zk_door *door, const struct record *record, i
         door->counters.sessions_expired++;
         zk_connection_drop(connection, "the session has ended");
     } else if (zk_session_decode(record_value(record), &session) &&
-               session.connection != connection->number) {
+               session.connection != connection->number && !zk_connect_has_session(connection)) {
+        /* A record of before this connection took the session over may be told late. */
         door->counters.sessions_moved++;
         zk_connection_drop(connection, "the session was taken over by another connection");
     }
@@ -96,9 +97,6 @@ static void changed(struct zk_door *door, const struct key_store *keys,
                     const struct record *record) {
     struct bytes path;
     int64_t id;
-    if (!key_space_equal(record_space(record), KEY_SPACE_ZOOKEEPER)) {
-        return;
-    }
     if (zk_key_path(record_key(record), ZK_KEY_NODE, &path)) {
         node_changed(door, keys, record, path);
     } else if (zk_key_session_id(record_key(record), &id)) {
@@ -108,38 +106,51 @@ static void changed(struct zk_door *door, const struct key_store *keys,
 
 /* --- All of them. --- */
 
-/* Looking for those who watch takes long where paths are long. */
-static size_t work_of(const struct record *record) {
-    enum { WORK_OF_RECORD = 4, BYTES_OF_WORK = 128 };
+static bool is_of_zookeeper(const struct record *record) {
+    return key_space_equal(record_space(record), KEY_SPACE_ZOOKEEPER);
+}
+
+/* Looking for those who watch takes long where paths are long. A record that nobody may watch is
+ * only passed over. */
+static size_t work_of(const struct zk_door *door, const struct record *record, uint64_t position) {
+    enum { WORK_OF_RECORD = 4, BYTES_OF_WORK = 128, PASSED_OVER_OF_WORK = 32 };
+    if (!is_of_zookeeper(record) || door->watches.watches.n == 0) {
+        return position % PASSED_OVER_OF_WORK == 0 ? 1 : 0;
+    }
     return WORK_OF_RECORD + record_key(record).size / BYTES_OF_WORK;
 }
 
 /* False: there is more than one iteration may tell. */
-static bool tell_changes(struct zk_door *door, const struct key_store *keys) {
+static bool tell_changes(struct zk_door *door, const struct key_store *keys, bool is_urgent) {
     uint64_t end = key_store_history_end(keys);
     uint64_t at = key_store_history_seek(keys, door->seen_revision + 1) + door->told_records;
-    for (; at < end && !zk_tellings_are_much_work(door); at++) {
+    for (; at < end && !zk_tellings_are_much_work(door, is_urgent); at++) {
         const struct record *record = key_store_history_at(keys, at);
         if (record == NULL) {
             continue;
         }
         door->seen_revision = record->mod_revision - 1;
-        door->told_work += work_of(record);
-        changed(door, keys, record);
+        door->told_work += work_of(door, record, at);
+        if (is_of_zookeeper(record)) {
+            changed(door, keys, record);
+        }
     }
     arena_reset(&door->arena);
     door->told_records = at - key_store_history_seek(keys, door->seen_revision + 1);
     return at >= end;
 }
 
-bool zk_events_catch_up(struct zk_door *door) {
+static bool catch_up(struct zk_door *door, bool is_urgent) {
     const struct key_store *keys = state_view_keys(service_view(door->service));
     int64_t revision = key_store_revision(keys);
     int64_t since = door->seen_revision;
-    if (revision != since && since != 0 && !list_is_empty(&door->connections)) {
+    if (list_is_empty(&door->connections)) {
+        return true; /* the first one begins with what is there by then */
+    }
+    if (revision != since && since != 0) {
         if (key_store_compacted_revision(keys) > since + 1 || revision < since) {
             zk_tellings_compare_all(door, since);
-        } else if (!tell_changes(door, keys)) {
+        } else if (!tell_changes(door, keys, is_urgent)) {
             door->is_late = true;
             zk_delays_wake(door);
             return false;
@@ -149,6 +160,14 @@ bool zk_events_catch_up(struct zk_door *door) {
     door->told_records = 0;
     door->is_late = false;
     return true;
+}
+
+bool zk_events_catch_up(struct zk_door *door) {
+    return catch_up(door, false);
+}
+
+bool zk_events_catch_up_urgently(struct zk_door *door) {
+    return catch_up(door, true);
 }
 
 static bool deliver(struct service_watch *watch, const struct watch_batch *batch) {
@@ -189,8 +208,8 @@ void zk_events_end(struct zk_door *door) {
     if (door->is_watching) {
         service_unwatch(door->service, &door->changes);
         door->is_watching = false;
-        door->seen_revision = 0; /* nobody is there to miss anything */
-        door->told_records = 0;
-        door->is_late = false;
     }
+    door->seen_revision = 0; /* nobody is there to miss anything */
+    door->told_records = 0;
+    door->is_late = false;
 }

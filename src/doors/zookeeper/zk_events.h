@@ -19,6 +19,8 @@ bool zk_events_may_be_told(struct zk_connection *connection, struct bytes path);
 /* Tells what was changed since the last call. False: not all of it, which is much; the rest follows
  * in the next iterations. Until then nothing that may show it is answered to those who watch. */
 bool zk_events_catch_up(struct zk_door *door);
+/* As above, for an answer that cannot wait: tells more in this iteration. */
+bool zk_events_catch_up_urgently(struct zk_door *door);
 /* With the first connection. */
 void zk_events_begin(struct zk_door *door);
 /* With the last one. */

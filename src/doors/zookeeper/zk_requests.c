@@ -351,7 +351,9 @@ static bool is_all_told(struct zk_connection *connection, bool is_read) {
     bool is_urgent = has_reads && !may_wait(connection);
     /* A read may begin a watch, which is not told of what was before. */
     bool must_know = is_read || connection->watcher.n_watches > 0;
-    if (!zk_events_catch_up(connection->door) && must_know) {
+    bool is_caught_up = is_urgent && must_know ? zk_events_catch_up_urgently(connection->door)
+                                               : zk_events_catch_up(connection->door);
+    if (!is_caught_up && must_know) {
         if (is_urgent) {
             zk_connection_drop(connection, "too many events before answers that cannot wait");
         } else {
@@ -514,6 +516,14 @@ static void start_changes(struct zk_connection *connection) {
     }
 }
 
+/* What waits for time or for the client does not wait for the first request as well. */
+static void tell_meanwhile(struct zk_connection *connection) {
+    if (!connection->is_delayed && connection->state != ZK_DROPPED &&
+        zk_tellings_are_awaited(connection)) {
+        (void)zk_tellings_go_on(connection, false);
+    }
+}
+
 static void go_on(struct zk_connection *connection) {
     for (;;) {
         answer_first(connection);
@@ -529,6 +539,7 @@ static void go_on(struct zk_connection *connection) {
             break;
         }
     }
+    tell_meanwhile(connection);
     zk_connection_flow(connection);
 }
 

@@ -4,7 +4,6 @@
 #include "doors/zookeeper/zk_delays.h"
 #include "doors/zookeeper/zk_events.h"
 #include "doors/zookeeper/zk_jute_model.h"
-#include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_node_read.h"
 
 #include <assert.h>
@@ -18,6 +17,8 @@ enum {
     TURN_BYTES_MAX = 64 * 1024,
     SENDING_BYTES = 128,
     TOLD_WORK_MAX = 30 * 1000,
+    /* Before answers that cannot wait. */
+    URGENT_WORK_MAX = 100 * 1000,
     /* Queued for all connections: above it a client gets one event after the other. */
     QUEUED_MUCH = 32 * 1024 * 1024,
     WAITING_BYTES_MAX = 64 * 1024 * 1024, /* of all events that wait */
@@ -220,9 +221,10 @@ bool zk_tellings_are_many(struct zk_door *door) {
     return door->told_bytes >= TOLD_BYTES_MAX;
 }
 
-bool zk_tellings_are_much_work(struct zk_door *door) {
+bool zk_tellings_are_much_work(struct zk_door *door, bool is_urgent) {
+    size_t most = is_urgent ? URGENT_WORK_MAX : TOLD_WORK_MAX;
     look_at_iteration(door);
-    return door->told_work >= TOLD_WORK_MAX;
+    return door->told_work >= most;
 }
 
 enum readiness { READY, WRITABLE_LATER, TIME_LATER };
@@ -291,19 +293,9 @@ static bool send_waiting(struct zk_connection *connection, bool is_urgent) {
 
 /* --- What watches have missed. --- */
 
-static bool has_session(const struct zk_connection *connection) {
-    const struct key_store *keys = state_view_keys(service_view(connection->door->service));
-    uint8_t memory[ZK_SESSION_KEY_SIZE];
-    struct zk_session session;
-    const struct record *record =
-        key_store_find(keys, KEY_SPACE_ZOOKEEPER, zk_key_session(memory, connection->session_id));
-    return record != NULL && zk_session_decode(record_value(record), &session) &&
-           session.connection == connection->number;
-}
-
 static void begin_to_compare(struct zk_connection *connection, int64_t since) {
     struct zk_watcher *watcher = &connection->watcher;
-    if (connection->state == ZK_CONNECTED && !has_session(connection)) {
+    if (connection->state == ZK_CONNECTED && !zk_connect_has_session(connection)) {
         zk_connection_drop(connection, "the session has ended");
         return;
     }

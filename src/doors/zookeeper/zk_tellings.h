@@ -31,8 +31,8 @@ void zk_tellings_compare_all(struct zk_door *door, int64_t since);
 
 /* This iteration of the loop has told enough. */
 bool zk_tellings_are_many(struct zk_door *door);
-/* It has looked for enough of those who are told. */
-bool zk_tellings_are_much_work(struct zk_door *door);
+/* It has looked for enough of those who are told. `is_urgent`: and for answers that cannot wait. */
+bool zk_tellings_are_much_work(struct zk_door *door, bool is_urgent);
 /* Tells what waits. True: nothing does any more. False: zk_requests_go_on() follows. `is_urgent`:
  * all of it, whatever that takes. */
 bool zk_tellings_go_on(struct zk_connection *connection, bool is_urgent);
