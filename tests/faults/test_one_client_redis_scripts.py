@@ -25,12 +25,17 @@ ENDLESS = {
         COLLIDING + "local a, b = {}, {} for i = 1, 500 do a[key(i)] = 1 b[key(i)] = 1 end "
         "setmetatable(a, {__index = b}) setmetatable(b, {__index = a}) local k, p = key(9999), pcall "
         "local function f() return a[k] end", "p(f)"),
+    "metatables of strings, with keys that collide with __index": (
+        "local mt = getmetatable('') for i = 100, 600 do local a, b, c = string.match(i, '(.)(.)(.)') "
+        "mt[a .. 'b' .. b .. 'b' .. c .. 'dxaxaxa' .. ('x'):rep(20)] = 1 end mt.__index = 's' "
+        "local s, p = 's', pcall local function f() return s.x end", "p(f)"),
     "a length that is misled": (
         "local t = {} for i = 1, 64 do t[i + .5] = 1 end for i = 1, 1024 do t[i] = 1 end for i = 1, 64 do t[i + .5] = nil end "
         "local j = 1025 while j < 2 ^ 31 do t[j] = 1 j = j * 2 end", "local x = #t " * 10),
     "closures over many variables": (f"local {MANY_LOCALS}", f"local f = function() return {MANY_LOCALS} end"),
     "errors in a long function": (
         "local p, c = pcall, {} local function f() local x, y if c then else " + "x=y " * 8000 + "end return c.y.z end", "p(f)"),
+    "errors in a source of a long name": ("local p, f = pcall, loadstring('local a a()', ('x'):rep(250000))", "p(f)"),
     "formats that fail": ("local s, p, f = ('a'):rep(64000) .. '%d', pcall, string.format", "p(f, s)"),
     "sizes of many digits": ("local s, p, f = 'i' .. ('0'):rep(60000) .. '4', pcall, struct.pack", "p(f, s, 1)"),
 }  # fmt: skip

@@ -145,6 +145,7 @@ static int base_tonumber(lua_State *lua) {
 
 static int load_text(lua_State *lua, const char *text, size_t size, const char *name) {
     redis_script_charge_source(lua, bytes_of(text, size));
+    redis_script_charge_name(lua, strlen(name));
     if (size > 0 && text[0] == LUA_SIGNATURE[0]) {
         lua_pushnil(lua);
         lua_pushliteral(lua, "precompiled chunks are refused");

@@ -31,11 +31,12 @@ enum {
 
 /* Lua's own, under their names in its source. */
 const void *luaT_gettm(void *events, int event, void *name);
+const void *luaT_gettmbyobj(lua_State *lua, const void *object, int event);
 void *luaF_findupval(lua_State *lua, void *level);
 int luaH_getn(void *table);
 const void *luaH_getnum(void *table, int key);
 int luaO_rawequalObj(const void *left, const void *right);
-extern const char luaO_nilobject_[]; /* what luaH_getnum() gives for a key that is not there */
+extern const char luaO_nilobject_[]; /* what they give for a key that is not there */
 
 /* What it calls instead of them and of the C library. */
 int redis_script_lua_strcoll(const char *left, const char *right);
@@ -44,6 +45,7 @@ int redis_script_lua_number(char *to, int flag, size_t size, const char *format,
 int redis_script_lua_format(char *to, int flag, size_t size, const char *format, ...);
 double redis_script_lua_fmod(double number, double divisor);
 const void *redis_script_lua_gettm(void *events, int event, void *name);
+const void *redis_script_lua_gettmbyobj(lua_State *lua, const void *object, int event);
 void *redis_script_lua_findupval(lua_State *lua, void *level);
 int redis_script_lua_getn(void *table);
 int redis_script_lua_equal(const void *left, const void *right);
@@ -126,6 +128,14 @@ const void *redis_script_lua_gettm(void *events, int event, void *name) {
         return NULL;
     }
     return luaT_gettm(events, event, name);
+}
+
+/* The same of what is no table. Lua takes what it gets for a value, and raises an error for nil. */
+const void *redis_script_lua_gettmbyobj(lua_State *lua, const void *object, int event) {
+    if (!redis_script_count(redis_script_step_cost())) {
+        return luaO_nilobject_;
+    }
+    return luaT_gettmbyobj(lua, object, event);
 }
 
 void *redis_script_lua_findupval(lua_State *lua, void *level) {

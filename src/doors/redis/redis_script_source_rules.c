@@ -9,7 +9,8 @@ enum {
     NAMES_PER_WORK = 8, /* that are compared in it */
     BLOCKS_MAX = 256,   /* inside of each other; more than Lua takes */
     LOCALS_MAX = 200,   /* of one function, in Lua */
-    ERROR_PER_WORK = 8  /* bytes of the source of a function that an error is in */
+    ERROR_PER_WORK = 8, /* bytes of the source of a function that an error is in */
+    NAME_PER_WORK = 16  /* bytes of the name of a source */
 };
 
 struct scan {
@@ -187,16 +188,25 @@ static void take_next(struct scan *scan) {
     }
 }
 
+static void note_size(size_t size) {
+    struct redis_script_counters *counters = redis_script_current()->counters;
+    counters->source_max = size > counters->source_max ? size : counters->source_max;
+}
+
 void redis_script_charge_source(lua_State *lua, struct bytes source) {
     struct scan scan = {.source = source};
-    struct redis_script_counters *counters = redis_script_current()->counters;
-    counters->source_max = source.size > counters->source_max ? source.size : counters->source_max;
+    note_size(source.size);
     redis_script_charge(lua, source.size);
     while (scan.at < source.size) {
         take_next(&scan);
     }
     redis_script_charge(lua, scan.n_jumps * scan.n_jumps / JUMP_PAIRS +
                                  scan.n_compared / NAMES_PER_WORK);
+}
+
+void redis_script_charge_name(lua_State *lua, size_t size) {
+    note_size(size);
+    redis_script_charge(lua, size / NAME_PER_WORK);
 }
 
 void redis_script_charge_error(lua_State *lua) {

@@ -17,7 +17,7 @@ struct redis_script_counters {
     uint64_t work;
     size_t live; /* bytes that the interpreter asked for and did not give back */
     size_t live_max;
-    size_t source_max;   /* the longest that was compiled */
+    size_t source_max;   /* the longest that was compiled, or the longest name of one */
     uint64_t n_compared; /* keys of tables, as far as that is counted */
 };
 
@@ -53,7 +53,10 @@ void redis_script_charge(lua_State *lua, uint64_t work);
 bool redis_script_count(uint64_t work);
 /* … of compiling a source (redis_script_source_rules.c). */
 void redis_script_charge_source(lua_State *lua, struct bytes source);
-/* … of an error that was caught: Lua looks through the function that made it for names. */
+/* … of the name that a source is given. */
+void redis_script_charge_name(lua_State *lua, size_t size);
+/* … of an error that was caught: Lua looks through the function that made it for names, and through
+ * the name of its source. */
 void redis_script_charge_error(lua_State *lua);
 /* Ends the run; does not return. The status is not STATUS_OK. */
 int redis_script_stop(lua_State *lua, enum status status);
