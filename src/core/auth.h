@@ -136,6 +136,9 @@ void auth_encode(const struct auth *auth, struct buffer *buffer);
 /* Into a new one. STATUS_CORRUPT: it is then good for nothing but auth_destroy(). */
 enum status auth_decode(struct auth *auth, struct reader *reader);
 
+/* The highest revision of a backup: changes count on from there, and what they come to must be read
+ * again. */
+#define AUTH_REVISION_IMPORTED_MAX ((uint64_t)INT64_MAX / 4 * 3)
 /* A backup begins a new cluster: the revision is at least this one, and if there is a key of
  * tokens, it is this one, so that tokens of the old cluster are worth nothing. */
 void auth_renew(struct auth *auth, uint64_t revision, struct bytes token_key);

@@ -379,6 +379,22 @@ static void a_revision_near_the_end_of_the_numbers_is_corrupt(void **state) {
     }
 }
 
+static void the_highest_revision_of_a_backup_leaves_room_for_changes(void **state) {
+    (void)state;
+    struct auth *auth = make_enabled();
+    auth_renew(auth, AUTH_REVISION_IMPORTED_MAX, bytes_of(token_key, sizeof token_key));
+    assert_int_equal(change(auth, AUTH_ROLE_ADD, "", "another"), STATUS_OK);
+    assert_true(auth_revision(auth) > AUTH_REVISION_IMPORTED_MAX);
+    struct buffer buffer = encode(auth);
+    struct auth *again = auth_create();
+    struct reader reader;
+    reader_init(&reader, bytes_of(buffer.data, buffer.size));
+    assert_int_equal(auth_decode(again, &reader), STATUS_OK);
+    auth_destroy(again);
+    buffer_clear(&buffer);
+    auth_destroy(auth);
+}
+
 static void bytes_that_are_cut_or_changed_do_no_harm(void **state) {
     (void)state;
     struct auth *auth = make_enabled();
@@ -422,6 +438,7 @@ int main(void) {
         cmocka_unit_test(a_change_of_the_password_ends_what_was_shown_before),
         cmocka_unit_test(what_is_decoded_is_the_same),
         cmocka_unit_test(a_revision_near_the_end_of_the_numbers_is_corrupt),
+        cmocka_unit_test(the_highest_revision_of_a_backup_leaves_room_for_changes),
         cmocka_unit_test(bytes_that_are_cut_or_changed_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,6 +246,30 @@ static void without_our_part_it_is_what_etcd_knows(void **state) {
     fixture_clear(&fixture);
 }
 
+/* Changes count on from there, and the next start reads what they came to. */
+static void users_at_the_end_of_the_revisions_are_refused(void **state) {
+    const uint64_t last = AUTH_REVISION_IMPORTED_MAX;
+    for (int is_own = 0; is_own < 2; is_own++) {
+        for (uint64_t revision = last; revision <= last + 1; revision++) {
+            struct fixture fixture;
+            struct buffer file;
+            struct restored restored;
+            fill(&fixture);
+            auth_renew((struct auth *)state_machine_auth(fixture.machine), revision,
+                       bytes_of(token_key, sizeof token_key));
+            back_up(&fixture, &file);
+            if (!is_own) {
+                forget_own_part(&file);
+            }
+            assert_int_equal(restore_with(&restored, &file, 0),
+                             revision <= last ? STATUS_OK : STATUS_CORRUPT);
+            restored_clear(&restored);
+            buffer_clear(&file);
+            fixture_clear(&fixture);
+        }
+    }
+}
+
 static void a_raised_revision_compacts_what_was_before(void **state) {
     struct fixture fixture;
     struct buffer file;
@@ -369,6 +393,7 @@ int main(void) {
         cmocka_unit_test(a_part_of_ours_that_etcd_has_left_behind_is_not_taken),
         cmocka_unit_test(a_backup_has_no_key_of_tokens),
         cmocka_unit_test(without_our_part_it_is_what_etcd_knows),
+        cmocka_unit_test(users_at_the_end_of_the_revisions_are_refused),
         cmocka_unit_test(a_raised_revision_compacts_what_was_before),
         cmocka_unit_test(an_empty_store_comes_back),
         cmocka_unit_test(a_key_whose_lease_is_missing_stays_without_one),

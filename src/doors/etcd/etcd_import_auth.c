@@ -170,7 +170,7 @@ enum status etcd_import_auth(const struct bolt_file *file, struct bytes token_ke
     if (status == STATUS_OK && value.size == sizeof revision) {
         revision = etcd_get_u64(value.data);
     }
-    if (status == STATUS_CORRUPT || revision > INT64_MAX) {
+    if (status == STATUS_CORRUPT || revision > AUTH_REVISION_IMPORTED_MAX) {
         return STATUS_CORRUPT;
     }
     auth_renew(auth, revision, token_key);

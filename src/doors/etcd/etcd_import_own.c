@@ -118,6 +118,9 @@ enum status etcd_import_take_own_part(struct etcd_import *import, struct bytes s
     member_table_destroy(target->members);
     target->members = members;
     target->n_alarms = 0;
+    if (status == STATUS_OK && auth_revision(target->auth) > AUTH_REVISION_IMPORTED_MAX) {
+        status = STATUS_CORRUPT;
+    }
     if (status != STATUS_OK) {
         return etcd_import_fail(
             import, status,
