@@ -403,7 +403,11 @@ class _Pending:
     def _take(self, session, start, *kept):
         self.session = session
         self._handle = _Handle.open(start, library.lease_wait_destroy, session._calls, session._handle, *kept)
-        session._pendings.add(self)
+        try:
+            session._pendings.add(self)
+        except BaseException:
+            self._handle.close()
+            raise
 
     @classmethod
     def of(cls, session, start):
@@ -440,8 +444,10 @@ class _Pending:
 
     def cancel(self):
         """Leaves the queue; does nothing when it is over."""
-        if self._handle.alive:
-            library.lease_wait_cancel(self._handle.value)
+        calls = self.session._calls
+        with calls.mine():
+            if self._handle.alive and not calls.is_closing:
+                library.lease_wait_cancel(self._handle.value)
 
     def close(self):
         """Leaves the queue, or gives back what nobody took. Does not wait for the server."""
@@ -479,7 +485,11 @@ class Session:
             self._handle = _Handle.open(
                 start, library.lease_session_destroy, client._calls, client._handle, options.on_event
             )
-            client._sessions.add(self)
+            try:
+                client._sessions.add(self)
+            except BaseException:
+                self._handle.close()
+                raise
 
     @property
     def _is_alive(self):
@@ -540,6 +550,7 @@ class Session:
         self._calls.close()
         for pending in list(self._pendings):
             pending.abandon()
+        self._calls.close()  # other threads may be closing some of these
         self._handle.close()
 
     def acquire_start(self, wants, wait=None, value=None, hold_limit=0, queue_limit=0, on_progress=None, on_done=None):
@@ -828,7 +839,11 @@ class Client:
     def _open(self, owner, start, release, *kept):
         """The handle of an object that is closed with the client, or before it at the end of the program."""
         handle = _Handle.open(start, release, self._calls, self._handle, *kept)
-        self._watches.add(owner)
+        try:
+            self._watches.add(owner)
+        except BaseException:  # a function of Python, before which a signal is handled: nobody else would close it
+            handle.close()
+            raise
         return handle
 
     @_counted

@@ -187,6 +187,38 @@ def test_a_watch_that_is_being_closed_is_not_freed_under_its_call(leased_server,
     assert not was_closed and sorted(order) == ["client", "watch"]
 
 
+def test_a_wait_that_is_being_closed_is_not_freed_under_its_call(leased_server, prefix, monkeypatch):
+    """Another thread closes it after the session has looked for calls."""
+    is_closing, may_go = threading.Event(), threading.Event()
+    closing = []
+
+    def destroy_slowly(value, destroy=lease.library.lease_wait_destroy):
+        is_closing.set()
+        may_go.wait(SECONDS)
+        destroy(value)
+
+    monkeypatch.setattr(lease.library, "lease_wait_destroy", destroy_slowly)
+    client = lease.Client(leased_server.endpoint)
+    session = client.session()
+    pending = session.acquire_start(lease.wants(prefix))
+
+    def close_calls(close=session._calls.close):
+        close()
+        if not closing:
+            closing.append(wait_in_thread(pending.close)[0])
+            assert is_closing.wait(SECONDS)
+
+    monkeypatch.setattr(session._calls, "close", close_calls)
+    ending, _ = wait_in_thread(client.close)
+    assert is_closing.wait(SECONDS)
+    ending.join(0.2)
+    was_freed = not session._handle.alive
+    may_go.set()
+    for thread in (closing[0], ending):
+        thread.join(SECONDS)
+    assert not was_freed and not session._handle.alive
+
+
 PROGRAM = """
 import sys
 import lease

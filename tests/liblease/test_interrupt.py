@@ -173,3 +173,33 @@ def test_whenever_the_signal_comes_after_the_grant_nothing_is_held(leased_server
         closing.start()
         closing.join(SECONDS)
         assert not closing.is_alive()
+
+
+BEGINNINGS = {
+    "a session": ("_sessions", "lease_session_destroy", lambda client, _session, _name: client.session()),
+    "a wait": ("_pendings", "lease_wait_destroy", lambda _client, session, name: session.campaign(name, "value")),
+    "a watch": ("_watches", "lease_watch_destroy", lambda client, _session, name: client.observe(name, print)),
+}
+
+
+@pytest.mark.parametrize("what", BEGINNINGS)
+def test_a_signal_before_it_is_noted_leaves_nothing_begun(leased_server, prefix, monkeypatch, what):
+    noted_in, destroy, begin = BEGINNINGS[what]
+    destroyed = []
+
+    class Interrupting(set):
+        def add(self, _owner):
+            raise Interrupted
+
+    def counted(value, destroy=getattr(lease.library, destroy)):
+        destroyed.append(value)
+        destroy(value)
+
+    with lease.Client(leased_server.endpoint) as client, client.session() as session:
+        owner = session if noted_in == "_pendings" else client
+        with monkeypatch.context() as patch:
+            patch.setattr(lease.library, destroy, counted)
+            patch.setattr(owner, noted_in, Interrupting())
+            with pytest.raises(Interrupted) as kept:
+                begin(client, session, prefix)
+            assert kept and len(destroyed) == 1  # while what refers to it is kept, with the exception
