@@ -705,10 +705,17 @@ class Directory:
 _clients = weakref.WeakSet()
 
 
+def _close_last(calls, connection):
+    """At the end of the program a daemon thread may just be destroying what it dropped."""
+    calls.close()
+    library.lease_close(connection)
+
+
 def _stop_calls():
     """At the end of the program, where daemon threads go on while finalizers destroy what they use."""
     for client in list(_clients):
-        each = [client._calls] + [session._calls for session in list(client._sessions)]
+        client._calls.close()  # no more sessions
+        each = [session._calls for session in list(client._sessions)]
         for calls in each:
             calls.is_closing = True
         for calls in each:
@@ -728,7 +735,9 @@ class Client:
         )  # fmt: skip
         self._calls = _Calls()
         self._handle = _Handle.open(
-            functools.partial(library.lease_open, byref(options)), library.lease_close, self._calls
+            functools.partial(library.lease_open, byref(options)),
+            functools.partial(_close_last, self._calls),
+            self._calls,
         )
         self._sessions = weakref.WeakSet()
         self._watches = weakref.WeakSet()
