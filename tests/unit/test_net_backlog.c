@@ -161,7 +161,7 @@ static void a_slow_reader_is_not_taken_for_one_that_takes_nothing(void **state) 
     client_call(&client, "/test.Echo/Flood", hello, NULL, true);
     client.is_deaf = true;
     client_wait(&client, fixture->flooded_bytes > 0);
-    uint8_t taken[1024];
+    uint8_t taken[4096];
     uint64_t start_ms = clock_boottime_ms();
     while (clock_boottime_ms() - start_ms < 2000) {
         client_turn(&client);
