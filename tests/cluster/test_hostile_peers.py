@@ -34,7 +34,7 @@ DESCRIPTORS_MAX = 100
 # On each node, and how long after it was sent away each of them comes back.
 IDLE_CONNECTIONS = 96
 COME_BACK_SECONDS = 0.02
-RESTART_SECONDS_MAX = either(2.0, 0.5)
+RESTART_SECONDS_MAX = either(4.0, 0.5)
 SETTLE_SECONDS = 0.3
 
 

@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 
 #define INPUT_SIZE_MAX (4U * 1024 * 1024)
+#ifndef CUTS_PER_INPUT_MAX
 #define CUTS_PER_INPUT_MAX 256U
+#endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,6 +6,7 @@
  * no leases but those of sessions and lock-delays. The seed is printed; give it as the first
  * argument to replay a run.
  */
+#include "../storage/thorough.h"
 #include "doors/consul/consul_keys.h"
 #include "doors/consul/consul_rules.h"
 #include "model_machines.h"
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 3000, ROUNDS = 6, KEYS = 6, SESSIONS = 4, OPS = 5, DELAYS_MAX = 4096 };
+enum { STEPS = 3000, ROUNDS = THOROUGH(6), KEYS = 6, SESSIONS = 4, OPS = 5, DELAYS_MAX = 4096 };
 
 static const char *const names[KEYS] = {"a", "a/b", "a/c", "ab", "b", "b/a"};
 static const char *const prefixes[] = {"", "a", "a/", "b/", "z"};

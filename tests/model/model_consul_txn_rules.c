@@ -4,6 +4,7 @@
  * leave, and all of a transaction is done or nothing: keys, instances and checks. The seed is
  * printed; give it as the first argument to replay a run.
  */
+#include "../storage/thorough.h"
 #include "doors/consul/consul_keys.h"
 #include "doors/consul/consul_rules.h"
 #include "model_machines.h"
@@ -14,7 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 4000, ROUNDS = 5, INSTANCES = 4, CHECKS = 2, STEPS_MAX = 5, REQUEST_SIZE = 512 };
+enum {
+    STEPS = 4000,
+    ROUNDS = THOROUGH(5),
+    INSTANCES = 4,
+    CHECKS = 2,
+    STEPS_MAX = 5,
+    REQUEST_SIZE = 512
+};
 
 static const char *const services[INSTANCES] = {"web", "web", "webs", "a/b"};
 static const char *const ids[INSTANCES] = {"i1", "i2", "i1", "i1"};

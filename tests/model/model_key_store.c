@@ -2,6 +2,7 @@
  * Random changes, ranges, compactions, views and restores, compared with a naive reference.
  * `model_key_store [seed [steps]]` replays a run.
  */
+#include "../storage/thorough.h"
 #include "key_store_reference.h"
 
 #include <time.h>
@@ -535,7 +536,7 @@ static void run(uint64_t seed, uint64_t steps) {
 }
 
 int main(int argc, char **argv) {
-    enum { RUNS = 40, STEPS = 4000 };
+    enum { RUNS = THOROUGH(40), STEPS = 4000 };
     if (argc > 1) {
         run(strtoull(argv[1], NULL, 10), argc > 2 ? strtoull(argv[2], NULL, 10) : STEPS);
         return 0;

@@ -2,6 +2,7 @@
  * Random use of a lease table against a plain array of leases. The seed is printed; give it as the
  * first argument to replay a run.
  */
+#include "../storage/thorough.h"
 #include "core/lease_table.h"
 
 #include "model_random.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEASES = 1500, RECORDS = 400, VIEWS = 4, STEPS = 30000, ROUNDS = 20, BATCH = 64 };
+enum { LEASES = 1500, RECORDS = 400, VIEWS = 4, STEPS = 30000, ROUNDS = THOROUGH(20), BATCH = 64 };
 
 struct lease {
     bool exists;

@@ -7,6 +7,7 @@
  * what they have seen, and nothing else. The seed is printed; give it as the
  * first argument to replay a run.
  */
+#include "../storage/thorough.h"
 #include "doors/native/native_keys.h"
 #include "doors/native/native_rules.h"
 #include "model_machines.h"
@@ -16,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEPS = 1500, ROUNDS = 12, TTL_MS = 60 * 1000, OWNERS = 4, SESSIONS = 10 };
+enum { STEPS = 1500, ROUNDS = THOROUGH(12), TTL_MS = 60 * 1000, OWNERS = 4, SESSIONS = 10 };
 
 static const char *const resource_names[REF_RESOURCES] = {"a", "ab", "b", "c"};
 static const char *const pool_names[REF_POOLS] = {"gpus", "a"};

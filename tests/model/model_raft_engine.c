@@ -3,10 +3,11 @@
  * well again all members come to the same state.
  *
  *   model_raft_engine [first seed] [number of seeds] [guards to switch off] */
+#include "../storage/thorough.h"
 #include "raft/raft_guards.h"
 #include "raft_world.h"
 
-enum { CHAOS_MS = 12000, CONVERGE_MS = 60000, SEEDS = 120 };
+enum { CHAOS_MS = 12000, CONVERGE_MS = 60000, SEEDS = THOROUGH(120) };
 
 static void run_ops(struct node *node) {
     while (node->engine != NULL && node->ops != NULL && node->ops->at_ms <= world.now_ms) {

@@ -5,6 +5,7 @@
  * table, counters are true, tokens grow, a stale token is refused, and the mirror has exactly those
  * that are alive. The seed is printed; give it as the first argument to replay a run.
  */
+#include "../storage/thorough.h"
 #include "model_machines.h"
 #include "model_random.h"
 #include "registry/registry_keys.h"
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 1500, ROUNDS = 8, SERVICES = 3, IDS = 8 };
+enum { STEPS = 1500, ROUNDS = THOROUGH(8), SERVICES = 3, IDS = 8 };
 
 static const char *const service_names[SERVICES] = {"web", "webs", "a/b"};
 static const char *const ids[IDS] = {"a", "a/b", "b", "ab", "i1", "i10", "i2", "z"};

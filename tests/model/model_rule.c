@@ -5,6 +5,7 @@
  * that misbehave must change nothing. The seed is printed; give it as the first argument to replay
  * a run.
  */
+#include "../storage/thorough.h"
 #include "model_machines.h"
 #include "model_random.h"
 #include "trial_rules.h"
@@ -14,7 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOCKS = 3, LEASES = 12, WAITERS_MAX = 64, STEPS = 4000, ROUNDS = 10, TTL_MS = 1000 };
+enum {
+    LOCKS = 3,
+    LEASES = 12,
+    WAITERS_MAX = 64,
+    STEPS = 4000,
+    ROUNDS = THOROUGH(10),
+    TTL_MS = 1000
+};
 
 /* Leases are numbered from 1; 0 is nobody. */
 struct lock {

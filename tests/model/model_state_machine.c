@@ -4,11 +4,12 @@
  * second machine is kept in step and must give equal snapshots, and both are restored from
  * snapshots in between. The seed is printed; give it as the first argument to replay a run.
  */
+#include "../storage/thorough.h"
 #include "model_random.h"
 #include "state_machine_reference.h"
 
 enum {
-    ROUNDS = 60,
+    ROUNDS = THOROUGH(60),
     STEPS = 3000,
     WATCHES = 12,
     LEASE_IDS = 24,

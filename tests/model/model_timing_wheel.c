@@ -2,6 +2,7 @@
  * Random use of a wheel against a plain array of deadlines. The seed is printed; give it as the
  * first argument to replay a run.
  */
+#include "../storage/thorough.h"
 #include "base/timing_wheel.h"
 
 #include "model_random.h"
@@ -9,7 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { TIMERS = 300, STEPS = 20000, ROUNDS = 40, NOT_ARMED = 0 };
+enum { TIMERS = 300, STEPS = 20000, ROUNDS = THOROUGH(40), NOT_ARMED = 0 };
 
 struct model {
     struct timing_wheel *wheel;

@@ -3,6 +3,7 @@
  * events: every watcher must be given exactly what that list says, in order, or be told that it was
  * compacted away. The seed is printed; give it as the first argument to replay a run.
  */
+#include "../storage/thorough.h"
 #include "core/watch_hub.h"
 
 #include "core/key_store.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES = 3, WATCHERS = 60, EVENTS_MAX = 200000, STEPS = 3000, ROUNDS = 40 };
+enum { KEY_BYTES = 3, WATCHERS = 60, EVENTS_MAX = 200000, STEPS = 3000, ROUNDS = THOROUGH(40) };
 
 struct event {
     int64_t revision;

@@ -3,11 +3,12 @@
  * once, sessions that end in every way, time that passes for containers and nodes with a TTL. Now
  * and then a replica is restored from a snapshot; from then on both must have the same bytes.
  */
+#include "../storage/thorough.h"
 #include "../unit/zk_fixture.h"
 #include "model_random.h"
 
 enum {
-    N_STEPS = 40000,
+    N_STEPS = THOROUGH(40000),
     N_SESSIONS = 4,
     N_NAMES = 3,
     NODES_MAX = N_NAMES + N_NAMES * N_NAMES + N_NAMES * N_NAMES * N_NAMES,

@@ -1,7 +1,7 @@
 /*
- * How often something random is tried at each point. The plain build tries it as often as is said;
- * under a sanitizer, which looks for other mistakes and takes many times as long, a twelfth of it.
- * Points themselves are never left out.
+ * How often something random is tried, at each point or in all. The plain build tries it as often
+ * as is said; under a sanitizer, which looks for other mistakes and takes many times as long, a
+ * twelfth of it. Points themselves are never left out.
  */
 #ifndef LEASED_TESTS_STORAGE_THOROUGH_H
 #define LEASED_TESTS_STORAGE_THOROUGH_H
