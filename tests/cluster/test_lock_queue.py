@@ -154,7 +154,9 @@ def test_a_member_that_stops_ends_its_calls_and_leaves_nothing():
         member = next(i for i in range(3) if i != leader)
         held = Locks(cluster.rpc(leader).channel).lock(b"n").key
         waiting = Locks(cluster.rpc(member).channel).begin_lock(b"n")
-        wait_for(lambda: len(keys_of(cluster, b"n")) == 2, CALL_SECONDS, "a waiter")
+        # The member itself knows the place: before that there is nothing that it could give back.
+        wait_for(lambda: cluster.rpc(member).range(b"n/", end_of(b"n/"), serializable=True).count == 2,
+                 CALL_SECONDS, "a waiter")  # fmt: skip
         assert cluster.stop(member) == 0, cluster[member].log_tail()
         error = waiting.exception(timeout=CALL_SECONDS)
         assert error.code() == grpc.StatusCode.UNAVAILABLE
