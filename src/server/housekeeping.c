@@ -1,6 +1,5 @@
 #include "server/housekeeping.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "net/net_server.h"
 #include "replication/replication.h"
@@ -126,10 +125,8 @@ static void give_memory_back(struct housekeeping *housekeeping, const struct sta
     key_store_stats(state_view_keys(state), &keys);
     size_t held = net.held_bytes + keys.bytes + lease_table_bytes(state_view_leases(state));
     if (spare_memory_look(&housekeeping->spare_memory, resident_bytes(), held)) {
-        uint64_t begun_ms = clock_thread_ms();
         malloc_trim(0);
-        spare_memory_note_searched(&housekeeping->spare_memory, clock_thread_ms() - begun_ms,
-                                   resident_bytes(), held);
+        spare_memory_note_searched(&housekeeping->spare_memory, resident_bytes(), held);
     }
 }
 

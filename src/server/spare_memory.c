@@ -13,8 +13,7 @@ void spare_memory_begin(struct spare_memory *spare, size_t resident, size_t held
         (struct spare_memory){.least = now, .usual = now, .last = now, .patience = PATIENCE_FIRST};
 }
 
-void spare_memory_note_searched(struct spare_memory *spare, uint64_t took_ms, size_t resident,
-                                size_t held) {
+void spare_memory_note_searched(struct spare_memory *spare, size_t resident, size_t held) {
     size_t now = beyond(resident, held);
     bool is_in_vain = now + SPARE_MEMORY_BYTES > spare->last;
     bool was_waited_for = spare->n_looks >= spare->patience;
@@ -24,7 +23,6 @@ void spare_memory_note_searched(struct spare_memory *spare, uint64_t took_ms, si
         spare->patience *= 2;
     }
     spare->n_looks = 0;
-    spare->is_slow = took_ms > SPARE_MEMORY_SEARCH_MS;
     spare->usual = spare->last = now;
 }
 
@@ -39,6 +37,5 @@ bool spare_memory_look(struct spare_memory *spare, size_t resident, size_t held)
         spare->least = now;
     }
     spare->n_looks = lasting >= spare->least + SPARE_MEMORY_BYTES ? spare->n_looks + 1 : 0;
-    return lasting >= spare->usual + SPARE_MEMORY_BYTES ||
-           (spare->n_looks >= spare->patience && !spare->is_slow);
+    return lasting >= spare->usual + SPARE_MEMORY_BYTES || spare->n_looks >= spare->patience;
 }

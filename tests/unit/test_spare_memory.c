@@ -38,11 +38,11 @@ static void what_a_search_did_not_find_is_not_searched_for_at_once(void **state)
     spare_memory_begin(&spare, 10 * MIB, 0);
     spare_memory_look(&spare, 100 * MIB, 0);
     assert_true(spare_memory_look(&spare, 100 * MIB, 0));
-    spare_memory_note_searched(&spare, 1, 90 * MIB, 0);
+    spare_memory_note_searched(&spare, 90 * MIB, 0);
     for (unsigned i = 0; i < 3; i++) {
         assert_false(spare_memory_look(&spare, 100 * MIB, 0));
     }
-    spare_memory_note_searched(&spare, 1, 90 * MIB, 0);
+    spare_memory_note_searched(&spare, 90 * MIB, 0);
     spare_memory_look(&spare, 90 * MIB + SPARE_MEMORY_BYTES, 0);
     assert_true(spare_memory_look(&spare, 90 * MIB + SPARE_MEMORY_BYTES, 0));
 }
@@ -53,12 +53,12 @@ static void what_is_freed_after_a_search_is_found(void **state) {
     spare_memory_begin(&spare, 10 * MIB, 0);
     spare_memory_look(&spare, 90 * MIB, 0);
     assert_true(spare_memory_look(&spare, 90 * MIB, 0));
-    spare_memory_note_searched(&spare, 1, 90 * MIB, 0);
+    spare_memory_note_searched(&spare, 90 * MIB, 0);
     unsigned looks = 0;
     while (!spare_memory_look(&spare, 90 * MIB, 0)) {
         assert_true(++looks < 30);
     }
-    spare_memory_note_searched(&spare, 1, 12 * MIB, 0);
+    spare_memory_note_searched(&spare, 12 * MIB, 0);
     for (unsigned i = 0; i < 1000; i++) {
         assert_false(spare_memory_look(&spare, 12 * MIB, 0));
     }
@@ -70,30 +70,17 @@ static void what_stays_in_use_is_searched_ever_more_seldom(void **state) {
     spare_memory_begin(&spare, 10 * MIB, 0);
     for (unsigned i = 0; i < 3600; i++) {
         if (spare_memory_look(&spare, 90 * MIB, 0)) {
-            spare_memory_note_searched(&spare, 1, 90 * MIB, 0);
+            spare_memory_note_searched(&spare, 90 * MIB, 0);
             searches++;
         }
     }
     assert_in_range(searches, 10, 40);
 }
 
-static void a_slow_search_is_not_made_again_without_a_burst(void **state) {
-    struct spare_memory spare;
-    spare_memory_begin(&spare, 10 * MIB, 0);
-    spare_memory_look(&spare, 90 * MIB, 0);
-    assert_true(spare_memory_look(&spare, 90 * MIB, 0));
-    spare_memory_note_searched(&spare, 200, 90 * MIB, 0);
-    for (unsigned i = 0; i < 1000; i++) {
-        assert_false(spare_memory_look(&spare, 90 * MIB, 0));
-    }
-    spare_memory_look(&spare, 110 * MIB, 0);
-    assert_true(spare_memory_look(&spare, 110 * MIB, 0));
-}
-
 static void what_went_by_itself_counts_again_when_it_comes_back(void **state) {
     struct spare_memory spare;
     spare_memory_begin(&spare, 10 * MIB, 0);
-    spare_memory_note_searched(&spare, 1, 90 * MIB, 0);
+    spare_memory_note_searched(&spare, 90 * MIB, 0);
     assert_false(spare_memory_look(&spare, 10 * MIB, 0));
     assert_false(spare_memory_look(&spare, 40 * MIB, 0));
     assert_true(spare_memory_look(&spare, 40 * MIB, 0));
@@ -115,7 +102,6 @@ int main(void) {
         cmocka_unit_test(what_a_search_did_not_find_is_not_searched_for_at_once),
         cmocka_unit_test(what_is_freed_after_a_search_is_found),
         cmocka_unit_test(what_stays_in_use_is_searched_ever_more_seldom),
-        cmocka_unit_test(a_slow_search_is_not_made_again_without_a_burst),
         cmocka_unit_test(what_went_by_itself_counts_again_when_it_comes_back),
         cmocka_unit_test(accounts_beyond_what_is_resident_are_no_spare_memory),
     };
