@@ -147,7 +147,7 @@ void housekeeping_start(struct housekeeping *housekeeping, uv_loop_t *loop, stru
     memset(housekeeping, 0, sizeof *housekeeping);
     housekeeping->service = service;
     housekeeping->net = net;
-    spare_memory_begin(&housekeeping->spare_memory, resident_bytes(), 0);
+    spare_memory_note_searched(&housekeeping->spare_memory, resident_bytes(), 0);
     housekeeping->quota_bytes =
         options->quota_backend_bytes != 0 ? options->quota_backend_bytes : QUOTA_BYTES_DEFAULT;
     housekeeping->token_epoch_length_ms = options->auth_token_ttl_s != 0

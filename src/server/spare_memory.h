@@ -3,8 +3,7 @@
  * where small blocks lie between large ones. Spare memory is what the process has beyond what
  * clients and data account for. Some of it stays (code, caches, the log's tail); a search is due
  * when it has been much more, at two looks, than a search left before. So a burst that came and
- * went between two looks is found. What a search left may have been in use and be free since, which
- * nobody tells: it is searched again after some looks, and ever more seldom while that is in vain.
+ * went between two looks is found, and memory that is in use is not searched again.
  */
 #ifndef LEASED_SERVER_SPARE_MEMORY_H
 #define LEASED_SERVER_SPARE_MEMORY_H
@@ -16,17 +15,13 @@
 #define SPARE_MEMORY_BYTES ((size_t)16 * 1024 * 1024)
 
 struct spare_memory {
-    size_t least;      /* since the process began */
-    size_t usual;      /* what stays: the least since the last search */
-    size_t last;       /* at the last look */
-    unsigned n_looks;  /* since the last search, that saw much more than the least */
-    unsigned patience; /* so many of them, and a search is due */
+    size_t usual; /* what stays: the least since the last search */
+    size_t last;  /* at the last look */
 };
 
-void spare_memory_begin(struct spare_memory *spare, size_t resident, size_t held);
 /* One look; true: a search is due. `held` is what clients and data account for. */
 bool spare_memory_look(struct spare_memory *spare, size_t resident, size_t held);
-/* A search was made, and so much is there. */
+/* A search was made, or the process has just begun, and so much is there. */
 void spare_memory_note_searched(struct spare_memory *spare, size_t resident, size_t held);
 
 #endif

@@ -11,7 +11,7 @@
 
 static void memory_in_use_is_not_searched(void **state) {
     struct spare_memory spare;
-    spare_memory_begin(&spare, 10 * MIB, 0);
+    spare_memory_note_searched(&spare, 10 * MIB, 0);
     for (size_t held = 0; held < 1000 * MIB; held += 50 * MIB) {
         assert_false(spare_memory_look(&spare, 10 * MIB + held, held));
     }
@@ -19,67 +19,36 @@ static void memory_in_use_is_not_searched(void **state) {
 
 static void a_burst_between_two_looks_is_found_when_it_lasts(void **state) {
     struct spare_memory spare;
-    spare_memory_begin(&spare, 10 * MIB, 0);
+    spare_memory_note_searched(&spare, 10 * MIB, 0);
     assert_false(spare_memory_look(&spare, 70 * MIB, 0));
     assert_true(spare_memory_look(&spare, 70 * MIB, 0));
 }
 
 static void a_single_look_is_not_enough(void **state) {
     struct spare_memory spare;
-    spare_memory_begin(&spare, 10 * MIB, 0);
+    spare_memory_note_searched(&spare, 10 * MIB, 0);
     for (unsigned i = 0; i < 10; i++) {
         assert_false(spare_memory_look(&spare, 10 * MIB, 0));
         assert_false(spare_memory_look(&spare, 70 * MIB, 0));
     }
 }
 
-static void what_a_search_did_not_find_is_not_searched_for_at_once(void **state) {
+static void what_a_search_did_not_find_is_not_searched_for_again(void **state) {
     struct spare_memory spare;
-    spare_memory_begin(&spare, 10 * MIB, 0);
+    spare_memory_note_searched(&spare, 10 * MIB, 0);
     spare_memory_look(&spare, 100 * MIB, 0);
     assert_true(spare_memory_look(&spare, 100 * MIB, 0));
     spare_memory_note_searched(&spare, 90 * MIB, 0);
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 10; i++) {
         assert_false(spare_memory_look(&spare, 100 * MIB, 0));
     }
-    spare_memory_note_searched(&spare, 90 * MIB, 0);
     spare_memory_look(&spare, 90 * MIB + SPARE_MEMORY_BYTES, 0);
     assert_true(spare_memory_look(&spare, 90 * MIB + SPARE_MEMORY_BYTES, 0));
 }
 
-/* It was in use when it was searched, and is not any more. */
-static void what_is_freed_after_a_search_is_found(void **state) {
-    struct spare_memory spare;
-    spare_memory_begin(&spare, 10 * MIB, 0);
-    spare_memory_look(&spare, 90 * MIB, 0);
-    assert_true(spare_memory_look(&spare, 90 * MIB, 0));
-    spare_memory_note_searched(&spare, 90 * MIB, 0);
-    unsigned looks = 0;
-    while (!spare_memory_look(&spare, 90 * MIB, 0)) {
-        assert_true(++looks < 30);
-    }
-    spare_memory_note_searched(&spare, 12 * MIB, 0);
-    for (unsigned i = 0; i < 1000; i++) {
-        assert_false(spare_memory_look(&spare, 12 * MIB, 0));
-    }
-}
-
-static void what_stays_in_use_is_searched_ever_more_seldom(void **state) {
-    struct spare_memory spare;
-    unsigned searches = 0;
-    spare_memory_begin(&spare, 10 * MIB, 0);
-    for (unsigned i = 0; i < 3600; i++) {
-        if (spare_memory_look(&spare, 90 * MIB, 0)) {
-            spare_memory_note_searched(&spare, 90 * MIB, 0);
-            searches++;
-        }
-    }
-    assert_in_range(searches, 10, 40);
-}
-
 static void what_went_by_itself_counts_again_when_it_comes_back(void **state) {
     struct spare_memory spare;
-    spare_memory_begin(&spare, 10 * MIB, 0);
+    spare_memory_note_searched(&spare, 10 * MIB, 0);
     spare_memory_note_searched(&spare, 90 * MIB, 0);
     assert_false(spare_memory_look(&spare, 10 * MIB, 0));
     assert_false(spare_memory_look(&spare, 40 * MIB, 0));
@@ -88,7 +57,7 @@ static void what_went_by_itself_counts_again_when_it_comes_back(void **state) {
 
 static void accounts_beyond_what_is_resident_are_no_spare_memory(void **state) {
     struct spare_memory spare;
-    spare_memory_begin(&spare, 10 * MIB, 0);
+    spare_memory_note_searched(&spare, 10 * MIB, 0);
     for (unsigned i = 0; i < 10; i++) {
         assert_false(spare_memory_look(&spare, 10 * MIB, 500 * MIB));
     }
@@ -99,9 +68,7 @@ int main(void) {
         cmocka_unit_test(memory_in_use_is_not_searched),
         cmocka_unit_test(a_burst_between_two_looks_is_found_when_it_lasts),
         cmocka_unit_test(a_single_look_is_not_enough),
-        cmocka_unit_test(what_a_search_did_not_find_is_not_searched_for_at_once),
-        cmocka_unit_test(what_is_freed_after_a_search_is_found),
-        cmocka_unit_test(what_stays_in_use_is_searched_ever_more_seldom),
+        cmocka_unit_test(what_a_search_did_not_find_is_not_searched_for_again),
         cmocka_unit_test(what_went_by_itself_counts_again_when_it_comes_back),
         cmocka_unit_test(accounts_beyond_what_is_resident_are_no_spare_memory),
     };
