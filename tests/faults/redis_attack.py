@@ -9,6 +9,7 @@ from hostile_client import attacked as attacked_for, reading, send_all
 
 from harness.acceptance import either
 from harness.redis import Resp
+from harness.rpc import Rpc
 
 MIB = 1024 * 1024
 # What was promised, and what several attackers in a process of Python leave of two busy processors.
@@ -63,3 +64,9 @@ def flood(opened, data, seconds=ATTACK_SECONDS):
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def compact(server):
+    """Ends history that an attack has made: it is kept on purpose, for an hour or up to half of the quota."""
+    with Rpc(server) as rpc:
+        rpc.compact(rpc.put(b"/now", b"").header.revision)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from hostile_client import check_memory_returns, send_all
-from redis_attack import ATTACK_SECONDS, CONNECTIONS, MIB, attacked, connections, fill, flood, request
+from redis_attack import ATTACK_SECONDS, CONNECTIONS, MIB, attacked, compact, connections, fill, flood, request
 
 from harness.acceptance import either
 from harness.redis import Resp, leased_with_redis
@@ -157,6 +157,7 @@ def test_large_messages_for_many(server, reads):
                 each.send("SUBSCRIBE", "channel")
             with connections(server, 2) as publishers:
                 flood(publishers, request("PUBLISH", "channel", "x" * 300_000))
+    compact(server)
     check_memory_returns(server, before)
 
 

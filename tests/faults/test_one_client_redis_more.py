@@ -7,11 +7,10 @@ import time
 
 import pytest
 from hostile_client import check_memory_returns, send_all
-from redis_attack import ATTACK_SECONDS, MIB, attacked, connections, fill, flood, request
+from redis_attack import ATTACK_SECONDS, MIB, attacked, compact, connections, fill, flood, request
 
 from harness.acceptance import either
 from harness.redis import Resp, leased_with_redis
-from harness.rpc import Rpc
 from harness.wait import wait_for
 
 KEY_SIZE_MAX = 16 * 1024
@@ -33,12 +32,6 @@ def a_server():
 
 def long_keys(number):
     return [f"{number}:{index}:".ljust(KEY_SIZE_MAX, "x") for index in range(KEYS_A_REQUEST)]
-
-
-def compact(server):
-    """Ends history that an attack has made: it is kept on purpose, for an hour or up to half of the quota."""
-    with Rpc(server) as rpc:
-        rpc.compact(rpc.put(b"/now", b"").header.revision)
 
 
 def each_sends(opened, datas, seconds=10.0):
