@@ -258,3 +258,13 @@ def test_lines_of_many_words(server):
             with Resp(server.redis_port) as resp:
                 assert resp("PING") == ("+", b"PONG")
     check_memory_returns(server, before)
+
+
+def test_settings_of_a_pattern_that_is_much_work(server):
+    """In the processor's time, which a busy machine does not stretch."""
+    with Resp(server.redis_port) as resp:
+        assert [name for _, name in resp("CONFIG", "GET", "max*s", "[st]*t")[1][::2]] == [b"maxclients", b"timeout"]
+        before = server.cpu_seconds()
+        for _ in range(40):
+            assert resp("CONFIG", "GET", "[" + "b" * 500_000 + "]")[1] == []
+        assert server.cpu_seconds() - before < 0.2

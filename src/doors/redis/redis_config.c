@@ -50,13 +50,15 @@ static struct bytes value_of(struct redis_door *door, const struct setting *sett
     return bytes_from_text(memory);
 }
 
-/* Of comparing one setting with all patterns. */
-enum { STEPS_MAX = 16 * 1024 };
+enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
-static bool is_asked_for(const struct setting *setting, const struct bytes *argv, size_t argc) {
-    size_t steps_left = STEPS_MAX;
-    for (size_t i = 2; i < argc && steps_left > 0; i++) {
-        if (redis_glob_match(argv[i], bytes_from_text(setting->name), &steps_left) ||
+/* Of comparing all settings with all patterns. A class is looked at before it counts. */
+enum { STEPS_MAX = N_SETTINGS * 16 * 1024 };
+
+static bool is_asked_for(const struct setting *setting, const struct bytes *argv, size_t argc,
+                         size_t *steps_left) {
+    for (size_t i = 2; *steps_left > 0 && i < argc; i++) {
+        if (redis_glob_match(argv[i], bytes_from_text(setting->name), steps_left) ||
             redis_word_is(argv[i], setting->name)) {
             return true;
         }
@@ -66,23 +68,24 @@ static bool is_asked_for(const struct setting *setting, const struct bytes *argv
 
 static void get(struct redis_connection *connection, const struct bytes *argv, size_t argc,
                 struct buffer *out) {
-    enum { N = sizeof settings / sizeof settings[0] };
+    const struct setting *asked_for[N_SETTINGS];
     size_t n = 0;
-    for (size_t i = 0; i < N; i++) {
-        n += is_asked_for(&settings[i], argv, argc);
+    size_t steps_left = STEPS_MAX;
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        if (is_asked_for(&settings[i], argv, argc, &steps_left)) {
+            asked_for[n++] = &settings[i];
+        }
     }
     redis_reply_map(out, n);
-    for (size_t i = 0; i < N; i++) {
-        if (is_asked_for(&settings[i], argv, argc)) {
-            char memory[32];
-            redis_reply_bulk(out, bytes_from_text(settings[i].name));
-            redis_reply_bulk(out, value_of(connection->door, &settings[i], memory));
-        }
+    for (size_t i = 0; i < n; i++) {
+        char memory[32];
+        redis_reply_bulk(out, bytes_from_text(asked_for[i]->name));
+        redis_reply_bulk(out, value_of(connection->door, asked_for[i], memory));
     }
 }
 
 static const struct setting *find(struct bytes name) {
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+    for (size_t i = 0; i < N_SETTINGS; i++) {
         if (redis_word_is(name, settings[i].name)) {
             return &settings[i];
         }
