@@ -1,6 +1,6 @@
 /* The space quota. What a request may add is counted before it is accepted, as in etcd: one that
  * would not fit is refused, and the alarm is raised. History does not count against anybody for
- * long: the leader compacts it when it takes too much of the quota, unless all of it is wanted. */
+ * long: the leader compacts it when it takes too much memory, unless all of it is wanted. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "replication/service_internal.h"
@@ -9,12 +9,14 @@ enum {
     /* Beside key and value, as etcd counts. */
     PUT_BYTES = 256,
     LEASE_BYTES = 64,
-    /* Parts of the quota: history of half of it is too much. So is any of it that counts, of a
-     * sixteenth, when less than an eighth is left; as long as that is being freed, the quota may be
-     * exceeded by as much. */
-    HISTORY_PART = 2,
+    /* Parts of the quota: history never gets more than half of it. When less than an eighth is
+     * left, history of a sixteenth is worth freeing; as long as that goes on, the quota may be
+     * exceeded by an eighth. */
+    HISTORY_MOST_PART = 2,
     LEFT_PART = 8,
     HISTORY_LEAST_PART = 16,
+    /* Large changes wait when history has grown beyond its bound by this part of it. */
+    HISTORY_EXCESS_PART = 4,
     /* A leader that would compact has done so by then. */
     PRESSURE_MS_MAX = 5000
 };
@@ -140,17 +142,18 @@ static bool is_tight(const struct service *service, const struct quota_sizes *si
  * ends. Without a leader nobody compacts. */
 static enum history_pressure pressure_of(const struct service *service) {
     uint64_t quota = service->quota.bytes;
+    uint64_t history_max = service->quota.history_bytes_max;
     if (!service->options.compacts_history || service->cluster.last_leader_id == 0 ||
-        key_store_bytes(state_machine_keys(service->machine)) <= quota / HISTORY_PART) {
+        key_store_bytes(state_machine_keys(service->machine)) <= history_max) {
         return HISTORY_PRESSURE_NONE;
     }
     struct quota_sizes sizes = sizes_of(service);
     if (sizes.all > quota && is_history_worth_it(service, &sizes)) {
         return HISTORY_PRESSURE_FULL;
     }
-    return sizes.history > quota / HISTORY_PART + quota / LEFT_PART || is_tight(service, &sizes)
-               ? HISTORY_PRESSURE_HIGH
-               : HISTORY_PRESSURE_NONE;
+    bool is_excessive = sizes.history > history_max + history_max / HISTORY_EXCESS_PART;
+    return is_excessive || is_tight(service, &sizes) ? HISTORY_PRESSURE_HIGH
+                                                     : HISTORY_PRESSURE_NONE;
 }
 
 static void note_pressure(struct service *service, uint64_t now_ms) {
@@ -177,7 +180,7 @@ static void compacted(struct service_request *request, const struct outcome *out
     /* It may have freed too little, or failed: looked at again without a write. */
     quota->seen_revision = 0;
     if (outcome->status == STATUS_OK) {
-        log_info("history takes too much of the quota: compacted",
+        log_info("history takes too much memory: compacted",
                  LOG_NUMBER("revision", quota->compaction_revision));
     }
 }
@@ -207,9 +210,8 @@ void quota_poll(struct service *service, uint64_t now_ms) {
     service->quota.seen_revision = newest;
     service->quota.seen_lease_bytes = lease_bytes;
     struct quota_sizes sizes = sizes_of(service);
-    uint64_t quota = service->quota.bytes;
     int64_t revision = middle_of_history(service);
-    if ((sizes.history <= quota / HISTORY_PART && !is_tight(service, &sizes)) ||
+    if ((sizes.history <= service->quota.history_bytes_max && !is_tight(service, &sizes)) ||
         revision <= key_store_compacted_revision(state_machine_keys(service->machine))) {
         return;
     }
@@ -220,7 +222,19 @@ void quota_poll(struct service *service, uint64_t now_ms) {
     service_submit(service, &caller_server, &service->quota.compaction, &command);
 }
 
+static uint64_t history_bytes_max(const struct service *service) {
+    uint64_t quota = service->quota.bytes;
+    uint64_t wanted = service->options.history_bytes;
+    if (wanted == 0) {
+        uint64_t share = quota / HISTORY_LEAST_PART;
+        wanted = share > HISTORY_BYTES_DEFAULT ? share : HISTORY_BYTES_DEFAULT;
+    }
+    uint64_t most = quota / HISTORY_MOST_PART;
+    return wanted < most ? wanted : most;
+}
+
 void quota_init(struct service *service) {
     service->quota.bytes =
         service->options.quota_bytes != 0 ? service->options.quota_bytes : QUOTA_BYTES_DEFAULT;
+    service->quota.history_bytes_max = history_bytes_max(service);
 }

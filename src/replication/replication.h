@@ -19,6 +19,8 @@
 /* A member of the cluster. Texts outlive the replication. */
 /* etcd's default. */
 #define QUOTA_BYTES_DEFAULT (UINT64_C(2) * 1024 * 1024 * 1024)
+/* Of history, or a sixteenth of the quota where that is more. */
+#define HISTORY_BYTES_DEFAULT (UINT64_C(128) * 1024 * 1024)
 
 struct replication_member {
     uint64_t id;
@@ -75,8 +77,10 @@ struct replication_options {
     size_t request_size_max;
     /* Of keys with their history and leases: what would exceed it is refused. 0: the default. */
     uint64_t quota_bytes;
-    /* History that takes too much of the quota is compacted. */
+    /* History that takes more memory than `history_bytes` is compacted. 0: the default; never more
+     * than half of the quota counts. */
     bool compacts_history;
+    uint64_t history_bytes;
     uint32_t heartbeat_ms;
     uint32_t election_ms;
     /* The log in memory is cut by a snapshot when it is larger than this (and than half of the

@@ -287,6 +287,7 @@ struct snapshots {
 /* quota.c */
 struct quota {
     uint64_t bytes;
+    uint64_t history_bytes_max; /* more is compacted */
     struct service_request alarm;
     bool is_alarming;
     struct service_request compaction;
@@ -409,7 +410,7 @@ void quota_init(struct service *service);
 /* STATUS_NO_SPACE: the request would not fit the quota, and the alarm is raised.
  * STATUS_TOO_MANY_REQUESTS: it would once history is freed, which goes on. */
 enum status quota_check(struct service *service, const struct command *command);
-/* The leader compacts history that takes too much of the quota. */
+/* The leader compacts history that takes too much memory. */
 void quota_poll(struct service *service, uint64_t now_ms);
 
 /* proposals.c */

@@ -26,7 +26,7 @@ struct housekeeping {
     const struct net_server *net;
     struct spare_memory spare_memory;
     uint64_t quota_bytes;
-    bool compacts_history; /* when it takes too much of the quota: replication does */
+    bool compacts_history; /* when it takes too much memory: replication does */
     struct compactor compactor;
     uv_timer_t timer;
     struct service_request compaction;

@@ -139,7 +139,11 @@ const struct option option_table[] = {
     {USED("auto-compaction-retention", OPTION_GROUP_STORAGE, OPTION_TEXT, auto_compaction_retention,
           OPTIONS_RETENTION_DEFAULT,
           "History to keep: hours (\"1\"), a duration (\"5m\") or a number of revisions, and less "
-          "when it takes half of the quota; 0: all, as etcd's default.")},
+          "when it takes --history-bytes; 0: all, as etcd's default.")},
+    {USED("history-bytes", OPTION_GROUP_STORAGE, OPTION_NUMBER, history_bytes, "0",
+          "Memory that history may take before its older half is compacted; 0: 128 MiB, or a "
+          "sixteenth of the quota where that is more; at most half of the quota. Not in etcd."),
+     .max = INT64_MAX},
     {USED("snapshot-log-bytes", OPTION_GROUP_STORAGE, OPTION_NUMBER, snapshot_log_bytes, "0",
           "Bytes of log after which a snapshot is taken; 0: the built-in bound. Not in etcd."),
      .max = INT64_C(1) << 40},

@@ -104,6 +104,7 @@ struct options {
     uint64_t quota_backend_bytes;
     const char *auto_compaction_mode;
     const char *auto_compaction_retention;
+    uint64_t history_bytes; /* 0: the default */
     uint64_t snapshot_log_bytes;
     uint64_t max_request_bytes;
     uint64_t max_txn_ops;

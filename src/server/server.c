@@ -313,6 +313,7 @@ static void open_replication(struct server *server) {
         .request_size_max = options->max_request_bytes,
         .quota_bytes = options->quota_backend_bytes,
         .compacts_history = !options->keeps_all_history,
+        .history_bytes = options->history_bytes,
         .heartbeat_ms = (uint32_t)options->heartbeat_interval_ms,
         .election_ms = (uint32_t)options->election_timeout_ms,
         .log_bytes_max = options->snapshot_log_bytes,

@@ -67,6 +67,6 @@ def flood(opened, data, seconds=ATTACK_SECONDS):
 
 
 def compact(server):
-    """Ends history that an attack has made: it is kept on purpose, for an hour or up to half of the quota."""
+    """Ends history that an attack has made: it is kept on purpose, for an hour or up to --history-bytes."""
     with Rpc(server) as rpc:
         rpc.compact(rpc.put(b"/now", b"").header.revision)

@@ -52,6 +52,22 @@ def test_history_is_compacted_before_it_fills_the_quota():
         assert rpc.range(b"key0", revision=last - 1).kvs
 
 
+@pytest.mark.parametrize("flags, bound", [
+    (("--history-bytes", "1048576", "--quota-backend-bytes", str(64 * QUOTA_BYTES)), 1048576),
+    (("--history-bytes", str(QUOTA_BYTES), "--quota-backend-bytes", str(QUOTA_BYTES)), QUOTA_BYTES / 2),
+])  # fmt: skip
+def test_history_takes_no_more_memory_than_it_may(flags, bound):
+    """Whatever the quota has left. Half of that is the most, whatever was asked for."""
+    with Server(KIND_LEASED, extra_flags=flags) as server, Rpc(server) as rpc:
+        compactions = set()
+        for _ in range(TRANSACTIONS // 4):
+            overwrite(rpc)
+            compactions.add(server.metric("leased_compacted_revision"))
+            # One transaction and what is being freed come on top of it.
+            assert server.metric("leased_key_memory_bytes") < bound * 3 / 2 + 4 * PUTS_EACH * len(VALUE)
+        assert len(compactions) > 2
+
+
 def test_all_history_is_kept_when_asked_for():
     with server_with("--auto-compaction-retention=0") as server, Rpc(server) as rpc:
         lease = rpc.grant(600).ID
