@@ -139,14 +139,14 @@ void apply_item(void *data, const struct log_item *item) {
 
 /* --- Work that can wait. --- */
 
-static bool can_reclaim(const struct service *service) {
+bool apply_can_reclaim(const struct service *service) {
     return service->background.is_reclaiming && !snapshots_are_read(service);
 }
 
 static void background_work(uv_idle_t *idle) {
     struct service *service = idle->data;
     bool more = watch_hub_work(state_machine_watches(service->machine), BACKGROUND_BUDGET);
-    if (can_reclaim(service)) {
+    if (apply_can_reclaim(service)) {
         service->background.is_reclaiming =
             key_store_reclaim(state_machine_keys(service->machine), BACKGROUND_BUDGET);
         more |= service->background.is_reclaiming;
@@ -161,7 +161,7 @@ static void background_work(uv_idle_t *idle) {
 void apply_background(struct service *service) {
     watch_hub_begin_iteration(state_machine_watches(service->machine));
     bool has_work = watch_hub_has_work(state_machine_watches(service->machine)) ||
-                    can_reclaim(service) || service->forwarding.has_ready_reads;
+                    apply_can_reclaim(service) || service->forwarding.has_ready_reads;
     if (has_work && !service->background.is_running && !service->closing) {
         uv_idle_start(&service->background.handle, background_work);
         service->background.is_running = true;

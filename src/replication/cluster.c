@@ -97,9 +97,7 @@ static void on_ping(struct service *service, uint64_t from_id, const struct peer
  * Only the leader's word frees a voter. */
 bool cluster_may_vote(void *data, uint64_t candidate_id) {
     struct service *service = data;
-    if (candidate_id != service->options.member_id) {
-        service->members.candidate_id = candidate_id; /* it is to be answered */
-    }
+    members_note_candidate(service, candidate_id);
     return cluster_is_alone(service) ||
            voter_promise_allows(&service->promise, candidate_id, clock_boottime_ms());
 }
@@ -232,9 +230,10 @@ static void handle_frame(struct service *service, uint64_t from_id,
 
 static bool on_frame(void *data, uint64_t from_id, uint8_t type, struct bytes body) {
     struct service *service = data;
-    if (service->closing || service->failed) {
+    if (service->is_node_closing || service->failed) {
         return true;
     }
+    /* A leader that stops hands over once its successor has acknowledged all of the log. */
     if (type == PEER_RAFT) {
         return raft_node_receive(service->node, from_id, body);
     }
@@ -242,7 +241,8 @@ static bool on_frame(void *data, uint64_t from_id, uint8_t type, struct bytes bo
     struct arena arena; /* what the frame leads to uses the service's */
     arena_init(&arena);
     bool is_good = peer_frame_decode(type, body, &arena, &frame) == STATUS_OK;
-    if (is_good) {
+    /* Whoever forwards to a leader that stops is refused, and asks its successor. */
+    if (is_good && (!service->closing || frame.type == PEER_PROPOSE)) {
         handle_frame(service, from_id, &frame);
     }
     arena_clear(&arena);

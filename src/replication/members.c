@@ -73,6 +73,14 @@ bool members_address(const struct service *service, uint64_t id,
 
 /* --- Links. --- */
 
+/* Members have links. Were one of them noted, it would take the place of a candidate that has
+ * none. */
+void members_note_candidate(struct service *service, uint64_t id) {
+    if (member_table_find(table_of(service), id) == NULL && members_server(service, id) == NULL) {
+        service->members.candidate_id = id;
+    }
+}
+
 /* Somebody asked for this node's vote, and nobody leads: it must hear the answer, although a node
  * that is behind may not know yet that it is a member. */
 static bool is_candidate(const struct service *service, uint64_t id) {

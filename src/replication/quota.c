@@ -138,13 +138,30 @@ static bool is_tight(const struct service *service, const struct quota_sizes *si
     return sizes->all > quota - quota / LEFT_PART && is_history_worth_it(service, sizes);
 }
 
+/* The newer half of the history is kept. Whoever is behind that is told so, as after any
+ * compaction. */
+static int64_t middle_of_history(const struct service *service) {
+    const struct key_store *keys = state_machine_keys(service->machine);
+    int64_t compacted_revision = key_store_compacted_revision(keys);
+    int64_t newest = key_store_revision(keys);
+    return newest - (newest - compacted_revision) / 2;
+}
+
+/* What is left is of the newest revision, and stays until there is another one. */
+static bool is_all_compacted(const struct service *service) {
+    return !service->quota.is_compacting && !service->background.is_reclaiming &&
+           middle_of_history(service) <=
+               key_store_compacted_revision(state_machine_keys(service->machine));
+}
+
 /* Only while quota_poll() has history compacted, or what that leaves behind is being freed: so it
  * ends. Without a leader nobody compacts. */
 static enum history_pressure pressure_of(const struct service *service) {
     uint64_t quota = service->quota.bytes;
     uint64_t history_max = service->quota.history_bytes_max;
     if (!service->options.compacts_history || service->cluster.last_leader_id == 0 ||
-        key_store_bytes(state_machine_keys(service->machine)) <= history_max) {
+        key_store_bytes(state_machine_keys(service->machine)) <= history_max ||
+        is_all_compacted(service)) {
         return HISTORY_PRESSURE_NONE;
     }
     struct quota_sizes sizes = sizes_of(service);
@@ -183,15 +200,6 @@ static void compacted(struct service_request *request, const struct outcome *out
         log_info("history takes too much memory: compacted",
                  LOG_NUMBER("revision", quota->compaction_revision));
     }
-}
-
-/* The newer half of the history is kept. Whoever is behind that is told so, as after any
- * compaction. */
-static int64_t middle_of_history(const struct service *service) {
-    const struct key_store *keys = state_machine_keys(service->machine);
-    int64_t compacted_revision = key_store_compacted_revision(keys);
-    int64_t newest = key_store_revision(keys);
-    return newest - (newest - compacted_revision) / 2;
 }
 
 void quota_poll(struct service *service, uint64_t now_ms) {

@@ -193,8 +193,8 @@ struct members {
     uint64_t linked[LINKS_MAX]; /* whom peers keeps a link to */
     size_t n_seen;
     struct seen_member seen[LINKS_MAX]; /* who opened a connection to us */
-    uint64_t candidate_id;              /* who asked last for this node's vote; 0: nobody */
-    struct service_request request;     /* that publishes this member */
+    uint64_t candidate_id; /* who asked last for this node's vote and is no member; 0: nobody */
+    struct service_request request; /* that publishes this member */
     bool is_publishing;
     uint64_t published_ms;
     bool is_turned_away;
@@ -501,6 +501,8 @@ bool members_begin(struct service *service, struct arena *arena, struct command 
 /* Only who has a certificate of ours, or the secret, is a member. */
 bool members_are_proven(const struct service *service);
 bool members_is_learner(const struct service *service);
+/* Asked for this node's vote, and is to hear the answer. */
+void members_note_candidate(struct service *service, uint64_t id);
 void members_poll(struct service *service, uint64_t now_ms);
 
 /* versions.c */
@@ -626,6 +628,8 @@ void apply_unreadable_snapshot(void *data);
 void apply_item(void *data, const struct log_item *item);
 /* Starts the background work when there is some. */
 void apply_background(struct service *service);
+/* There is history to free, and nobody reads what it was part of. */
+bool apply_can_reclaim(const struct service *service);
 
 /* snapshots.c */
 void snapshots_added(struct service *service, size_t bytes, size_t work);

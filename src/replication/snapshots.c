@@ -144,9 +144,13 @@ void snapshots_poll(struct service *service) {
     if (service->closing || service->failed) {
         return;
     }
-    /* Work counts as bytes do: a start that has a snapshot does not do it again. */
+    /* Work counts as bytes do: a start that has a snapshot does not do it again. History that is
+     * freed goes first, since nothing is freed while a view is open: one snapshot after the other
+     * would let it grow without bound. The log may be twice as long for it, not more. */
+    size_t parts = apply_can_reclaim(service) ? 2 : 1;
     if (service->snapshots.view == NULL &&
-        service->snapshots.log_bytes + service->snapshots.log_work > log_bytes_max(service)) {
+        service->snapshots.log_bytes + service->snapshots.log_work >
+            parts * log_bytes_max(service)) {
         take(service);
     }
 }

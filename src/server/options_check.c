@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEARTBEATS_PER_ELECTION_MIN = 5 };
+enum { HEARTBEATS_PER_ELECTION_MIN = 5, HISTORY_BYTES_MIN = 1024 * 1024 };
 
 __attribute__((format(printf, 2, 3))) static enum status fail(char out_error[OPTIONS_ERROR_SIZE],
                                                               const char *format, ...) {
@@ -328,6 +328,10 @@ static bool is_whole_number(const char *text) {
 }
 
 static enum status check_compaction(struct options *options, char *out_error) {
+    if (options->history_bytes != 0 && options->history_bytes < HISTORY_BYTES_MIN) {
+        return fail(out_error, "--history-bytes: at least %d, or 0 for the default",
+                    HISTORY_BYTES_MIN);
+    }
     const char *text = options->auto_compaction_retention;
     options->is_compacting_by_revision = strcmp(options->auto_compaction_mode, "revision") == 0;
     bool is_default = strcmp(text, OPTIONS_RETENTION_DEFAULT) == 0;

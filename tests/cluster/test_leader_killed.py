@@ -14,7 +14,7 @@ STORMS = either(5, 20)
 WORK_SECONDS = 0.5
 AWAY_SECONDS = 0.7
 FAILOVER_SECONDS_MAX = either(10.0, 1.0)
-HANDOVER_SECONDS_MAX = either(5.0, 1.0)
+HANDOVER_SECONDS_MAX = either(5.0, 0.3)  # less than an election takes to begin
 
 
 @pytest.mark.seconds_max(120 + 10 * KILLS)

@@ -552,6 +552,7 @@ static void history_that_the_leader_leaves_alone_delays_nobody_for_long(void **s
     apply(put);
     service->options.compacts_history = true;
     service->quota.bytes = VALUE_SIZE;
+    service->quota.history_bytes_max = VALUE_SIZE / 2;
     uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(service_history_pressure(service), HISTORY_PRESSURE_FULL);
     service->quota.pressed_ms -= LONG_MS;
@@ -562,6 +563,38 @@ static void history_that_the_leader_leaves_alone_delays_nobody_for_long(void **s
     apply(put);
     uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(service_history_pressure(service), HISTORY_PRESSURE_FULL);
+}
+
+/* The end of a session, or FLUSHDB, leaves many deletions in one revision, which cannot be
+ * compacted before there is another one. */
+static void history_of_the_newest_revision_delays_nobody(void **state) {
+    (void)state;
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    const struct command put = {.type = COMMAND_PUT, .put = {.key = bytes_from_text("key")}};
+    apply(put);
+    apply(put);
+    service->options.compacts_history = true;
+    service->quota.history_bytes_max = 1;
+    uv_run(&loop, UV_RUN_NOWAIT);
+    assert_int_equal(service_history_pressure(service), HISTORY_PRESSURE_HIGH);
+    apply((struct command){.type = COMMAND_COMPACT, .compact = {.revision = 3}});
+    service->background.is_reclaiming = false;
+    assert_int_equal(service_history_pressure(service), HISTORY_PRESSURE_NONE);
+}
+
+static void a_candidate_that_is_a_member_takes_no_link_from_one_that_is_not(void **state) {
+    enum { UNKNOWN_ID = 77 };
+    (void)state;
+    leader_open(true);
+    follower_open();
+    run_until(is_led, "the follower knows its leader");
+    (void)cluster_may_vote(service, UNKNOWN_ID);
+    assert_int_equal(service->members.candidate_id, UNKNOWN_ID);
+    (void)cluster_may_vote(service, raft_engine_leader_id(service->engine));
+    (void)cluster_may_vote(service, service->options.member_id);
+    assert_int_equal(service->members.candidate_id, UNKNOWN_ID);
 }
 
 /* An entry with one command that this release does not know, as a leader would send it. */
@@ -661,6 +694,10 @@ int main(void) {
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(history_that_the_leader_leaves_alone_delays_nobody_for_long,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(history_of_the_newest_revision_delays_nobody, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_candidate_that_is_a_member_takes_no_link_from_one_that_is_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_are_shown_to_those_who_may_read_them_here, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_a_newer_release_wrote_does_not_stop_a_member_by_itself,

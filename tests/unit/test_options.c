@@ -492,6 +492,14 @@ static void compaction_counts_hours_durations_or_revisions(void **state) {
     assert_false(options.keeps_all_history);
 }
 
+static void history_has_at_least_a_mebibyte(void **state) {
+    assert_int_equal(PARSE("--history-bytes", "0"), OPTIONS_RUN);
+    assert_int_equal(PARSE("--history-bytes", "1048576"), OPTIONS_RUN);
+    assert_int_equal(options.history_bytes, 1048576);
+    assert_int_equal(PARSE("--history-bytes", "1048575"), OPTIONS_INVALID);
+    assert_error_says("at least 1048576");
+}
+
 static size_t index_of_etcd(void) {
     for (size_t i = 0; i < all_doors.n_doors; i++) {
         if (strcmp(all_doors.doors[i]->name, "etcd") == 0) {
@@ -639,6 +647,7 @@ int main(void) {
         cmocka_unit_test(names_that_would_break_files_or_lists_are_refused),
         cmocka_unit_test(an_election_lasts_at_least_five_heartbeats),
         cmocka_unit_test(compaction_counts_hours_durations_or_revisions),
+        cmocka_unit_test(history_has_at_least_a_mebibyte),
         cmocka_unit_test(the_etcd_api_is_served_unless_others_are_chosen),
         cmocka_unit_test(dns_needs_a_listener_of_its_own),
         cmocka_unit_test(a_door_may_have_listeners_of_its_own),

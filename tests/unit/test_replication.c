@@ -703,6 +703,26 @@ static void a_snapshot_that_fails_while_closing_is_let_go(void **state) {
     node_remove_dir(&node);
 }
 
+/* Nothing is freed while the view of a snapshot is open. */
+static void history_is_freed_before_the_next_snapshot(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    struct command put = put_command("k", "some value", 0);
+    assert_int_equal(run(&node, &put).status, STATUS_OK);
+    node.service->options.log_bytes_max = 1000;
+    node.service->snapshots.log_bytes = 1001;
+    node.service->background.is_reclaiming = true;
+    snapshots_poll(node.service);
+    assert_false(raft_node_is_taking_snapshot(node.service->node));
+    node.service->snapshots.log_bytes = 2001;
+    snapshots_poll(node.service);
+    assert_true(raft_node_is_taking_snapshot(node.service->node));
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 static void a_lease_expires_on_time_and_never_early(void **state) {
     (void)state;
     struct node node;
@@ -1092,6 +1112,7 @@ int main(void) {
         cmocka_unit_test(every_request_is_answered_when_several_entries_are_on_their_way),
         cmocka_unit_test(a_full_log_is_cut_by_a_snapshot_and_restarts_from_it),
         cmocka_unit_test(a_snapshot_that_fails_while_closing_is_let_go),
+        cmocka_unit_test(history_is_freed_before_the_next_snapshot),
         cmocka_unit_test(a_lease_expires_on_time_and_never_early),
         cmocka_unit_test(a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found),
         cmocka_unit_test(renewing_a_checkpointed_lease_clears_it_through_the_log_first),
