@@ -105,7 +105,7 @@ def test_streams_that_have_nothing_for_many(server):
 
 def test_large_entries_for_many(server):
     before = server.rss_bytes()
-    with attacked(server, "redis: XREAD of a large entry by many", growth_max=2 * 256 * MIB):
+    with attacked(server, "redis: XREAD of a large entry by many"):
         with connections(server, either(50, 500), reads=False) as opened:
             for each in opened:
                 each.send("XREAD", "BLOCK", "0", "STREAMS", "large", "$")
@@ -114,6 +114,23 @@ def test_large_entries_for_many(server):
                 time.sleep(ATTACK_SECONDS)
                 writer("DEL", "large")
     check_memory_returns(server, before)
+
+
+@pytest.mark.parametrize("block_ms", [0, 1000])
+def test_large_entries_reach_a_client_that_reads(server, block_ms):
+    """It waits behind many that do not, until these are closed, and longer than it wanted to."""
+    with connections(server, 200, reads=False) as opened, Resp(server.redis_port) as reader:
+        for each in opened:
+            each.send("XREAD", "BLOCK", "0", "STREAMS", "shared", "$")
+        wait_for(lambda: server.metric("leased_redis_blocked_clients") == 200, 10, "all of them wait")
+        reader.send("XREAD", "BLOCK", block_ms, "STREAMS", "shared", "$")
+        reader.send("PING")
+        wait_for(lambda: server.metric("leased_redis_blocked_clients") == 201, 10, "the reader waits")
+        with Resp(server.redis_port) as writer:
+            writer("XADD", "shared", "*", "f", "v" * 1_000_000)
+            assert len(str(reader.reply())) > 1_000_000
+            assert reader.reply() == ("+", b"PONG")
+            writer("DEL", "shared")
 
 
 LARGE_REPLIES = {

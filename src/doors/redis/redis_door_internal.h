@@ -238,6 +238,11 @@ bool redis_output_is_tight(const struct redis_connection *connection);
 bool redis_output_has_room(struct redis_connection *connection, size_t size);
 /* The connection takes no input until there may be room. */
 void redis_output_wait(struct redis_connection *connection);
+/* Room that nobody else is given while a reply is made, until it is given back. */
+void redis_output_promise(struct redis_door *door, size_t size);
+void redis_output_unpromise(struct redis_door *door, size_t size);
+/* redis_waits_try_unfit() is called again and again until none of them waits for room. */
+void redis_output_look_for_room(struct redis_door *door);
 /* Whether a message of this size may go to one more subscriber now. False: later; subscribers that
  * take nothing are closed. */
 bool redis_output_has_room_for_message(struct redis_door *door, size_t size);
@@ -325,6 +330,8 @@ bool redis_waits_takes(const struct redis_exec_command *command);
 void redis_waits_run(struct redis_connection *connection, const struct redis_exec_command *command);
 /* The client is gone, or wants to wait no longer. */
 void redis_waits_leave(struct redis_connection *connection);
+/* Those whose reply had no room try again if there is some, a few at a time. False: none waits. */
+bool redis_waits_try_unfit(struct redis_waits *waits);
 size_t redis_waits_count(const struct redis_waits *waits);
 
 #endif

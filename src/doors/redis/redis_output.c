@@ -31,6 +31,7 @@ struct redis_output {
     /* At most so much is unsent, by whether the client has subscribed: exact when it was looked at,
      * and more with everything that was sent since. */
     size_t bytes[2];
+    size_t promised;    /* to replies that are being made again */
     bool is_wanted[2];  /* there was no room for a reply */
     uint64_t iteration; /* of the loop, when it was looked at */
 };
@@ -81,12 +82,12 @@ static void look(struct redis_output *output) {
 }
 
 static bool has_room(struct redis_output *output, bool is_subscribed, size_t size) {
-    if (output->bytes[is_subscribed] + size > OUTPUT_BYTES_MAX) {
+    if (output->bytes[is_subscribed] + output->promised + size > OUTPUT_BYTES_MAX) {
         look(output);
     }
     /* One may be more than all: it is taken when there is nothing else. */
-    return output->bytes[is_subscribed] == 0 ||
-           output->bytes[is_subscribed] + size <= OUTPUT_BYTES_MAX;
+    size_t taken = output->bytes[is_subscribed] + output->promised;
+    return taken == 0 || taken + size <= OUTPUT_BYTES_MAX;
 }
 
 /* Replies are guessed before they are made, those of scripts and transactions cannot be: there is a
@@ -151,6 +152,8 @@ static void on_timer(uv_timer_t *timer) {
             close_stuck(output, i == 1, STUCK_MS_MAX);
         }
     }
+    /* Before the others, who would have taken all the room when these have made their replies. */
+    bool waits_are_unfit = redis_waits_try_unfit(output->door->waits);
     struct list first;
     list_init(&first);
     for (size_t i = 0; i < RESUMED_AT_ONCE && !list_is_empty(&output->waiting); i++) {
@@ -159,17 +162,21 @@ static void on_timer(uv_timer_t *timer) {
     while (!list_is_empty(&first)) {
         redis_delays_resume_first(&first); /* which waits again when there is no room */
     }
-    if (list_is_empty(&output->waiting)) {
+    if (list_is_empty(&output->waiting) && !waits_are_unfit) {
         uv_timer_stop(timer);
     }
 }
 
-void redis_output_wait(struct redis_connection *connection) {
-    struct redis_output *output = connection->door->output;
-    redis_delays_wait(connection, &output->waiting);
+void redis_output_look_for_room(struct redis_door *door) {
+    struct redis_output *output = door->output;
     if (!uv_is_active((uv_handle_t *)output->timer)) {
         uv_timer_start(output->timer, on_timer, LOOK_MS, LOOK_MS);
     }
+}
+
+void redis_output_wait(struct redis_connection *connection) {
+    redis_delays_wait(connection, &connection->door->output->waiting);
+    redis_output_look_for_room(connection->door);
 }
 
 bool redis_output_is_tight(const struct redis_connection *connection) {
@@ -184,6 +191,14 @@ bool redis_output_has_room(struct redis_connection *connection, size_t size) {
     bool is_room = size < REPLY_LARGE || has_room(output, is_subscribed, size);
     output->is_wanted[is_subscribed] |= !is_room;
     return is_room;
+}
+
+void redis_output_promise(struct redis_door *door, size_t size) {
+    door->output->promised += size;
+}
+
+void redis_output_unpromise(struct redis_door *door, size_t size) {
+    door->output->promised -= size;
 }
 
 /* --- Messages. --- */

@@ -39,6 +39,10 @@ struct redis_waiter {
     bool is_woken;  /* … and something came meanwhile */
     bool is_late;   /* time is up */
     bool is_closed; /* out of all lists */
+    /* A reply of this size found no room; 0: none did. Until there is room it is in waits->unfit;
+     * then it tries again, and has the room. */
+    size_t unfit_reply;
+    struct list in_unfit;
     enum redis_type type;
     const struct redis_command *command;
     size_t held; /* of door->held_bytes */
@@ -51,6 +55,7 @@ struct redis_waits {
     struct list buckets[BUCKETS];
     size_t n;
     int64_t trying_max;
+    struct list unfit; /* struct redis_waiter, the oldest first */
     struct service_watch watch;
 };
 
@@ -104,6 +109,7 @@ static void leave(struct redis_waiter *waiter) {
         for (size_t i = 0; i < waiter->n_keys; i++) {
             list_remove(&waiter->keys[i].link);
         }
+        list_remove(&waiter->in_unfit);
     }
 }
 
@@ -150,9 +156,47 @@ static struct bytes nothing_of(const struct redis_waiter *waiter) {
     return bytes_from_text(is_move ? "_\r\n" : "*-1\r\n");
 }
 
-/* --- Trying. --- */
+/* --- Room. One entry of a stream may be a reply to each of thousands. It takes nothing away: a
+ * reply for which there is no room is dropped, and made again when there is. --- */
 
 static void try_it(struct redis_waiter *waiter);
+
+static bool waits_for_room(const struct redis_waiter *waiter) {
+    return waiter->unfit_reply > 0 && !waiter->is_trying;
+}
+
+static void wait_for_room(struct redis_waiter *waiter, size_t size) {
+    waiter->unfit_reply = size;
+    list_append(&waiter->waits->unfit, &waiter->in_unfit);
+    redis_output_look_for_room(waiter->waits->door);
+}
+
+static void give_room_back(struct redis_waiter *waiter) {
+    redis_output_unpromise(waiter->waits->door, waiter->unfit_reply);
+    waiter->unfit_reply = 0;
+}
+
+static struct redis_waiter *find_fit(struct redis_waits *waits) {
+    for (struct list *node = waits->unfit.next; node != &waits->unfit; node = node->next) {
+        struct redis_waiter *waiter = list_entry(node, struct redis_waiter, in_unfit);
+        if (redis_output_has_room(waiter->connection, waiter->unfit_reply)) {
+            return waiter;
+        }
+    }
+    return NULL;
+}
+
+bool redis_waits_try_unfit(struct redis_waits *waits) {
+    struct redis_waiter *waiter;
+    for (size_t i = 0; i < TRYING_LARGE_MAX && (waiter = find_fit(waits)) != NULL; i++) {
+        list_remove(&waiter->in_unfit);
+        redis_output_promise(waits->door, waiter->unfit_reply);
+        try_it(waiter);
+    }
+    return !list_is_empty(&waits->unfit);
+}
+
+/* --- Trying. --- */
 
 static bool may_get_something(const struct redis_waiter *waiter) {
     for (size_t i = 0; i < waiter->n_keys; i++) {
@@ -181,6 +225,7 @@ static void tried(struct service_request *request, const struct outcome *outcome
         destroy(waiter);
         return;
     }
+    give_room_back(waiter);
     if (outcome->status != STATUS_OK) {
         struct buffer reply;
         buffer_init(&reply);
@@ -192,7 +237,10 @@ static void tried(struct service_request *request, const struct outcome *outcome
     struct bytes answer = outcome->rule.answer;
     waits->trying_max = answer.size > ANSWER_LARGE ? TRYING_LARGE_MAX : TRYING_MAX;
     bool is_nothing = bytes_equal(answer, nothing_of(waiter));
-    if (!is_nothing) {
+    if (!is_nothing && waiter->type == REDIS_STREAM &&
+        !redis_output_has_room(waiter->connection, answer.size)) {
+        wait_for_room(waiter, answer.size);
+    } else if (!is_nothing) {
         finish(waiter, answer, true);
     } else if (waiter->is_late) {
         finish(waiter, time_is_up_reply, true);
@@ -238,7 +286,7 @@ static void serve_key(struct redis_waits *waits, struct bytes key) {
             left--;
             if (one->waiter->is_trying) {
                 one->waiter->is_woken = true;
-            } else {
+            } else if (!waits_for_room(one->waiter)) {
                 try_it(one->waiter);
             }
         }
@@ -278,7 +326,7 @@ static void compacted(struct service_watch *watch, int64_t compacted_revision) {
         struct list *bucket = &waits->buckets[i];
         for (struct list *node = bucket->next; node != bucket; node = node->next) {
             struct redis_waiter *waiter = list_entry(node, struct wait_key, link)->waiter;
-            if (!waiter->is_trying && may_get_something(waiter)) {
+            if (!waiter->is_trying && !waits_for_room(waiter) && may_get_something(waiter)) {
                 try_it(waiter);
             }
         }
@@ -304,7 +352,13 @@ static void set_watch(struct redis_waits *waits) {
 static void time_is_up(uv_timer_t *timer) {
     struct redis_waiter *waiter = timer->data;
     waiter->is_late = true;
-    if (!waiter->is_trying) {
+    if (waiter->is_trying || waits_for_room(waiter)) {
+        return;
+    }
+    /* Behind those that try or wait for room there may be an entry for it, which it would miss. */
+    if (waiter->type == REDIS_STREAM && may_get_something(waiter)) {
+        try_it(waiter);
+    } else {
         finish(waiter, time_is_up_reply, false);
     }
 }
@@ -491,6 +545,7 @@ static struct redis_waiter *create(struct redis_connection *connection,
     waits->n++;
     waiter->held = size_of(command);
     waits->door->held_bytes += waiter->held;
+    list_init(&waiter->in_unfit);
     buffer_init(&waiter->encoded);
     const struct redis_exec_head head = {.seed = redis_door_random(connection->door),
                                          .n_commands = 1};
@@ -558,11 +613,18 @@ void redis_waits_leave(struct redis_connection *connection) {
         return;
     }
     struct redis_waits *waits = waiter->waits;
+    bool others_wait = waits_for_room(waiter);
+    if (waiter->is_trying) {
+        give_room_back(waiter);
+    }
     connection->waiter = NULL;
     waiter->connection = NULL;
     waiter->pending = NULL;
     leave(waiter);
     raw_connection_begin_request(connection->raw);
+    if (others_wait) {
+        serve_keys_of(waiter);
+    }
     if (!waiter->is_trying) {
         destroy(waiter);
     }
@@ -578,6 +640,7 @@ struct redis_waits *redis_waits_create(struct redis_door *door) {
     }
     waits->door = door;
     waits->trying_max = TRYING_LARGE_MAX;
+    list_init(&waits->unfit);
     for (size_t i = 0; i < BUCKETS; i++) {
         list_init(&waits->buckets[i]);
     }
