@@ -126,6 +126,8 @@ void apply_item(void *data, const struct log_item *item) {
     if (is_ours) {
         service->proposals.sequence_applied = header.sequence;
     }
+    const struct key_store *keys = state_machine_keys(service->machine);
+    uint64_t bytes_before = key_store_bytes(keys);
     uint64_t begun_us = clock_stopwatch_us();
     uint64_t submitted_us = proposal != NULL ? proposal->submitted_us : 0;
     size_t work = apply_commands(service, &header, &reader, proposal);
@@ -134,7 +136,13 @@ void apply_item(void *data, const struct log_item *item) {
         proposals_finish(service, proposal);
     }
     watch_hub_publish(state_machine_watches(service->machine));
-    snapshots_added(service, item->size, work);
+    uint64_t bytes_after = key_store_bytes(keys);
+    snapshots_added(
+        service, &(struct snapshots_addition){
+                     .log_bytes = item->size,
+                     .work = work,
+                     .written_bytes = bytes_after > bytes_before ? bytes_after - bytes_before : 0,
+                 });
 }
 
 /* --- Work that can wait. --- */

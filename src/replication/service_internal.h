@@ -632,7 +632,13 @@ void apply_background(struct service *service);
 bool apply_can_reclaim(const struct service *service);
 
 /* snapshots.c */
-void snapshots_added(struct service *service, size_t bytes, size_t work);
+/* An entry of the log that was applied. */
+struct snapshots_addition {
+    size_t log_bytes;
+    size_t work;            /* in units of key_work.h */
+    uint64_t written_bytes; /* to the key store */
+};
+void snapshots_added(struct service *service, const struct snapshots_addition *added);
 /* Takes one when enough was written since the last. */
 void snapshots_poll(struct service *service);
 /* Somebody reads a view: nothing can be reclaimed. */

@@ -11,6 +11,9 @@ enum {
     LOG_BYTES_MAX_CEILING = 256 * 1024 * 1024,
     /* What an entry costs on disk beside its bytes. */
     ENTRY_OVERHEAD = 48,
+    /* A small entry that writes much, as one that changes a byte of a large value, is applied again
+     * by a start, and frees nothing meanwhile. It writes much when it is so many times its size. */
+    WRITES_MUCH = 4,
     /* Entries kept behind a snapshot. Alone, nobody needs them; in company they spare a follower
      * that was away for a moment the whole snapshot. */
     TRAILING_ENTRIES_ALONE = 16,
@@ -44,9 +47,13 @@ static uint64_t trailing_entries(const struct service *service) {
     return n < TRAILING_ENTRIES_ALONE ? TRAILING_ENTRIES_ALONE : n;
 }
 
-void snapshots_added(struct service *service, size_t bytes, size_t work) {
-    service->snapshots.log_work += work;
-    service->snapshots.log_bytes += bytes + ENTRY_OVERHEAD;
+void snapshots_added(struct service *service, const struct snapshots_addition *added) {
+    size_t log_bytes = added->log_bytes + ENTRY_OVERHEAD;
+    service->snapshots.log_work += added->work;
+    if (added->written_bytes > WRITES_MUCH * log_bytes) {
+        service->snapshots.log_work += added->written_bytes;
+    }
+    service->snapshots.log_bytes += log_bytes;
     service->snapshots.log_entries++;
 }
 

@@ -703,6 +703,30 @@ static void a_snapshot_that_fails_while_closing_is_let_go(void **state) {
     node_remove_dir(&node);
 }
 
+/* A start applies again what is in the log, and nothing is freed meanwhile. */
+static void a_small_change_of_a_large_value_counts_by_what_it_writes(void **state) {
+    enum { VALUE_SIZE = 1000 * 1000 };
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    char *value = malloc(VALUE_SIZE + 1);
+    assert_non_null(value);
+    memset(value, 'x', VALUE_SIZE);
+    value[VALUE_SIZE] = '\0';
+    struct command put = put_command("k", value, 0);
+    assert_int_equal(run(&node, &put).status, STATUS_OK);
+    size_t before = node.service->snapshots.log_work;
+    assert_true(before < VALUE_SIZE / 2); /* its bytes are in the log */
+    struct command again = {.type = COMMAND_PUT,
+                            .put = {.key = bytes_from_text("k"), .ignore_value = true}};
+    assert_int_equal(run(&node, &again).status, STATUS_OK);
+    assert_true(node.service->snapshots.log_work >= before + VALUE_SIZE);
+    free(value);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 /* Nothing is freed while the view of a snapshot is open. */
 static void history_is_freed_before_the_next_snapshot(void **state) {
     (void)state;
@@ -712,6 +736,7 @@ static void history_is_freed_before_the_next_snapshot(void **state) {
     struct command put = put_command("k", "some value", 0);
     assert_int_equal(run(&node, &put).status, STATUS_OK);
     node.service->options.log_bytes_max = 1000;
+    node.service->snapshots.log_work = 0;
     node.service->snapshots.log_bytes = 1001;
     node.service->background.is_reclaiming = true;
     snapshots_poll(node.service);
@@ -1112,6 +1137,7 @@ int main(void) {
         cmocka_unit_test(every_request_is_answered_when_several_entries_are_on_their_way),
         cmocka_unit_test(a_full_log_is_cut_by_a_snapshot_and_restarts_from_it),
         cmocka_unit_test(a_snapshot_that_fails_while_closing_is_let_go),
+        cmocka_unit_test(a_small_change_of_a_large_value_counts_by_what_it_writes),
         cmocka_unit_test(history_is_freed_before_the_next_snapshot),
         cmocka_unit_test(a_lease_expires_on_time_and_never_early),
         cmocka_unit_test(a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found),
