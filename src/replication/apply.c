@@ -97,6 +97,15 @@ void apply_unreadable_snapshot(void *data) {
     version_inquiry_start(data);
 }
 
+bool apply_can_reclaim(const struct service *service) {
+    return service->background.is_reclaiming && !snapshots_are_read(service);
+}
+
+static void reclaim(struct service *service) {
+    service->background.is_reclaiming =
+        key_store_reclaim(state_machine_keys(service->machine), BACKGROUND_BUDGET);
+}
+
 void apply_item(void *data, const struct log_item *item) {
     struct service *service = data;
     struct log_entry_header header;
@@ -143,20 +152,20 @@ void apply_item(void *data, const struct log_item *item) {
                      .work = work,
                      .written_bytes = bytes_after > bytes_before ? bytes_after - bytes_before : 0,
                  });
+    /* A start applies the whole log before the loop runs, and nothing else would free the history
+     * that it compacts. Nobody borrows a record yet. */
+    if (service->engine == NULL && apply_can_reclaim(service)) {
+        reclaim(service);
+    }
 }
 
 /* --- Work that can wait. --- */
-
-bool apply_can_reclaim(const struct service *service) {
-    return service->background.is_reclaiming && !snapshots_are_read(service);
-}
 
 static void background_work(uv_idle_t *idle) {
     struct service *service = idle->data;
     bool more = watch_hub_work(state_machine_watches(service->machine), BACKGROUND_BUDGET);
     if (apply_can_reclaim(service)) {
-        service->background.is_reclaiming =
-            key_store_reclaim(state_machine_keys(service->machine), BACKGROUND_BUDGET);
+        reclaim(service);
         more |= service->background.is_reclaiming;
     }
     more |= service->forwarding.has_ready_reads;

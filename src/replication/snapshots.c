@@ -11,8 +11,8 @@ enum {
     LOG_BYTES_MAX_CEILING = 256 * 1024 * 1024,
     /* What an entry costs on disk beside its bytes. */
     ENTRY_OVERHEAD = 48,
-    /* A small entry that writes much, as one that changes a byte of a large value, is applied again
-     * by a start, and frees nothing meanwhile. It writes much when it is so many times its size. */
+    /* A small entry may write much, as one that changes a byte of a large value, and is applied
+     * again by a start: when that is more than so many times its size, that part of it counts. */
     WRITES_MUCH = 4,
     /* Entries kept behind a snapshot. Alone, nobody needs them; in company they spare a follower
      * that was away for a moment the whole snapshot. */
@@ -51,7 +51,7 @@ void snapshots_added(struct service *service, const struct snapshots_addition *a
     size_t log_bytes = added->log_bytes + ENTRY_OVERHEAD;
     service->snapshots.log_work += added->work;
     if (added->written_bytes > WRITES_MUCH * log_bytes) {
-        service->snapshots.log_work += added->written_bytes;
+        service->snapshots.log_work += added->written_bytes / WRITES_MUCH;
     }
     service->snapshots.log_bytes += log_bytes;
     service->snapshots.log_entries++;
