@@ -9,7 +9,8 @@ enum {
     RETRY_MS = 500,
     FIRST_MS_MAX = 1000,
     TIMEOUT_MS_MAX = 10000,
-    ALIAS_PAUSE_MS = 50 /* a service may change often */
+    ALIAS_PAUSE_MS = 50, /* a service may change often */
+    ALIASES_WOKEN = 2048 /* in one iteration of the loop: a service may have any number */
 };
 
 static bool is_run(uint8_t kind) {
@@ -67,10 +68,6 @@ static uint64_t first_due(struct check_runner *runner, const struct check_job *j
     return check_runner_now(runner) + job->hash % (span > 0 ? span : 1);
 }
 
-static struct list *aliases_of(struct check_runner *runner, struct bytes service) {
-    return &runner->aliases[check_shares_hash(service) % CHECK_ALIAS_BUCKETS];
-}
-
 static void define(struct check_runner *runner, struct check_job *job,
                    const struct registry_check *check, const struct buffer *definition) {
     job->definition.size = 0;
@@ -79,12 +76,9 @@ static void define(struct check_runner *runner, struct check_job *job,
     job->interval_ms = interval_of(check);
     job->timeout_ms = timeout_of(check);
     job->thresholds = (struct check_thresholds){.rises = check->rises, .falls = check->falls};
-    list_remove(&job->in_aliases);
+    check_aliases_remove(&runner->aliases, job);
     if (job->kind == REGISTRY_CHECK_ALIAS) {
-        struct registry_check own;
-        check_follow_decode(runner, job, &own);
-        job->alias_service = own.alias_service;
-        list_append(aliases_of(runner, job->alias_service), &job->in_aliases);
+        check_aliases_add(&runner->aliases, job, check->alias_service);
     }
 }
 
@@ -103,7 +97,7 @@ static void take_record(struct check_job *job, const struct registry_check *chec
 void check_runner_drop(struct check_runner *runner, struct check_job *job) {
     check_runner_stop(runner, job);
     list_remove(&job->in_reports);
-    list_remove(&job->in_aliases);
+    check_aliases_remove(&runner->aliases, job);
     check_jobs_remove(&runner->jobs, job);
 }
 
@@ -172,20 +166,33 @@ static void look_at_record(struct check_runner *runner, const struct record *rec
 
 /* ---- the watch ---- */
 
-/* Those that are as instances of this service are have to look again. */
-static void wake_aliases(struct check_runner *runner, const struct record *record) {
-    struct registry_key key = registry_key_read(record);
+/* Those that are as instances of the service are have to look again. */
+static void touch_aliases(struct check_runner *runner, const struct record *record) {
+    if (check_aliases_touch(&runner->aliases, registry_key_read(record).service)) {
+        check_runner_wake(runner, check_runner_now(runner));
+    }
+}
+
+static void wake_alias(struct check_runner *runner, struct check_job *job) {
     uint64_t now_ms = check_runner_now(runner);
-    struct list *aliases = aliases_of(runner, key.service);
-    for (struct list *link = aliases->next; link != aliases; link = link->next) {
-        struct check_job *job = list_entry(link, struct check_job, in_aliases);
-        uint64_t soonest_ms = job->started_ms + ALIAS_PAUSE_MS;
-        uint64_t due_ms = now_ms > soonest_ms ? now_ms : soonest_ms;
-        if (bytes_equal(job->alias_service, key.service) && due_ms < job->due_ms) {
-            job->due_ms = due_ms;
-            check_jobs_arm(&runner->jobs, job, due_ms);
-            check_runner_wake(runner, due_ms);
-        }
+    uint64_t soonest_ms = job->started_ms + ALIAS_PAUSE_MS;
+    uint64_t due_ms = now_ms > soonest_ms ? now_ms : soonest_ms;
+    if (due_ms < job->due_ms) {
+        job->due_ms = due_ms;
+        check_jobs_arm(&runner->jobs, job, due_ms);
+        check_runner_wake(runner, due_ms);
+    }
+}
+
+static void wake_aliases(struct check_runner *runner) {
+    struct check_job *job = NULL;
+    size_t n = 0;
+    while (n < ALIASES_WOKEN && (job = check_aliases_next(&runner->aliases)) != NULL) {
+        wake_alias(runner, job);
+        n++;
+    }
+    if (n == ALIASES_WOKEN) {
+        check_runner_wake(runner, check_runner_now(runner));
     }
 }
 
@@ -193,7 +200,7 @@ static bool deliver(struct service_watch *watch, const struct watch_batch *batch
     struct check_runner *runner = list_entry(watch, struct check_runner, watch);
     for (size_t i = 0; i < batch->n_events; i++) {
         look_at_record(runner, batch->events[i]);
-        wake_aliases(runner, batch->events[i]);
+        touch_aliases(runner, batch->events[i]);
         arena_reset(&runner->arena);
     }
     return true;
@@ -215,9 +222,7 @@ void check_follow_init(struct check_runner *runner) {
     runner->watch =
         (struct service_watch){.deliver = deliver, .compacted = compacted, .revoked = revoked};
     buffer_init(&runner->scan_key);
-    for (size_t i = 0; i < CHECK_ALIAS_BUCKETS; i++) {
-        list_init(&runner->aliases[i]);
-    }
+    check_aliases_init(&runner->aliases);
 }
 
 /* ---- scans ---- */
@@ -285,4 +290,5 @@ void check_follow_poll(struct check_runner *runner) {
     if (runner->is_scanning) {
         scan_portion(runner);
     }
+    wake_aliases(runner);
 }

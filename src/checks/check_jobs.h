@@ -16,9 +16,10 @@
 struct check_job {
     struct check_runner *runner;
     struct list in_bucket;
-    struct list in_ready;   /* waits to be started */
-    struct list in_reports; /* what it found waits to be reported */
-    struct list in_aliases; /* of a check that is as another instance is */
+    struct list in_ready;                 /* waits to be started */
+    struct list in_reports;               /* what it found waits to be reported */
+    struct list in_aliases;               /* of a check that is as another instance is … */
+    struct check_alias_service *alias_of; /* … whose service this is; NULL: of another kind */
     struct timing_wheel_timer timer;
     uint32_t handle;
     uint32_t round; /* in which it was last seen */
@@ -35,7 +36,6 @@ struct check_job {
     int64_t interval_ms;
     int64_t timeout_ms;
     struct check_thresholds thresholds;
-    struct bytes alias_service; /* points into the definition, as the next */
 
     /* What it does. */
     uint64_t due_ms;           /* when it should start, or should have */

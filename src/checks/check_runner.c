@@ -305,6 +305,7 @@ struct check_runner *check_runner_open(uv_loop_t *loop, struct service *service,
 static void on_timer_closed(uv_handle_t *handle) {
     struct check_runner *runner = handle->data;
     check_jobs_clear(&runner->jobs);
+    check_aliases_clear(&runner->aliases);
     buffer_clear(&runner->scan_key);
     arena_clear(&runner->arena);
     free(runner);

@@ -3,13 +3,14 @@
 #define LEASED_CHECKS_CHECK_RUNNER_INTERNAL_H
 
 #include "base/arena.h"
+#include "checks/check_aliases.h"
 #include "checks/check_jobs.h"
 #include "checks/check_runner.h"
 #include "checks/check_shares.h"
 #include "registry/registry_keys.h"
 #include "registry/registry_rules.h"
 
-enum { CHECK_REPORTS_IN_FLIGHT_MAX = 4, CHECK_ALIAS_BUCKETS = 256 };
+enum { CHECK_REPORTS_IN_FLIGHT_MAX = 4 };
 
 /* Reports on their way through the log. */
 struct check_report_batch {
@@ -46,8 +47,8 @@ struct check_runner {
     bool is_watching;
     bool is_scanning;
     uint32_t round;
-    struct buffer scan_key;                   /* where it goes on */
-    struct list aliases[CHECK_ALIAS_BUCKETS]; /* by the service that they name */
+    struct buffer scan_key; /* where it goes on */
+    struct check_aliases aliases;
 
     /* check_members.c: who runs checks. */
     struct service_watch members_watch;
