@@ -2,6 +2,7 @@
 #include "registry/registry_change_rules.h"
 
 #include "core/cluster_version.h"
+#include "registry/registry_estimate_rules.h"
 #include "registry/registry_guard_rules.h"
 #include "registry/registry_keys.h"
 #include "registry/registry_request_model.h"
@@ -59,7 +60,8 @@ const struct rule registry_rule_set_state = {.number = REGISTRY_RULE_SET_STATE,
                                              .name = "registry set state",
                                              .since_version = CLUSTER_VERSION_RULES,
                                              .spaces = REGISTRY_RULE_SPACES,
-                                             .run = run_set_state};
+                                             .run = run_set_state,
+                                             .estimate = registry_estimate_change};
 
 /* --- Metadata. --- */
 
@@ -130,7 +132,8 @@ const struct rule registry_rule_set_metadata = {.number = REGISTRY_RULE_SET_META
                                                 .name = "registry set metadata",
                                                 .since_version = CLUSTER_VERSION_RULES,
                                                 .spaces = REGISTRY_RULE_SPACES,
-                                                .run = run_set_metadata};
+                                                .run = run_set_metadata,
+                                                .estimate = registry_estimate_change};
 
 /* --- Settings. --- */
 

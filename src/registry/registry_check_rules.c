@@ -2,6 +2,7 @@
 #include "registry/registry_check_rules.h"
 
 #include "core/cluster_version.h"
+#include "registry/registry_estimate_rules.h"
 #include "registry/registry_keys.h"
 #include "registry/registry_request_model.h"
 #include "registry/registry_text_model.h"
@@ -181,7 +182,8 @@ const struct rule registry_rule_put_check = {.number = REGISTRY_RULE_PUT_CHECK,
                                              .name = "registry put check",
                                              .since_version = CLUSTER_VERSION_RULES,
                                              .spaces = REGISTRY_RULE_SPACES,
-                                             .run = run_put_check};
+                                             .run = run_put_check,
+                                             .estimate = registry_estimate_change};
 
 /* --- Delete. --- */
 
@@ -229,7 +231,8 @@ const struct rule registry_rule_delete_check = {.number = REGISTRY_RULE_DELETE_C
                                                 .since_version = CLUSTER_VERSION_RULES,
                                                 .spaces = REGISTRY_RULE_SPACES,
                                                 .run = run_delete_check,
-                                                .runs_when_full = true};
+                                                .runs_when_full = true,
+                                                .estimate = registry_estimate_change};
 
 /* --- Report. --- */
 
@@ -344,7 +347,8 @@ const struct rule registry_rule_report = {.number = REGISTRY_RULE_REPORT,
                                           .name = "registry report",
                                           .since_version = CLUSTER_VERSION_RULES,
                                           .spaces = REGISTRY_RULE_SPACES,
-                                          .run = run_report};
+                                          .run = run_report,
+                                          .estimate = registry_estimate_reports};
 
 /* --- When time is up. --- */
 

@@ -3,6 +3,7 @@
 
 #include "core/cluster_version.h"
 #include "registry/registry_check_rules.h"
+#include "registry/registry_estimate_rules.h"
 #include "registry/registry_guard_rules.h"
 #include "registry/registry_keys.h"
 #include "registry/registry_request_model.h"
@@ -216,11 +217,14 @@ static enum status run_register(struct rule_run *run, struct bytes bytes, struct
     return status;
 }
 
-const struct rule registry_rule_register = {.number = REGISTRY_RULE_REGISTER,
-                                            .name = "registry register",
-                                            .since_version = CLUSTER_VERSION_RULES,
-                                            .spaces = REGISTRY_RULE_SPACES,
-                                            .run = run_register};
+const struct rule registry_rule_register = {
+    .number = REGISTRY_RULE_REGISTER,
+    .name = "registry register",
+    .since_version = CLUSTER_VERSION_RULES,
+    .spaces = REGISTRY_RULE_SPACES,
+    .run = run_register,
+    /* Of the one that it replaces, whose checks it may keep. */
+    .estimate = registry_estimate_move};
 
 /* --- Deregister. --- */
 
@@ -315,7 +319,8 @@ const struct rule registry_rule_deregister = {.number = REGISTRY_RULE_DEREGISTER
                                               .since_version = CLUSTER_VERSION_RULES,
                                               .spaces = REGISTRY_RULE_SPACES,
                                               .run = run_deregister,
-                                              .runs_when_full = true};
+                                              .runs_when_full = true,
+                                              .estimate = registry_estimate_move};
 
 /* --- When the lease of an instance has ended, whatever ended it. --- */
 

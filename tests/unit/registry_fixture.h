@@ -43,6 +43,17 @@ static inline struct outcome registry_run(struct fixture *fixture, uint32_t numb
     return outcome;
 }
 
+/* What a request may be in work; it is cleared. */
+static inline size_t registry_work_of(struct fixture *fixture, uint32_t number,
+                                      struct buffer *request) {
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = number, .request = bytes_of(request->data, request->size)}};
+    size_t work = state_machine_rule_work(fixture->machine, &command);
+    buffer_clear(request);
+    return work;
+}
+
 /* --- Asking. --- */
 
 static inline struct registry_register registering(const char *service, const char *id) {

@@ -223,6 +223,68 @@ static void large_checks_are_reported_in_parts(void **state) {
     assert_true(reported.n_done > 0);
 }
 
+static size_t work_of_state(const char *id) {
+    struct buffer request;
+    buffer_init(&request);
+    registry_set_state_encode(&request,
+                              &(struct registry_set_state){.service = bytes_from_text("web"),
+                                                           .id = bytes_from_text(id),
+                                                           .state = REGISTRY_UP});
+    return registry_work_of(&fixture, REGISTRY_RULE_SET_STATE, &request);
+}
+
+static size_t work_of_removal(const char *id) {
+    struct buffer request;
+    buffer_init(&request);
+    registry_deregister_encode(&request,
+                               &(struct registry_deregister){.service = bytes_from_text("web"),
+                                                             .id = bytes_from_text(id),
+                                                             .drain_ms = 1000});
+    return registry_work_of(&fixture, REGISTRY_RULE_DEREGISTER, &request);
+}
+
+static size_t work_of_report(const char *id, size_t n) {
+    const struct registry_report one = {.service = bytes_from_text("web"),
+                                        .id = bytes_from_text(id),
+                                        .check = bytes_from_text("c0"),
+                                        .health = REGISTRY_CRITICAL};
+    const struct registry_report reports[] = {one, one, one};
+    struct buffer request;
+    buffer_init(&request);
+    registry_reports_encode(&request, reports, n);
+    return registry_work_of(&fixture, REGISTRY_RULE_REPORT, &request);
+}
+
+/* What is stored decides, not the request. */
+static void to_change_what_is_large_is_much_work(void **state) {
+    enum { CHECKS = 16, HEADERS = 15, SIZE = 4000, MUCH = 1024 };
+    static char room[SIZE];
+    static char ids[CHECKS][4];
+    struct registry_pair headers[HEADERS];
+    struct registry_check checks[CHECKS];
+    memset(room, 'x', sizeof room);
+    for (size_t i = 0; i < HEADERS; i++) {
+        headers[i] = (struct registry_pair){bytes_from_text("h"), bytes_of(room, SIZE)};
+    }
+    for (size_t i = 0; i < CHECKS; i++) {
+        snprintf(ids[i], sizeof ids[i], "c%zu", i);
+        checks[i] = registry_test_check(ids[i], REGISTRY_CHECK_HTTP);
+        checks[i].headers = headers;
+        checks[i].n_headers = HEADERS;
+    }
+    registered_with(&fixture, "web", "large", checks, CHECKS);
+    checks[0].n_headers = 0;
+    registered_with(&fixture, "web", "small", checks, 1);
+    assert_int_equal(work_of_state("missing"), 0);
+    assert_true(work_of_state("small") < MUCH);
+    assert_true(work_of_report("small", 1) < MUCH);
+    assert_true(work_of_state("large") > MUCH);
+    assert_int_equal(work_of_report("large", 3), 3 * work_of_report("large", 1));
+    assert_true(work_of_report("large", 1) > MUCH);
+    /* With its checks. */
+    assert_true(work_of_removal("large") > 8 * work_of_state("large"));
+}
+
 static void output_is_cut_between_letters(void **state) {
     static char text[REGISTRY_TEXT_SIZE_MAX + 3];
     memset(text, 'x', REGISTRY_TEXT_SIZE_MAX - 1);
@@ -250,6 +312,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(reports_of_older_registrations_are_left_out, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(large_checks_are_reported_in_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(to_change_what_is_large_is_much_work, set_up, tear_down),
         cmocka_unit_test_setup_teardown(output_is_cut_between_letters, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
