@@ -1,5 +1,6 @@
 /* Keys and transactions of the Consul API. */
 #include "consul_fixture.h"
+#include "core/key_work.h"
 
 static struct fixture fixture;
 
@@ -284,6 +285,74 @@ static void malformed_requests_are_refused(void **state) {
     assert_int_equal(registry_run(&fixture, CONSUL_RULE_KV, &request).status, STATUS_MALFORMED);
 }
 
+static size_t work_of(const struct consul_op *ops, size_t n) {
+    struct buffer request;
+    buffer_init(&request);
+    consul_ops_encode(&request, ops, n);
+    return registry_work_of(&fixture, CONSUL_RULE_KV, &request);
+}
+
+static size_t work_of_destroying(char letter) {
+    struct buffer request;
+    buffer_init(&request);
+    consul_session_destroy_encode(
+        &request, &(struct consul_session_destroy){.id = consul_id(&fixture, letter)});
+    return registry_work_of(&fixture, CONSUL_RULE_SESSION_DESTROY, &request);
+}
+
+/* What is under a name decides, not the request; a step of a transaction counts as its rule. */
+static void a_tree_is_as_much_work_as_it_has_keys(void **state) {
+    enum { KEYS = 200, MUCH = 1024 };
+    const struct consul_op set = consul_set_of("t/0", "v");
+    const struct consul_op trees[] = {consul_op_of(CONSUL_DELETE_TREE, "t/"),
+                                      consul_op_of(CONSUL_GET_TREE, "t/")};
+    char key[16];
+    struct buffer request;
+    assert_true(work_of(trees, 2) < MUCH);
+    for (size_t i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "t/%zu", i);
+        assert_int_equal(consul_do(&fixture, consul_set_of(key, "v")), 0);
+    }
+    assert_true(work_of(&set, 1) < MUCH);
+    size_t one = work_of(trees, 1);
+    assert_true(one > 16 * KEYS);
+    assert_int_equal(work_of(trees, 2), 2 * one);
+    buffer_init(&request);
+    consul_txn_encode(&request, trees, 2, NULL, 0);
+    assert_int_equal(registry_work_of(&fixture, CONSUL_RULE_TXN, &request), 2 * one);
+}
+
+static void a_session_is_as_much_work_as_it_holds_keys(void **state) {
+    char key[16];
+    assert_int_equal(work_of_destroying('a'), 0);
+    consul_begin(&fixture, 'a', 0, false);
+    size_t before = work_of_destroying('a');
+    for (size_t i = 0; i < 20; i++) {
+        snprintf(key, sizeof key, "k%zu", i);
+        assert_int_equal(consul_lock(&fixture, key, 'a'), 0);
+    }
+    assert_true(work_of_destroying('a') >= before + 20 * KEY_WORK_A_DELETE);
+}
+
+/* Nothing is deleted of a tree of more keys than one run may change. */
+static void a_tree_of_more_keys_than_may_be_deleted(void **state) {
+    enum { KEYS = RULE_CHANGES_MAX + 1 };
+    const struct consul_op tree = consul_op_of(CONSUL_DELETE_TREE, "t/");
+    char key[16];
+    struct buffer request;
+    registry_is_quick = true;
+    for (size_t i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "t/%zu", i);
+        assert_int_equal(consul_do(&fixture, consul_set_of(key, "v")), 0);
+    }
+    buffer_init(&request);
+    consul_ops_encode(&request, &tree, 1);
+    assert_int_equal(registry_run(&fixture, CONSUL_RULE_KV, &request).status,
+                     STATUS_REQUEST_TOO_LARGE);
+    registry_is_quick = false;
+    assert_true(consul_has(&fixture, "t/0"));
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -300,6 +369,9 @@ int main(void) {
         TEST(a_tree_of_as_many_keys_as_may_be_looked_at),
         TEST(the_index_grows_over_deletions),
         TEST(a_key_that_a_transaction_deletes_and_writes_is_a_new_one),
+        TEST(a_tree_is_as_much_work_as_it_has_keys),
+        TEST(a_session_is_as_much_work_as_it_holds_keys),
+        TEST(a_tree_of_more_keys_than_may_be_deleted),
         TEST(malformed_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* Pure: run by every replica when the command is applied, with the same result. */
 #include "core/cluster_version.h"
+#include "core/key_work.h"
 #include "doors/consul/consul_kv_work_rules.h"
 
 /* --- The request. --- */
@@ -314,11 +315,51 @@ static enum status run_kv(struct rule_run *run, struct bytes request, struct buf
     return STATUS_OK;
 }
 
+/* What an operation may cost, and a key of a tree: its two records are found, decoded and kept for
+ * the run, which looks at no more than its bound. */
+enum { WORK_OF_OPERATION = 4 * KEY_WORK_A_VERSION, WORK_OF_TREE_RECORD = 2 * KEY_WORK_A_DELETE };
+
+static size_t work_of_tree(const struct key_store *keys, struct bytes prefix) {
+    struct arena arena;
+    arena_init(&arena);
+    struct key_range range = consul_prefix_range(&arena, prefix);
+    size_t n = key_store_count(keys, range.space, range.key, range.range_end);
+    arena_clear(&arena);
+    return WORK_OF_TREE_RECORD * (n < RULE_RECORDS_MAX ? n : RULE_RECORDS_MAX);
+}
+
+size_t consul_ops_estimate(const struct key_store *keys, struct reader *reader) {
+    uint64_t n = reader_get_varint(reader);
+    size_t trees = 0;
+    size_t i = 0;
+    for (; i < n && i < CONSUL_TXN_OPS_MAX && !reader->failed; i++) {
+        struct consul_op op = {.verb = reader_get_u8(reader), .key = reader_get_bytes(reader)};
+        (void)reader_get_bytes(reader);
+        (void)reader_get_varint(reader);
+        (void)reader_get_varint(reader);
+        (void)reader_get_bytes(reader);
+        (void)reader_get_bytes(reader);
+        if (!reader->failed && is_tree(&op) && trees < WORK_OF_TREE_RECORD * RULE_RECORDS_MAX) {
+            trees += work_of_tree(keys, op.key);
+        }
+    }
+    return i * WORK_OF_OPERATION + trees;
+}
+
+static size_t estimate_kv(const struct key_store *keys, const struct lease_table *leases,
+                          struct bytes request) {
+    struct reader reader;
+    (void)leases;
+    reader_init(&reader, request);
+    return consul_ops_estimate(keys, &reader);
+}
+
 const struct rule consul_rule_kv = {.number = CONSUL_RULE_KV,
                                     .name = "consul_kv",
                                     .since_version = CLUSTER_VERSION_RULES,
                                     .spaces = {KEY_SPACE_CONSUL, KEY_SPACE_CONSUL_RECORDS},
-                                    .run = run_kv};
+                                    .run = run_kv,
+                                    .estimate = estimate_kv};
 
 /* --- The answer. --- */
 

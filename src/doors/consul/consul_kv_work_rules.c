@@ -253,20 +253,23 @@ void consul_work_delete(struct consul_work *work, struct consul_work_key *key) {
 
 /* --- Writing. --- */
 
-static void store_value(struct consul_work *work, const struct consul_work_key *key,
+/* False: the run is refused. What is there can be deleted, and anything be put, unless it is. */
+static bool store_value(struct consul_work *work, const struct consul_work_key *key,
                         int64_t lease_id) {
     struct bytes name = consul_key_value(rule_arena(work->run), key->name);
-    if (key->was_deleted && key->was_there) {
-        (void)rule_delete(work->run, KEY_SPACE_CONSUL, name);
+    if (key->was_deleted && key->was_there && !rule_delete(work->run, KEY_SPACE_CONSUL, name)) {
+        return false;
     }
     if (!key->exists) {
-        return;
+        return true;
     }
     struct buffer value;
     buffer_init(&value);
     consul_value_encode(&value, &key->value);
-    (void)rule_put(work->run, KEY_SPACE_CONSUL, name, bytes_of(value.data, value.size), lease_id);
+    bool is_put = rule_put(work->run, KEY_SPACE_CONSUL, name, bytes_of(value.data, value.size),
+                           lease_id) != 0;
     buffer_clear(&value);
+    return is_put;
 }
 
 /* The lock of a key that is not there is kept for its lock-delay, and goes with that. */
@@ -303,12 +306,13 @@ static void store_held(struct consul_work *work, const struct consul_work_key *k
 
 void consul_work_store(struct consul_work *work) {
     bool is_deleted = false;
-    for (size_t i = 0; i < work->n_keys; i++) {
+    bool is_refused = false;
+    for (size_t i = 0; i < work->n_keys && !is_refused; i++) {
         const struct consul_work_key *key = work->keys[i];
         /* With a session that deletes, both records go with its lease. */
         int64_t lease_id = key->lock.session.size > 0 && key->lock.deletes ? key->lock.lease_id : 0;
         if (key->value_changed && (key->exists || key->was_there)) {
-            store_value(work, key, lease_id);
+            is_refused = !store_value(work, key, lease_id);
             is_deleted = is_deleted || !key->exists;
         }
         if (key->lock_changed && (key->exists || key->had_lock)) {

@@ -24,6 +24,10 @@ struct consul_work_key {
     struct bytes held_before; /* the session that held it */
 };
 
+/* What the operations at the reader may be in work, before they are run: by the trees that they
+ * name. The reader is behind them, or has failed. */
+size_t consul_ops_estimate(const struct key_store *keys, struct reader *reader);
+
 struct consul_work {
     struct rule_run *run;
     struct consul_work_key **keys; /* in the order in which they were asked for, and are written */

@@ -1,5 +1,6 @@
 /* Pure: run by every replica when the command is applied, with the same result. */
 #include "core/cluster_version.h"
+#include "core/key_work.h"
 #include "doors/consul/consul_check_rules.h"
 #include "doors/consul/consul_kv_work_rules.h"
 
@@ -103,6 +104,24 @@ static enum status destroy_session(struct rule_run *run, struct bytes request,
                           only_if_critical ? LEASE_END_EXPIRED : LEASE_END_REVOKED);
 }
 
+/* What it holds is freed, or deleted, and a lock-delay begun. */
+static size_t estimate_destroy(const struct key_store *keys, const struct lease_table *leases,
+                               struct bytes request) {
+    struct arena arena;
+    struct reader reader;
+    struct consul_session session;
+    size_t n = 0;
+    reader_init(&reader, request);
+    struct bytes id = reader_get_bytes(&reader);
+    arena_init(&arena);
+    if (!reader.failed && consul_uuid_is_valid(id) &&
+        consul_keys_session(keys, &arena, id, &session)) {
+        n = lease_table_key_count(leases, session.lease_id);
+    }
+    arena_clear(&arena);
+    return 2 * KEY_WORK_A_DELETE * n;
+}
+
 const struct rule consul_rule_session_destroy = {
     .number = CONSUL_RULE_SESSION_DESTROY,
     .name = "consul_session_destroy",
@@ -110,7 +129,8 @@ const struct rule consul_rule_session_destroy = {
     .spaces = {KEY_SPACE_CONSUL, KEY_SPACE_CONSUL_RECORDS, KEY_SPACE_REGISTRY,
                KEY_SPACE_REGISTRY_RECORDS},
     .run = destroy_session,
-    .runs_when_full = true};
+    .runs_when_full = true,
+    .estimate = estimate_destroy};
 
 /* --- The end, whatever caused it. --- */
 

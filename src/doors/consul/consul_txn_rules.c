@@ -284,6 +284,29 @@ static enum status run_txn(struct rule_run *run, struct bytes request, struct bu
     return run_both(run, ops, n_ops, steps, n_steps, answer);
 }
 
+/* Of the keys, and of each step that of its own rule. */
+static size_t estimate_txn(const struct key_store *keys, const struct lease_table *leases,
+                           struct bytes request) {
+    struct reader reader;
+    reader_init(&reader, request);
+    size_t work = consul_ops_estimate(keys, &reader);
+    uint64_t n = reader_get_varint(&reader);
+    for (size_t i = 0; i < n && i < CONSUL_STEPS_MAX && !reader.failed; i++) {
+        (void)reader_get_bytes(&reader);
+        (void)reader_get_bytes(&reader);
+        (void)reader_get_bytes(&reader);
+        uint64_t number = reader_get_varint(&reader);
+        struct bytes step = reader_get_bytes(&reader);
+        (void)reader_get_u8(&reader);
+        (void)reader_get_varint(&reader);
+        const struct rule *rule = number <= UINT32_MAX ? rule_of((uint32_t)number) : NULL;
+        if (!reader.failed && rule != NULL && rule->estimate != NULL) {
+            work += rule->estimate(keys, leases, step);
+        }
+    }
+    return work;
+}
+
 const struct rule consul_rule_txn = {.number = CONSUL_RULE_TXN,
                                      .name = "consul_txn",
                                      .since_version = CLUSTER_VERSION_RULES,
@@ -291,7 +314,8 @@ const struct rule consul_rule_txn = {.number = CONSUL_RULE_TXN,
                                      .spaces = {KEY_SPACE_REGISTRY, KEY_SPACE_REGISTRY_RECORDS,
                                                 KEY_SPACE_ETCD, KEY_SPACE_CONSUL,
                                                 KEY_SPACE_CONSUL_RECORDS},
-                                     .run = run_txn};
+                                     .run = run_txn,
+                                     .estimate = estimate_txn};
 
 /* --- The answer. --- */
 
