@@ -245,6 +245,70 @@ static void bad_pools_are_refused(void **state) {
     fixture_clear(&fixture);
 }
 
+static size_t work_of(struct fixture *fixture, uint32_t number, struct buffer *request) {
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = number, .request = bytes_of(request->data, request->size)}};
+    size_t work = state_machine_rule_work(fixture->machine, &command);
+    buffer_clear(request);
+    return work;
+}
+
+static size_t work_of_acquiring(struct fixture *fixture, int64_t session_id,
+                                struct native_want want) {
+    const struct native_acquire acquire = wanting(session_id, want);
+    struct buffer request;
+    buffer_init(&request);
+    native_acquire_encode(&request, &acquire);
+    return work_of(fixture, NATIVE_RULE_ACQUIRE, &request);
+}
+
+static size_t work_of_releasing(struct fixture *fixture, const struct native_acquired *acquired) {
+    struct buffer request;
+    buffer_init(&request);
+    native_release_encode(&request,
+                          &(struct native_release){.acquisition_id = acquired->acquisition.id,
+                                                   .session_id = acquired->acquisition.session_id});
+    return work_of(fixture, NATIVE_RULE_RELEASE, &request);
+}
+
+static size_t work_of_transferring(struct fixture *fixture,
+                                   const struct native_acquired *acquired) {
+    struct buffer request;
+    buffer_init(&request);
+    native_transfer_encode(&request,
+                           &(struct native_transfer){.acquisition_id = acquired->acquisition.id,
+                                                     .session_id = acquired->acquisition.session_id,
+                                                     .to_owner = bytes_from_text("b")});
+    return work_of(fixture, NATIVE_RULE_TRANSFER, &request);
+}
+
+/* Slots, those that are taken and those that wait, whatever the request asks for. */
+static void a_pool_is_as_much_work_as_it_is_large(void **state) {
+    struct fixture fixture;
+    native_fixture_init(&fixture);
+    int64_t other = session(&fixture, "other");
+    assert_int_equal(work_of_acquiring(&fixture, other, slots("gpus", 1)), 0);
+    assert_int_equal(work_of_acquiring(&fixture, other, exclusive("r")), 0);
+    assert_int_equal(set_pool(&fixture, "gpus", "01234567", NULL, 0, 0), STATUS_OK);
+    size_t empty = work_of_acquiring(&fixture, other, slots("gpus", 1));
+    assert_true(empty >= 8);
+    struct native_acquired held = ask(&fixture, "a", 8);
+    size_t full = work_of_acquiring(&fixture, other, slots("gpus", 1));
+    assert_int_equal(full, 2 * empty);
+    size_t alone = work_of_transferring(&fixture, &held);
+    for (size_t i = 0; i < 8; i++) {
+        ask(&fixture, "b", 1);
+    }
+    assert_int_equal(work_of_acquiring(&fixture, other, slots("gpus", 1)), 3 * empty);
+    assert_true(work_of_releasing(&fixture, &held) >= 3 * empty);
+    assert_true(work_of_transferring(&fixture, &held) >= alone + 8);
+    /* What was asked for before is written again. */
+    assert_true(work_of_acquiring(&fixture, held.acquisition.session_id, slots("gpus", 8)) >
+                3 * empty);
+    fixture_clear(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_given_out_in_their_order),
@@ -256,6 +320,7 @@ int main(void) {
         cmocka_unit_test(a_pool_may_be_changed_under_its_users),
         cmocka_unit_test(a_pool_in_use_is_not_removed),
         cmocka_unit_test(the_least_hold_limit_counts),
+        cmocka_unit_test(a_pool_is_as_much_work_as_it_is_large),
         cmocka_unit_test(bad_pools_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

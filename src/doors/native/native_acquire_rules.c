@@ -1,5 +1,6 @@
 /* Pure: run by every replica when the command is applied, with the same result. */
 #include "core/cluster_version.h"
+#include "doors/native/native_estimate_rules.h"
 #include "doors/native/native_grant_rules.h"
 #include "doors/native/native_rules.h"
 #include "doors/native/native_session_rules.h"
@@ -324,8 +325,19 @@ static enum status run_acquire(struct rule_run *run, struct bytes request, struc
     return status;
 }
 
+static size_t estimate_acquire(const struct key_store *keys, const struct lease_table *leases,
+                               struct bytes request) {
+    struct native_acquire acquire;
+    (void)leases;
+    return read_request(request, &acquire) && native_wants_normalize(acquire.wants, acquire.n_wants)
+               ? native_estimate_wants(keys, acquire.wants, acquire.n_wants, acquire.session_id,
+                                       acquire.request_id)
+               : 0;
+}
+
 const struct rule native_rule_acquire = {.number = NATIVE_RULE_ACQUIRE,
                                          .name = "native acquire",
                                          .since_version = CLUSTER_VERSION_RULES,
                                          .spaces = {KEY_SPACE_NATIVE, KEY_SPACE_NATIVE_RECORDS},
-                                         .run = run_acquire};
+                                         .run = run_acquire,
+                                         .estimate = estimate_acquire};

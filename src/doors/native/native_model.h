@@ -162,7 +162,8 @@ struct native_share {
 };
 struct native_pool {
     size_t n_slots;
-    struct bytes *slots; /* names, in the order in which they are given out */
+    struct bytes *slots;   /* names, in the order in which they are given out */
+    struct bytes **sorted; /* the same by name; only of one that was decoded */
     int64_t hold_limit_ms;
     size_t n_shares;
     struct native_share *shares;
@@ -172,6 +173,8 @@ bool native_pool_is_valid(const struct native_pool *pool);
 void native_pool_encode(struct buffer *out, const struct native_pool *pool);
 /* Arrays are arena memory, texts point into the value. */
 bool native_pool_decode(struct bytes value, struct arena *arena, struct native_pool *out_pool);
+/* How many slots it has; 0 when it cannot be read. The rest is not looked at. */
+size_t native_pool_read_count(struct bytes value);
 
 /* A slot that is taken. Its token is the create revision of the key. */
 struct native_taken {

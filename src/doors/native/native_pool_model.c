@@ -22,7 +22,7 @@ static int compare_names(const void *a, const void *b) {
 }
 
 /* Valid names, each once. */
-static bool names_are_valid(const struct bytes **names, size_t n, size_t size_max) {
+static bool names_are_valid(struct bytes **names, size_t n, size_t size_max) {
     qsort(names, n, sizeof(names[0]), compare_names);
     for (size_t i = 0; i < n; i++) {
         if (!native_name_is_valid(*names[i], size_max) ||
@@ -33,16 +33,17 @@ static bool names_are_valid(const struct bytes **names, size_t n, size_t size_ma
     return true;
 }
 
-bool native_pool_is_valid(const struct native_pool *pool) {
-    const struct bytes *names[NATIVE_POOL_SLOTS_MAX];
+/* Sorts the slots on the way: there is room for as many. */
+static bool is_valid(const struct native_pool *pool, struct bytes **sorted) {
+    struct bytes *names[NATIVE_POOL_SHARES_MAX];
     if (pool->n_slots > NATIVE_POOL_SLOTS_MAX || pool->n_shares > NATIVE_POOL_SHARES_MAX ||
         pool->hold_limit_ms < 0 || pool->hold_limit_ms > LEASE_TTL_MS_MAX) {
         return false;
     }
     for (size_t i = 0; i < pool->n_slots; i++) {
-        names[i] = &pool->slots[i];
+        sorted[i] = &pool->slots[i];
     }
-    if (!names_are_valid(names, pool->n_slots, NATIVE_SLOT_SIZE_MAX)) {
+    if (!names_are_valid(sorted, pool->n_slots, NATIVE_SLOT_SIZE_MAX)) {
         return false;
     }
     for (size_t i = 0; i < pool->n_shares; i++) {
@@ -52,6 +53,11 @@ bool native_pool_is_valid(const struct native_pool *pool) {
         }
     }
     return names_are_valid(names, pool->n_shares, NATIVE_OWNER_SIZE_MAX);
+}
+
+bool native_pool_is_valid(const struct native_pool *pool) {
+    struct bytes *sorted[NATIVE_POOL_SLOTS_MAX];
+    return is_valid(pool, sorted);
 }
 
 void native_pool_encode(struct buffer *out, const struct native_pool *pool) {
@@ -94,11 +100,19 @@ bool native_pool_decode(struct bytes value, struct arena *arena, struct native_p
         uint64_t weight = reader_get_varint(&reader);
         pool.shares[i].weight = weight > UINT32_MAX ? 0 : (uint32_t)weight;
     }
-    if (!is_read(&reader) || !native_pool_is_valid(&pool)) {
+    pool.sorted = arena_alloc(arena, pool.n_slots * sizeof pool.sorted[0]);
+    if (!is_read(&reader) || !is_valid(&pool, pool.sorted)) {
         return false;
     }
     *out_pool = pool;
     return true;
+}
+
+size_t native_pool_read_count(struct bytes value) {
+    struct reader reader;
+    begin(&reader, value);
+    (void)reader_get_zigzag(&reader);
+    return get_count(&reader, NATIVE_POOL_SLOTS_MAX);
 }
 
 void native_taken_encode(struct buffer *out, const struct native_taken *taken) {

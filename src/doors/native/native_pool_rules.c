@@ -1,5 +1,6 @@
 /* Pure: run by every replica when the command is applied, with the same result. */
 #include "core/cluster_version.h"
+#include "doors/native/native_estimate_rules.h"
 #include "doors/native/native_grant_rules.h"
 #include "doors/native/native_rules.h"
 
@@ -59,11 +60,21 @@ static enum status run_pool_set(struct rule_run *run, struct bytes request, stru
     return STATUS_OK;
 }
 
+static size_t estimate_pool_set(const struct key_store *keys, const struct lease_table *leases,
+                                struct bytes request) {
+    struct reader reader;
+    (void)leases;
+    reader_init(&reader, request);
+    struct bytes name = reader_get_bytes(&reader);
+    return reader.failed ? 0 : native_estimate_pool(keys, name);
+}
+
 const struct rule native_rule_pool_set = {.number = NATIVE_RULE_POOL_SET,
                                           .name = "native pool set",
                                           .since_version = CLUSTER_VERSION_RULES,
                                           .spaces = {KEY_SPACE_NATIVE, KEY_SPACE_NATIVE_RECORDS},
-                                          .run = run_pool_set};
+                                          .run = run_pool_set,
+                                          .estimate = estimate_pool_set};
 
 /* --- Remove. --- */
 

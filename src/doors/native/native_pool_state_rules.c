@@ -21,8 +21,7 @@ static int compare_slots(const void *a, const void *b) {
 struct gathering {
     struct rule_run *run;
     struct native_pool_state *state;
-    struct bytes **sorted; /* slots of the config, by name */
-    struct bytes *owners;  /* of each slot that is taken, then of each place */
+    struct bytes *owners; /* of each slot that is taken, then of each place */
     size_t n_taken;
     size_t capacity; /* of owners */
     size_t places_capacity;
@@ -66,8 +65,8 @@ static bool gather_taken(void *context, const struct record *record) {
         const struct bytes *slot = &key.slot;
         struct bytes **found = state->config.n_slots == 0
                                    ? NULL
-                                   : bsearch(&slot, gathering->sorted, state->config.n_slots,
-                                             sizeof gathering->sorted[0], compare_slots);
+                                   : bsearch(&slot, state->config.sorted, state->config.n_slots,
+                                             sizeof state->config.sorted[0], compare_slots);
         if (found != NULL) {
             state->is_taken[*found - state->config.slots] = true;
             state->n_free--;
@@ -138,13 +137,17 @@ static void make_owners(struct gathering *gathering) {
     struct native_pool_state *state = gathering->state;
     struct arena *arena = rule_arena(gathering->run);
     size_t n = gathering->n_taken + state->n_places;
+    size_t n_sorted = 0;
     struct bytes *sorted = arena_alloc(arena, (n + 1) * sizeof sorted[0]);
-    if (n > 0) {
-        memcpy(sorted, gathering->owners, n * sizeof sorted[0]);
-        qsort(sorted, n, sizeof sorted[0], compare_bytes);
-    }
-    state->owners = arena_alloc(arena, (n + 1) * sizeof state->owners[0]);
     for (size_t i = 0; i < n; i++) {
+        /* Slots of one acquisition have one owner. */
+        if (i == 0 || !bytes_equal(gathering->owners[i - 1], gathering->owners[i])) {
+            sorted[n_sorted++] = gathering->owners[i];
+        }
+    }
+    qsort(sorted, n_sorted, sizeof sorted[0], compare_bytes);
+    state->owners = arena_alloc(arena, (n_sorted + 1) * sizeof state->owners[0]);
+    for (size_t i = 0; i < n_sorted; i++) {
         if (i == 0 || !bytes_equal(sorted[i - 1], sorted[i])) {
             state->owners[state->n_owners++] = (struct native_pool_owner){
                 .name = sorted[i], .weight = weight_of(&state->config, sorted[i])};
@@ -182,11 +185,6 @@ enum native_pool_load native_pool_state_load(struct native_pool_state *state, st
                                         .config = config,
                                         .n_free = config.n_slots};
     state->is_taken = arena_calloc(arena, config.n_slots, sizeof state->is_taken[0]);
-    gathering.sorted = arena_alloc(arena, config.n_slots * sizeof gathering.sorted[0]);
-    for (size_t i = 0; i < config.n_slots; i++) {
-        gathering.sorted[i] = &config.slots[i];
-    }
-    qsort(gathering.sorted, config.n_slots, sizeof gathering.sorted[0], compare_slots);
     struct key_range taken = native_taken_slots(arena, state->name);
     struct key_range places = native_pool_waiters(arena, state->name);
     if (note_room(&gathering)) {

@@ -1,6 +1,8 @@
 /* Pure: run by every replica when the command is applied, with the same result. Release, proclaim,
  * and the end of a hold limit. */
 #include "core/cluster_version.h"
+#include "core/key_work.h"
+#include "doors/native/native_estimate_rules.h"
 #include "doors/native/native_grant_rules.h"
 #include "doors/native/native_rules.h"
 #include "doors/native/native_session_rules.h"
@@ -85,12 +87,25 @@ static enum status run_release(struct rule_run *run, struct bytes request, struc
     return STATUS_OK;
 }
 
+static size_t estimate_release(const struct key_store *keys, const struct lease_table *leases,
+                               struct bytes request) {
+    struct native_release release;
+    if (!read_release(request, &release)) {
+        return 0;
+    }
+    return native_estimate_release(keys, release.acquisition_id) +
+           (release.end_session
+                ? 2 * KEY_WORK_A_DELETE * lease_table_key_count(leases, release.session_id)
+                : 0);
+}
+
 const struct rule native_rule_release = {.number = NATIVE_RULE_RELEASE,
                                          .name = "native release",
                                          .since_version = CLUSTER_VERSION_RULES,
                                          .spaces = {KEY_SPACE_NATIVE, KEY_SPACE_NATIVE_RECORDS},
                                          .run = run_release,
-                                         .runs_when_full = true};
+                                         .runs_when_full = true,
+                                         .estimate = estimate_release};
 
 /* --- The end of a hold limit. --- */
 
@@ -180,8 +195,18 @@ static enum status run_proclaim(struct rule_run *run, struct bytes request, stru
     return STATUS_OK;
 }
 
+static size_t estimate_proclaim(const struct key_store *keys, const struct lease_table *leases,
+                                struct bytes request) {
+    struct reader reader;
+    (void)leases;
+    reader_init(&reader, request);
+    int64_t id = reader_get_zigzag(&reader);
+    return reader.failed ? 0 : native_estimate_proclaim(keys, id);
+}
+
 const struct rule native_rule_proclaim = {.number = NATIVE_RULE_PROCLAIM,
                                           .name = "native proclaim",
                                           .since_version = CLUSTER_VERSION_RULES,
                                           .spaces = {KEY_SPACE_NATIVE, KEY_SPACE_NATIVE_RECORDS},
-                                          .run = run_proclaim};
+                                          .run = run_proclaim,
+                                          .estimate = estimate_proclaim};

@@ -1,5 +1,6 @@
 /* Pure: run by every replica when the command is applied, with the same result. */
 #include "core/cluster_version.h"
+#include "doors/native/native_estimate_rules.h"
 #include "doors/native/native_grant_rules.h"
 #include "doors/native/native_rules.h"
 #include "doors/native/native_session_rules.h"
@@ -187,8 +188,18 @@ static enum status run_transfer(struct rule_run *run, struct bytes request, stru
     return status;
 }
 
+static size_t estimate_transfer(const struct key_store *keys, const struct lease_table *leases,
+                                struct bytes request) {
+    struct native_transfer transfer;
+    (void)leases;
+    return read_request(request, &transfer)
+               ? native_estimate_transfer(keys, transfer.acquisition_id, transfer.to_session_id)
+               : 0;
+}
+
 const struct rule native_rule_transfer = {.number = NATIVE_RULE_TRANSFER,
                                           .name = "native transfer",
                                           .since_version = CLUSTER_VERSION_RULES,
                                           .spaces = {KEY_SPACE_NATIVE, KEY_SPACE_NATIVE_RECORDS},
-                                          .run = run_transfer};
+                                          .run = run_transfer,
+                                          .estimate = estimate_transfer};

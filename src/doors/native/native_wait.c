@@ -138,6 +138,9 @@ static void end(struct native_wait *wait) {
 static void released(struct service_request *request, const struct outcome *outcome) {
     struct native_wait *wait = list_entry(request, struct native_wait, request);
     wait->is_submitted = false;
+    if (outcome->status == STATUS_TOO_MANY_REQUESTS) {
+        wait->n_tries = 0; /* its turn comes: others are much work, or are as many */
+    }
     if (outcome->status != STATUS_OK && is_passing(outcome->status) &&
         wait->n_tries < RELEASES_MAX) {
         wake(wait, RETRY_MS);
