@@ -273,18 +273,58 @@ static void move_least_first(struct gathered *gathered, struct sorting *sorting)
     }
 }
 
-static void sort(struct gathered *gathered, const struct range_request *request) {
+/* How often a record is compared when so many are sorted. */
+static size_t compared_times(size_t n) {
+    size_t times = 1;
+    while (n > 2) {
+        n = (n + 1) / 2;
+        times++;
+    }
+    return times;
+}
+
+/* The bytes that may be compared, whatever they are and however the C library sorts. Those that are
+ * equal are told apart by their keys. */
+static bool spend_sorting(const struct gathered *gathered, const struct range_request *request,
+                          struct key_work *work) {
+    size_t units = 0;
+    for (size_t i = 0; i < gathered->n; i++) {
+        const struct record *record = gathered->records[i];
+        size_t size = record->key_size;
+        size += request->target == SORT_BY_VALUE ? record->value_size : 0;
+        units += size / KEY_WORK_COMPARED_BYTES;
+    }
+    return key_work_spend(work, request->limit == 1 ? units : units * compared_times(gathered->n));
+}
+
+/* False: too much work. */
+static bool sort(struct gathered *gathered, const struct range_request *request,
+                 struct key_work *work) {
     struct sorting sorting = {.target = request->target,
                               .is_descending = request->order == SORT_DESCENDING};
-    if (sorting.target == SORT_BY_KEY && !sorting.is_descending) {
-        return;
+    if (gathered->n <= 1 || (sorting.target == SORT_BY_KEY && !sorting.is_descending)) {
+        return true;
+    }
+    if (!spend_sorting(gathered, request, work)) {
+        return false;
     }
     if (request->limit == 1) {
         move_least_first(gathered, &sorting);
-    } else if (gathered->n > 1) {
+    } else {
         qsort_r(gathered->records, gathered->n, sizeof(gathered->records[0]), compare_records,
                 &sorting);
     }
+    return true;
+}
+
+/* What is answered of it. */
+static bool spend_answer(const struct range_outcome *outcome, const struct range_request *request,
+                         struct key_work *work) {
+    size_t units = 0;
+    for (size_t i = 0; i < outcome->n_records; i++) {
+        units += key_work_of_copy(outcome->records[i], request->keys_only);
+    }
+    return key_work_spend(work, units);
 }
 
 /* How many keys to take in key order before bounds, sorting and limit. As in etcd, a request
@@ -323,17 +363,18 @@ static enum status range_in_source(const struct key_source *source, struct key_s
                                                            work, arena, &gathered, &count);
     }
     span_clear(&span);
-    if (!is_done) {
+    if (!is_done || !sort(&gathered, request, work)) {
         return STATUS_REQUEST_TOO_LARGE;
     }
-    if (gathered.n > 1) {
-        sort(&gathered, request);
-    }
     bool more = request->limit > 0 && gathered.n > (uint64_t)request->limit;
-    out_outcome->count = (int64_t)count;
-    out_outcome->more = more;
-    out_outcome->n_records = more ? (size_t)request->limit : gathered.n;
-    out_outcome->records = (const struct record **)gathered.records;
+    const struct range_outcome outcome = {.count = (int64_t)count,
+                                          .more = more,
+                                          .n_records = more ? (size_t)request->limit : gathered.n,
+                                          .records = (const struct record **)gathered.records};
+    if (!spend_answer(&outcome, request, work)) {
+        return STATUS_REQUEST_TOO_LARGE;
+    }
+    *out_outcome = outcome;
     return STATUS_OK;
 }
 

@@ -87,6 +87,17 @@ static enum status put_check_key(const struct txn_source *source,
                : STATUS_KEY_NOT_FOUND;
 }
 
+/* What a put copies, in units of key_work.h, beside what it brings along: the value that the key
+ * keeps, the record that it answers. */
+static size_t put_copies(const struct txn_source *source, const struct put_request *request) {
+    if (!request->ignore_value && !request->want_previous) {
+        return 0;
+    }
+    const struct record *current = key_store_find(source->keys, source->space, request->key);
+    size_t times = (request->ignore_value ? 1 : 0) + (request->want_previous ? 1 : 0);
+    return current != NULL ? times * key_work_of_copy(current, false) : 0;
+}
+
 static void put_apply(const struct txn_target *target, const struct put_request *request,
                       struct put_outcome *out_outcome) {
     struct bytes value = request->value;
@@ -160,6 +171,9 @@ enum status txn_put(const struct txn_target *target, const struct put_request *r
         status = put_check_key(&source, request);
     }
     if (status == STATUS_OK) {
+        if (target->is_counted) {
+            *target->work += put_copies(&source, request);
+        }
         key_store_begin(target->keys);
         put_apply(target, request, out_outcome);
         key_store_end(target->keys);
@@ -172,6 +186,19 @@ static size_t delete_count(const struct txn_source *source, const struct delete_
     return request->range_end.size == 0
                ? 1
                : key_store_count(source->keys, source->space, request->key, request->range_end);
+}
+
+static bool delete_spend_one(void *context, const struct record *record) {
+    return key_work_spend(context, 1 + key_work_of_copy(record, false));
+}
+
+/* What is deleted and answered. */
+static enum status delete_spend(const struct txn_source *source,
+                                const struct delete_request *request, struct key_work *work) {
+    if (request->want_previous) {
+        (void)source_visit(source, request->key, request->range_end, delete_spend_one, work);
+    }
+    return work->is_exceeded ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
 }
 
 static enum status delete_check(const struct txn_source *source,
@@ -191,6 +218,12 @@ enum status txn_delete(const struct txn_target *target, const struct delete_requ
         return status;
     }
     if (target->is_counted) {
+        struct key_work work = {.left = KEY_WORK_TXN_MAX};
+        status = delete_spend(&source, request, &work);
+        *target->work += KEY_WORK_TXN_MAX - work.left;
+        if (status != STATUS_OK) {
+            return status;
+        }
         *target->work += n * KEY_WORK_A_DELETE;
     }
     key_store_begin(target->keys);
@@ -239,6 +272,14 @@ static bool compare_holds_for(const struct compare *compare, const struct record
     return false;
 }
 
+static size_t work_of_compare(const struct compare *compare, const struct record *record) {
+    size_t size = 0;
+    if (compare->target == COMPARE_VALUE) {
+        size = record->value_size < compare->value.size ? record->value_size : compare->value.size;
+    }
+    return 1 + size / KEY_WORK_COMPARED_BYTES;
+}
+
 struct comparing {
     const struct compare *compare;
     struct key_work *work;
@@ -248,7 +289,8 @@ struct comparing {
 static bool compare_one(void *context, const struct record *record) {
     struct comparing *comparing = context;
     comparing->holds =
-        key_work_spend(comparing->work, 1) && compare_holds_for(comparing->compare, record);
+        key_work_spend(comparing->work, work_of_compare(comparing->compare, record)) &&
+        compare_holds_for(comparing->compare, record);
     return comparing->holds;
 }
 
@@ -334,16 +376,61 @@ static enum status range_count(const struct txn_source *source, const struct ran
     return *n_records > TXN_RECORDS_MAX ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
 }
 
+/* A put of the transaction, which a later range shows. */
+struct txn_written {
+    const struct txn_written *before; /* or NULL */
+    const struct put_request *put;
+};
+
+/* At most, how often a record is compared when as many are sorted as a transaction may read. */
+enum { WRITTEN_COMPARED_TIMES = 20 };
+
+static bool range_contains(const struct range_request *range, struct bytes key) {
+    int order = bytes_compare(key, range->key);
+    if (range->range_end.size == 0 || order < 0) {
+        return order == 0;
+    }
+    bool is_open = range->range_end.size == 1 && range->range_end.data[0] == 0;
+    return is_open || bytes_compare(key, range->range_end) < 0;
+}
+
+static size_t work_of_written(const struct range_request *range, const struct put_request *put) {
+    size_t size = put->key.size + put->value.size;
+    size_t sorted = range->target == SORT_BY_VALUE && range->range_end.size > 0
+                        ? size / KEY_WORK_COMPARED_BYTES * WRITTEN_COMPARED_TIMES
+                        : 0;
+    return size / KEY_WORK_COPIED_BYTES + sorted;
+}
+
+/* What a range will find that is not there yet. */
+static enum status range_spend_written(const struct range_request *range,
+                                       const struct txn_written *written, struct key_work *work) {
+    if (range->revision > 0 || range->count_only) {
+        return STATUS_OK;
+    }
+    for (; written != NULL; written = written->before) {
+        size_t units =
+            range_contains(range, written->put->key) ? work_of_written(range, written->put) : 0;
+        if (!key_work_spend(work, 1 + units)) {
+            return STATUS_REQUEST_TOO_LARGE;
+        }
+    }
+    return STATUS_OK;
+}
+
 /* Finds out what a range costs by carrying it out. One of the newest state is carried out once more
- * in its turn if something was changed before it, when it costs as much; one that names a revision
- * could cost far more then, as soon as that is not the newest any more. */
+ * in its turn if something was changed before it, when it costs as much, and what was written; one
+ * that names a revision could cost far more then, as soon as that is not the newest any more. */
 static enum status range_spend(const struct txn_source *source, const struct operation *operations,
-                               size_t n, size_t i, struct txn_path *path, struct key_work *work,
+                               size_t n, size_t i, struct txn_path *path,
+                               const struct txn_written *written, struct key_work *work,
                                struct arena *arena) {
+    const struct range_request *range = &operations[i].range;
     if (path->ranges == NULL) {
         path->ranges = arena_calloc(arena, n, sizeof *path->ranges);
     }
-    return source_range(source, &operations[i].range, work, arena, &path->ranges[i]);
+    enum status status = source_range(source, range, work, arena, &path->ranges[i]);
+    return status == STATUS_OK ? range_spend_written(range, written, work) : status;
 }
 
 /* In its turn. */
@@ -365,11 +452,21 @@ struct txn_cost {
     struct key_work work;
     size_t n_records;
     size_t n_deletes; /* keys, those that two operations name counted twice */
+    const struct txn_written *written;
 };
 
 static struct txn_cost cost_of(bool is_counted) {
     return (struct txn_cost){.is_counted = is_counted,
                              .work = {.left = is_counted ? KEY_WORK_TXN_MAX : SIZE_MAX}};
+}
+
+static enum status put_spend(const struct txn_source *source, const struct put_request *put,
+                             struct txn_cost *cost, struct arena *arena) {
+    struct txn_written *written = arena_alloc(arena, sizeof *written);
+    *written = (struct txn_written){.before = cost->written, .put = put};
+    cost->written = written;
+    return key_work_spend(&cost->work, put_copies(source, put)) ? STATUS_OK
+                                                                : STATUS_REQUEST_TOO_LARGE;
 }
 
 static enum status path_check(const struct txn_source *source, const struct txn_request *request,
@@ -384,7 +481,8 @@ static enum status path_check(const struct txn_source *source, const struct txn_
             status = range_check(source, &operations[i].range);
             if (status == STATUS_OK) {
                 status = cost->is_counted
-                             ? range_spend(source, operations, n, i, path, &cost->work, arena)
+                             ? range_spend(source, operations, n, i, path, cost->written,
+                                           &cost->work, arena)
                              : range_count(source, &operations[i].range, arena, &cost->n_records);
             }
             break;
@@ -393,12 +491,18 @@ static enum status path_check(const struct txn_source *source, const struct txn_
             if (status == STATUS_OK) {
                 status = put_check_lease(source, &operations[i].put);
             }
+            if (status == STATUS_OK && cost->is_counted) {
+                status = put_spend(source, &operations[i].put, cost, arena);
+            }
             break;
         case OPERATION_DELETE:
             cost->n_deletes += delete_count(source, &operations[i].delete);
             status = cost->is_counted && cost->n_deletes > KEY_DELETES_MAX
                          ? STATUS_TOO_MANY_KEYS
                          : delete_check(source, &operations[i].delete);
+            if (status == STATUS_OK && cost->is_counted) {
+                status = delete_spend(source, &operations[i].delete, &cost->work);
+            }
             break;
         case OPERATION_TXN:
             status = path_check(source, &operations[i].txn, &path->nested[i], cost, arena);

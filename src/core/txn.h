@@ -27,7 +27,8 @@ struct txn_target {
 
 /* Each of the three is one revision of its own if it changes anything. STATUS_LEASE_NOT_FOUND,
  * STATUS_KEY_NOT_FOUND, STATUS_TOO_MANY_KEYS (LEASE_KEYS_MAX, KEY_DELETES_MAX),
- * STATUS_KEY_READ_ONLY (reserved_keys.h); nothing is changed then. */
+ * STATUS_KEY_READ_ONLY (reserved_keys.h), STATUS_REQUEST_TOO_LARGE (a deletion that would answer
+ * more than KEY_WORK_TXN_MAX allows); nothing is changed then. */
 enum status txn_put(const struct txn_target *target, const struct put_request *request,
                     struct put_outcome *out_outcome);
 enum status txn_delete(const struct txn_target *target, const struct delete_request *request,
@@ -36,8 +37,8 @@ enum status txn_delete(const struct txn_target *target, const struct delete_requ
  * counted. */
 enum { TXN_RECORDS_MAX = 16 * 1024 * 1024 };
 /* Also STATUS_REVISION_COMPACTED and STATUS_REVISION_FUTURE, from ranges inside, and
- * STATUS_REQUEST_TOO_LARGE when its compares and ranges are too much work: a transaction in the log
- * is carried out again at every start. */
+ * STATUS_REQUEST_TOO_LARGE when what it compares, reads, copies and answers is too much work: a
+ * transaction in the log is carried out again at every start. */
 enum status txn_run(const struct txn_target *target, const struct txn_request *request,
                     struct arena *arena, struct txn_outcome *out_outcome);
 

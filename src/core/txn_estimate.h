@@ -9,10 +9,17 @@
 #include "core/key_store.h"
 #include "core/operation.h"
 
-/* In units of key_work.h; what would be refused counts as the refusal. Single keys count nothing.
- */
+/* In units of key_work.h; what would be refused counts as the refusal. Single keys count only for
+ * what is copied of them. */
 size_t txn_estimate(const struct key_store *keys, struct key_space_id space,
                     const struct txn_request *request);
+/* A transaction that changes nothing: its work without what it answers, and about how many bytes
+ * that is, not counting those of small records; of ranges at an old revision far too many. */
+void txn_estimate_read(const struct key_store *keys, struct key_space_id space,
+                       const struct txn_request *request, size_t *out_work, size_t *out_bytes);
+/* The value that it keeps, and the record that it answers. */
+size_t put_estimate(const struct key_store *keys, struct key_space_id space,
+                    const struct put_request *request);
 size_t delete_estimate(const struct key_store *keys, struct key_space_id space,
                        const struct delete_request *request);
 

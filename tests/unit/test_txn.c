@@ -282,6 +282,7 @@ static void more_keys_than_one_request_may_delete_are_left(void **state) {
     struct operation operations[] = {op_del("k000000", "k200000"),
                                      op_txn(NULL, 0, &nested, 1, NULL, 0)};
     nested = op_del("k200000", "l");
+    nested.delete.want_previous = operations[0].delete.want_previous = false;
     const struct txn_request request = {.n_success = 2, .success = operations};
     struct txn_outcome outcome;
     assert_int_equal(txn_run(&target, &request, &fixture.arena, &outcome), STATUS_TOO_MANY_KEYS);

@@ -1,0 +1,216 @@
+/* What transactions, puts and deletions of large values are in work. */
+#include "core/txn.h"
+#include "core/txn_estimate.h"
+
+#include "state_machine_fixture.h"
+
+enum { SIZE = 1000 * 1000, COPY = SIZE / KEY_WORK_COPIED_BYTES };
+
+static uint8_t value[SIZE];
+
+struct counted {
+    struct fixture fixture;
+    struct txn_target target;
+    size_t work;
+};
+
+static void put_large(struct counted *counted, const char *key, size_t size) {
+    struct key_store *keys = counted->target.keys;
+    key_store_begin(keys);
+    key_store_put(keys, KEY_SPACE_ETCD, bytes_from_text(key), bytes_of(value, size), 0, NULL);
+    key_store_end(keys);
+}
+
+static void counted_init(struct counted *counted) {
+    fixture_init(&counted->fixture);
+    counted->work = 0;
+    counted->target = (struct txn_target){.keys = state_machine_keys(counted->fixture.machine),
+                                          .leases = state_machine_leases(counted->fixture.machine),
+                                          .space = KEY_SPACE_ETCD,
+                                          .is_counted = true,
+                                          .work = &counted->work};
+}
+
+static enum status run(struct counted *counted, struct operation *operations, size_t n) {
+    const struct txn_request request = {.n_success = n, .success = operations};
+    struct txn_outcome outcome;
+    counted->work = 0;
+    return txn_run(&counted->target, &request, &counted->fixture.arena, &outcome);
+}
+
+static size_t estimate(const struct counted *counted, struct operation *operations, size_t n) {
+    const struct txn_request request = {.n_success = n, .success = operations};
+    return txn_estimate(counted->target.keys, KEY_SPACE_ETCD, &request);
+}
+
+static bool exists(const struct counted *counted, const char *key) {
+    return key_store_find(counted->target.keys, KEY_SPACE_ETCD, bytes_from_text(key)) != NULL;
+}
+
+enum { GETS = 40, GETS_ALLOWED = 33 };
+
+static void gets_of(struct operation operations[GETS + 1], const char *key) {
+    operations[0] = (struct operation){.type = OPERATION_PUT, .put = {.key = bytes_from_text("x")}};
+    for (size_t i = 1; i <= GETS; i++) {
+        operations[i] =
+            (struct operation){.type = OPERATION_RANGE, .range = {.key = bytes_from_text(key)}};
+    }
+}
+
+static void an_answer_that_is_too_large_is_refused_before_anything_changes(void **state) {
+    struct counted counted;
+    counted_init(&counted);
+    put_large(&counted, "k", SIZE);
+    struct operation operations[GETS + 1];
+    gets_of(operations, "k");
+    assert_int_equal(run(&counted, operations, GETS + 1), STATUS_REQUEST_TOO_LARGE);
+    assert_int_equal(counted.work, KEY_WORK_TXN_MAX);
+    assert_false(exists(&counted, "x"));
+    assert_true(estimate(&counted, operations, GETS + 1) >= KEY_WORK_TXN_MAX);
+    assert_int_equal(run(&counted, operations, GETS_ALLOWED + 1), STATUS_OK);
+    assert_true(counted.work >= GETS_ALLOWED * COPY);
+    assert_true(exists(&counted, "x"));
+    /* What is not shown does not count. */
+    for (size_t i = 1; i <= GETS; i++) {
+        operations[i].range.keys_only = true;
+    }
+    assert_true(estimate(&counted, operations, GETS + 1) < COPY);
+    assert_int_equal(run(&counted, operations, GETS + 1), STATUS_OK);
+    assert_true(counted.work < COPY);
+    /* A cluster of version 2 does as release 0.2 does. */
+    gets_of(operations, "k");
+    counted.target.is_counted = false;
+    assert_int_equal(run(&counted, operations, GETS + 1), STATUS_OK);
+    assert_int_equal(counted.work, 0);
+    fixture_clear(&counted.fixture);
+}
+
+static void what_a_transaction_writes_counts_where_it_shows_it(void **state) {
+    struct counted counted;
+    counted_init(&counted);
+    struct operation operations[GETS + 1];
+    gets_of(operations, "x");
+    operations[0].put.value = bytes_of(value, SIZE);
+    assert_int_equal(run(&counted, operations, GETS + 1), STATUS_REQUEST_TOO_LARGE);
+    assert_false(exists(&counted, "x"));
+    for (size_t i = 1; i <= GETS; i++) {
+        operations[i].range.range_end = bytes_from_text("x1");
+    }
+    assert_int_equal(run(&counted, operations, GETS + 1), STATUS_REQUEST_TOO_LARGE);
+    for (size_t i = 1; i <= GETS; i++) {
+        operations[i].range.key = bytes_from_text("x0");
+    }
+    assert_int_equal(run(&counted, operations, GETS + 1), STATUS_OK);
+    fixture_clear(&counted.fixture);
+}
+
+static void a_value_that_is_kept_and_a_record_that_is_answered_count(void **state) {
+    struct counted counted;
+    counted_init(&counted);
+    put_large(&counted, "k", SIZE);
+    struct put_request put = {.key = bytes_from_text("k"), .ignore_value = true};
+    struct put_outcome outcome;
+    assert_int_equal(txn_put(&counted.target, &put, &outcome), STATUS_OK);
+    assert_int_equal(counted.work, COPY);
+    assert_true(put_estimate(counted.target.keys, KEY_SPACE_ETCD, &put) >= COPY);
+    struct operation operation = {.type = OPERATION_PUT, .put = put};
+    assert_true(estimate(&counted, &operation, 1) >= COPY);
+    assert_int_equal(run(&counted, &operation, 1), STATUS_OK);
+    assert_int_equal(counted.work, COPY);
+    put = (struct put_request){.key = bytes_from_text("k"), .want_previous = true};
+    counted.work = 0;
+    assert_true(put_estimate(counted.target.keys, KEY_SPACE_ETCD, &put) >= COPY);
+    assert_int_equal(txn_put(&counted.target, &put, &outcome), STATUS_OK);
+    assert_int_equal(counted.work, COPY);
+    /* What it brings along is counted as bytes. */
+    put = (struct put_request){.key = bytes_from_text("k"), .value = bytes_of(value, SIZE)};
+    counted.work = 0;
+    assert_int_equal(put_estimate(counted.target.keys, KEY_SPACE_ETCD, &put), 0);
+    assert_int_equal(txn_put(&counted.target, &put, &outcome), STATUS_OK);
+    assert_int_equal(counted.work, 0);
+    fixture_clear(&counted.fixture);
+}
+
+static void previous_values_of_a_deletion_count(void **state) {
+    struct counted counted;
+    counted_init(&counted);
+    for (unsigned i = 0; i < GETS; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%02u", i);
+        put_large(&counted, key, SIZE);
+    }
+    struct delete_request all = {
+        .key = bytes_from_text("k"), .range_end = bytes_from_text("l"), .want_previous = true};
+    struct delete_outcome outcome;
+    struct operation operation = {.type = OPERATION_DELETE, .delete = all};
+    assert_true(delete_estimate(counted.target.keys, KEY_SPACE_ETCD, &all) >= KEY_WORK_TXN_MAX);
+    assert_int_equal(txn_delete(&counted.target, &all, &counted.fixture.arena, &outcome),
+                     STATUS_REQUEST_TOO_LARGE);
+    assert_int_equal(run(&counted, &operation, 1), STATUS_REQUEST_TOO_LARGE);
+    assert_true(exists(&counted, "k00"));
+    all.want_previous = false;
+    assert_int_equal(txn_delete(&counted.target, &all, &counted.fixture.arena, &outcome),
+                     STATUS_OK);
+    assert_int_equal(outcome.deleted, GETS);
+    fixture_clear(&counted.fixture);
+}
+
+static void values_that_are_sorted_or_compared_count_by_their_size(void **state) {
+    enum { KEYS = 16, RANGES = 20 };
+    struct counted counted;
+    counted_init(&counted);
+    for (unsigned i = 0; i < KEYS; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "k%02u", i);
+        put_large(&counted, key, SIZE);
+    }
+    struct operation operations[RANGES];
+    for (size_t i = 0; i < RANGES; i++) {
+        operations[i] = (struct operation){.type = OPERATION_RANGE,
+                                           .range = {.key = bytes_from_text("k"),
+                                                     .range_end = bytes_from_text("l"),
+                                                     .order = SORT_ASCENDING,
+                                                     .target = SORT_BY_VALUE,
+                                                     .keys_only = true}};
+    }
+    assert_int_equal(run(&counted, operations, RANGES), STATUS_REQUEST_TOO_LARGE);
+    assert_int_equal(estimate(&counted, operations, RANGES) >= KEY_WORK_TXN_MAX, true);
+    assert_int_equal(run(&counted, operations, 1), STATUS_OK);
+    size_t sorted = KEYS * (SIZE / KEY_WORK_COMPARED_BYTES) * 4;
+    assert_in_range(counted.work, sorted, sorted + 1000);
+    assert_true(estimate(&counted, operations, 1) >= sorted);
+    operations[0].range.target = SORT_BY_MOD;
+    assert_int_equal(run(&counted, operations, 1), STATUS_OK);
+    assert_true(counted.work < 1000);
+    struct compare compares[RANGES];
+    for (size_t i = 0; i < RANGES; i++) {
+        compares[i] = (struct compare){.key = bytes_from_text("k"),
+                                       .range_end = bytes_from_text("l"),
+                                       .target = COMPARE_VALUE,
+                                       .value = bytes_of(value, SIZE)};
+    }
+    struct txn_request request = {.n_compares = RANGES, .compares = compares};
+    struct txn_outcome outcome;
+    assert_int_equal(txn_run(&counted.target, &request, &counted.fixture.arena, &outcome),
+                     STATUS_REQUEST_TOO_LARGE);
+    assert_int_equal(txn_estimate(counted.target.keys, KEY_SPACE_ETCD, &request), KEY_WORK_TXN_MAX);
+    request.n_compares = 1;
+    counted.work = 0;
+    assert_int_equal(txn_run(&counted.target, &request, &counted.fixture.arena, &outcome),
+                     STATUS_OK);
+    assert_true(outcome.succeeded);
+    assert_in_range(counted.work, KEYS * (SIZE / KEY_WORK_COMPARED_BYTES),
+                    KEYS * (SIZE / KEY_WORK_COMPARED_BYTES) + KEYS);
+    fixture_clear(&counted.fixture);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_that_is_too_large_is_refused_before_anything_changes),
+        cmocka_unit_test(what_a_transaction_writes_counts_where_it_shows_it),
+        cmocka_unit_test(a_value_that_is_kept_and_a_record_that_is_answered_count),
+        cmocka_unit_test(previous_values_of_a_deletion_count),
+        cmocka_unit_test(values_that_are_sorted_or_compared_count_by_their_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
