@@ -417,6 +417,11 @@ static size_t work_of(const struct service *service, const struct command *comma
     command = command_inner(command);
     size_t work = 0;
     switch (command->type) {
+    case COMMAND_PUT:
+        if (command->put.ignore_value || command->put.want_previous) {
+            work = put_estimate(keys, KEY_SPACE_ETCD, &command->put);
+        }
+        break;
     case COMMAND_TXN:
         work = txn_estimate(keys, KEY_SPACE_ETCD, &command->txn);
         break;

@@ -17,6 +17,8 @@ enum {
     HISTORY_LEAST_PART = 16,
     /* Large changes wait when history has grown beyond its bound by this part of it. */
     HISTORY_EXCESS_PART = 4,
+    /* Values that a request writes again without bringing them along, together: a large change. */
+    KEPT_BYTES_LARGE = 64 * 1024,
     /* A leader that would compact has done so by then. */
     PRESSURE_MS_MAX = 5000
 };
@@ -36,37 +38,56 @@ static struct quota_sizes sizes_of(const struct service *service) {
 
 /* --- Requests. --- */
 
-static uint64_t cost_of_txn(const struct txn_request *txn);
+/* What a command may add. */
+struct quota_cost {
+    uint64_t bytes; /* 0: it adds nothing, and is never refused */
+    uint64_t kept;  /* of which values that are there already, and are written again */
+};
 
-static uint64_t cost_of_branch(const struct operation *operations, size_t n) {
-    uint64_t cost = 0;
+static struct quota_cost cost_of_put(const struct key_store *keys, const struct put_request *put) {
+    uint64_t kept = 0;
+    if (put->ignore_value) {
+        const struct record *current = key_store_find(keys, KEY_SPACE_ETCD, put->key);
+        kept = current != NULL ? current->value_size : 0;
+    }
+    return (struct quota_cost){.bytes = PUT_BYTES + put->key.size + put->value.size + kept,
+                               .kept = kept};
+}
+
+static struct quota_cost cost_of_txn(const struct key_store *keys, const struct txn_request *txn);
+
+static struct quota_cost cost_of_branch(const struct key_store *keys,
+                                        const struct operation *operations, size_t n) {
+    struct quota_cost cost = {0};
     for (size_t i = 0; i < n; i++) {
+        struct quota_cost one = {0};
         if (operations[i].type == OPERATION_PUT) {
-            cost += PUT_BYTES + operations[i].put.key.size + operations[i].put.value.size;
+            one = cost_of_put(keys, &operations[i].put);
         } else if (operations[i].type == OPERATION_TXN) {
-            cost += cost_of_txn(&operations[i].txn);
+            one = cost_of_txn(keys, &operations[i].txn);
         }
+        cost.bytes += one.bytes;
+        cost.kept += one.kept;
     }
     return cost;
 }
 
-static uint64_t cost_of_txn(const struct txn_request *txn) {
-    uint64_t success = cost_of_branch(txn->success, txn->n_success);
-    uint64_t failure = cost_of_branch(txn->failure, txn->n_failure);
-    return success > failure ? success : failure;
+static struct quota_cost cost_of_txn(const struct key_store *keys, const struct txn_request *txn) {
+    struct quota_cost success = cost_of_branch(keys, txn->success, txn->n_success);
+    struct quota_cost failure = cost_of_branch(keys, txn->failure, txn->n_failure);
+    return success.bytes > failure.bytes ? success : failure;
 }
 
-/* What a command may add; 0: it adds nothing, and is never refused. */
-static uint64_t cost_of(const struct command *command) {
+static struct quota_cost cost_of(const struct key_store *keys, const struct command *command) {
     switch (command->type) {
     case COMMAND_PUT:
-        return PUT_BYTES + command->put.key.size + command->put.value.size;
+        return cost_of_put(keys, &command->put);
     case COMMAND_TXN:
-        return cost_of_txn(&command->txn);
+        return cost_of_txn(keys, &command->txn);
     case COMMAND_LEASE_GRANT:
-        return LEASE_BYTES;
+        return (struct quota_cost){.bytes = LEASE_BYTES};
     default:
-        return 0;
+        return (struct quota_cost){0};
     }
 }
 
@@ -111,14 +132,21 @@ static bool is_history_worth_it(const struct service *service, const struct quot
 }
 
 enum status quota_check(struct service *service, const struct command *command) {
-    uint64_t cost = cost_of(command);
-    if (cost == 0) {
+    const struct key_store *keys = state_machine_keys(service->machine);
+    struct quota_cost cost = cost_of(keys, command);
+    if (cost.bytes == 0) {
         return STATUS_OK;
     }
+    /* Neither the network nor the disk slows these down: they would fill memory faster than history
+     * is freed. */
+    if (cost.kept >= KEPT_BYTES_LARGE &&
+        service_history_pressure(service) != HISTORY_PRESSURE_NONE) {
+        return STATUS_TOO_MANY_REQUESTS;
+    }
     uint64_t quota = service->quota.bytes;
-    uint64_t wanted = key_store_bytes(state_machine_keys(service->machine)) +
+    uint64_t wanted = key_store_bytes(keys) +
                       lease_table_bytes(state_machine_leases(service->machine)) +
-                      service->proposals.pending_bytes + cost;
+                      service->proposals.pending_bytes + cost.bytes;
     if (wanted <= quota) {
         return STATUS_OK;
     }
