@@ -34,6 +34,9 @@ struct etcd_renewal_turns;
 
 /* A gRPC client takes no message above this, whatever it was configured with. */
 #define ETCD_ANSWER_SIZE_MAX ((size_t)INT32_MAX)
+/* Of a change or a transaction, which is made at once. What they show of records is bounded before
+ * they are carried out (KEY_WORK_TXN_MAX); this is more. */
+#define ETCD_OUTCOME_SIZE_MAX ((size_t)64 * 1024 * 1024)
 
 struct etcd_door {
     struct service *service;
@@ -51,6 +54,7 @@ struct etcd_door {
     struct hash_key hash_key;    /* of tables of ids that clients choose */
     struct list free_calls;
     size_t n_free_calls;
+    size_t whole_bytes; /* of large answers that are written at once: etcd_long_read.h */
     uv_timer_t timer;
     struct list tickers;
     size_t n_urgent; /* tickers that want the fast pace */

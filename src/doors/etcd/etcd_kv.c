@@ -10,14 +10,22 @@
 
 #include <assert.h>
 
-/* Reads can be asked for faster than they are taken, and each may be as large as the whole store.
- * Writes are answered in any case: they have happened. */
-static bool is_refused_for_size(struct grpc_call *call, size_t size) {
-    if (size <= ETCD_SHORT_READ_BYTES_MAX || grpc_call_has_room(call)) {
+/* Answers can be asked for faster than they are taken. */
+static bool is_refused_for_size(struct grpc_call *call, size_t size,
+                                const struct etcd_error *error) {
+    if (size <= ETCD_SHORT_READ_BYTES_MAX ||
+        (size <= ETCD_OUTCOME_SIZE_MAX && grpc_call_has_room(call))) {
         return false;
     }
-    etcd_error_finish(call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
+    etcd_error_finish(call, error);
     return true;
+}
+
+/* The answer of what has happened, which is told in etcd's words if it cannot be shown: there was
+ * room when it was asked for, or it was to be small (is_refused_for_room()). */
+static bool outcome_begin(struct grpc_call *call, size_t size, struct pb_writer *writer) {
+    return !is_refused_for_size(call, size, &etcd_error_answer_too_large) &&
+           etcd_answer_begin(call, size, writer);
 }
 
 /* --- Range. --- */
@@ -89,7 +97,7 @@ static void on_range(struct grpc_call *call, struct bytes message) {
 static void reply_put(struct etcd_call *waiting, const struct outcome *outcome) {
     struct etcd_header header = etcd_header_at(waiting->door, outcome->revision);
     struct pb_writer writer;
-    if (etcd_answer_begin(waiting->call, etcd_put_size(&header, &outcome->put), &writer)) {
+    if (outcome_begin(waiting->call, etcd_put_size(&header, &outcome->put), &writer)) {
         etcd_put_write(&writer, &header, &outcome->put);
         etcd_answer_finish(waiting->call, &writer);
     }
@@ -98,7 +106,7 @@ static void reply_put(struct etcd_call *waiting, const struct outcome *outcome) 
 static void reply_delete(struct etcd_call *waiting, const struct outcome *outcome) {
     struct etcd_header header = etcd_header_at(waiting->door, outcome->revision);
     struct pb_writer writer;
-    if (etcd_answer_begin(waiting->call, etcd_delete_size(&header, &outcome->delete), &writer)) {
+    if (outcome_begin(waiting->call, etcd_delete_size(&header, &outcome->delete), &writer)) {
         etcd_delete_write(&writer, &header, &outcome->delete);
         etcd_answer_finish(waiting->call, &writer);
     }
@@ -117,6 +125,29 @@ static bool is_too_large(struct grpc_call *call, struct bytes message) {
     return true;
 }
 
+static size_t estimate_of(const struct key_store *keys, const struct command *command) {
+    switch (command->type) {
+    case COMMAND_PUT:
+        return put_estimate(keys, KEY_SPACE_ETCD, &command->put);
+    case COMMAND_DELETE:
+        return delete_estimate(keys, KEY_SPACE_ETCD, &command->delete);
+    case COMMAND_TXN:
+        return txn_estimate(keys, KEY_SPACE_ETCD, &command->txn);
+    default:
+        return 0;
+    }
+}
+
+/* A client that does not take its answers gets no more large ones. Told before anything changes. */
+static bool is_refused_for_room(struct grpc_call *call, const struct command *command) {
+    enum { LARGE = ETCD_SHORT_READ_BYTES_MAX / KEY_WORK_COPIED_BYTES };
+    if (grpc_call_has_room(call) || estimate_of(etcd_keys(etcd_door_of(call)), command) < LARGE) {
+        return false;
+    }
+    etcd_error_finish(call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
+    return true;
+}
+
 static void submit(struct grpc_call *call, struct bytes message,
                    const struct etcd_error *(*read)(struct bytes, struct command *),
                    void (*reply)(struct etcd_call *, const struct outcome *)) {
@@ -127,7 +158,7 @@ static void submit(struct grpc_call *call, struct bytes message,
     const struct etcd_error *error = read(message, &command);
     if (error != NULL) {
         etcd_error_finish(call, error);
-    } else {
+    } else if (!is_refused_for_room(call, &command)) {
         (void)etcd_call_submit(call, &command, reply);
     }
 }
@@ -149,7 +180,7 @@ static void on_compact(struct grpc_call *call, struct bytes message) {
 static void answer_txn(struct grpc_call *call, const struct etcd_header *header,
                        const struct txn_outcome *outcome, const struct txn_request *shape) {
     struct pb_writer writer;
-    if (etcd_answer_begin(call, etcd_txn_size(header, outcome, shape), &writer)) {
+    if (outcome_begin(call, etcd_txn_size(header, outcome, shape), &writer)) {
         etcd_txn_write(&writer, header, outcome, shape);
         etcd_answer_finish(call, &writer);
     }
@@ -183,10 +214,11 @@ static bool operations_name_revisions(const struct operation *operations, size_t
     return false;
 }
 
-/* Of many keys a worker reads, unless a range names a revision: counting at an old one is cheap
- * with the store's history, which a view does not have. */
-static bool is_for_worker(const struct txn_request *txn, size_t work) {
-    return work > ETCD_SHORT_READ_RECORDS_MAX && !names_revisions(txn);
+/* Of many keys, or large ones, a worker reads, unless a range names a revision: counting at an old
+ * one is cheap with the store's history, which a view does not have. */
+static bool is_for_worker(const struct txn_request *txn, size_t work, size_t bytes) {
+    return (work > ETCD_SHORT_READ_RECORDS_MAX || bytes > ETCD_SHORT_READ_BYTES_MAX) &&
+           !names_revisions(txn);
 }
 
 /* A transaction that changes nothing needs no log. */
@@ -194,8 +226,10 @@ static void run_txn(struct grpc_call *call, struct bytes message, const struct t
                     struct txn_ranges reads) {
     struct etcd_door *door = etcd_door_of(call);
     struct txn_outcome outcome;
-    size_t work = txn_estimate(etcd_keys(door), KEY_SPACE_ETCD, txn);
-    if (is_for_worker(txn, work)) {
+    size_t work;
+    size_t bytes;
+    txn_estimate_read(etcd_keys(door), KEY_SPACE_ETCD, txn, &work, &bytes);
+    if (is_for_worker(txn, work, bytes)) {
         etcd_txn_read_start(call, message, reads.ranges, reads.n);
         return;
     }
@@ -209,7 +243,10 @@ static void run_txn(struct grpc_call *call, struct bytes message, const struct t
         return;
     }
     struct etcd_header header = etcd_header_now(door);
-    if (!is_refused_for_size(call, etcd_txn_size(&header, &outcome, txn))) {
+    size_t size = etcd_txn_size(&header, &outcome, txn);
+    if (!service_allow_work(door->service, size / KEY_WORK_COPIED_BYTES)) {
+        etcd_error_finish(call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
+    } else if (!is_refused_for_size(call, size, etcd_error_of(STATUS_TOO_MANY_REQUESTS))) {
         answer_txn(call, &header, &outcome, txn);
     }
 }
@@ -293,13 +330,13 @@ static void on_txn(struct grpc_call *call, struct bytes message) {
         etcd_txn_request(message, &door->arena, &command, &serializable);
     if (error != NULL) {
         etcd_error_finish(call, error);
-    } else if (!txn_is_read_only(&command.txn)) {
+    } else if (txn_is_read_only(&command.txn)) {
+        read_txn(call, message, &command, serializable);
+    } else if (!is_refused_for_room(call, &command)) {
         struct etcd_call *waiting = etcd_call_submit(call, &command, reply_txn);
         if (waiting != NULL && etcd_txn_needs_shape(&command.txn)) {
             waiting->shape = etcd_txn_shape(&command.txn, &waiting->shape_arena);
         }
-    } else {
-        read_txn(call, message, &command, serializable);
     }
     arena_reset(&door->arena);
 }

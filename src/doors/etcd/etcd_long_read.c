@@ -13,6 +13,7 @@ static void destroy(struct etcd_long_read *read) {
     if (read->kind->clear != NULL) {
         read->kind->clear(read);
     }
+    read->waiting->door->whole_bytes -= read->whole_bytes;
     etcd_call_destroy(read->waiting);
     arena_clear(&read->arena);
     buffer_clear(&read->part);
@@ -35,6 +36,10 @@ static void finish(struct etcd_long_read *read, const struct etcd_error *error) 
     end(read);
 }
 
+static size_t size_max(const struct etcd_long_read *read) {
+    return read->kind->is_whole ? ETCD_OUTCOME_SIZE_MAX : ETCD_ANSWER_SIZE_MAX;
+}
+
 /* --- The worker. --- */
 
 static void run(struct service_scan *scan) {
@@ -44,9 +49,11 @@ static void run(struct service_scan *scan) {
         int64_t revision = key_view_revision(snapshot_view_keys(scan->view));
         read->header = (struct etcd_header){.identity = &read->identity, .revision = revision};
         read->status = read->kind->measure(read, &read->size);
+        read->waits_for_memory = read->status == STATUS_OK && read->kind->is_whole &&
+                                 read->size > ETCD_SHORT_READ_BYTES_MAX;
     }
     read->part.size = 0;
-    if (read->status == STATUS_OK && read->size <= ETCD_ANSWER_SIZE_MAX) {
+    if (read->status == STATUS_OK && !read->waits_for_memory && read->size <= size_max(read)) {
         read->kind->write(read);
     }
 }
@@ -72,6 +79,21 @@ static bool is_refused_for_room(struct etcd_long_read *read, const struct grpc_c
     return true;
 }
 
+/* There is always memory for one. */
+static void take_memory(struct etcd_long_read *read, const struct grpc_call *call) {
+    struct etcd_door *door = read->waiting->door;
+    bool is_too_much =
+        door->whole_bytes > 0 && door->whole_bytes + read->size > ETCD_OUTCOME_SIZE_MAX;
+    if (is_too_much || !grpc_call_has_room(call)) {
+        finish(read, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
+        return;
+    }
+    read->waits_for_memory = false;
+    read->whole_bytes = read->size;
+    door->whole_bytes += read->size;
+    service_scan_continue(&read->scan);
+}
+
 static void ran(struct service_scan *scan) {
     struct etcd_long_read *read = read_of(scan);
     struct grpc_call *call = read->waiting->call;
@@ -83,8 +105,12 @@ static void ran(struct service_scan *scan) {
         finish(read, etcd_error_of(read->status));
         return;
     }
-    if (read->size > ETCD_ANSWER_SIZE_MAX) {
+    if (read->size > size_max(read)) {
         finish(read, &etcd_error_answer_too_large);
+        return;
+    }
+    if (read->waits_for_memory) {
+        take_memory(read, call);
         return;
     }
     if (read->sent == 0 && is_refused_for_room(read, call)) {

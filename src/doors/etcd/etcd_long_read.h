@@ -22,6 +22,9 @@ struct etcd_long_read_kind {
     enum status (*measure)(struct etcd_long_read *read, size_t *out_size);
     /* Appends about ETCD_LONG_READ_PART_SIZE bytes more to `part`, or the rest. */
     void (*write)(struct etcd_long_read *read);
+    /* It writes all at once, at most ETCD_OUTCOME_SIZE_MAX: a large answer is written when there is
+     * memory for it, which all of them share. */
+    bool is_whole;
     /* NULL: nothing of its own to free. On the loop. */
     void (*clear)(struct etcd_long_read *read);
 };
@@ -38,6 +41,8 @@ struct etcd_long_read {
     size_t sent;
     enum status status;
     bool is_measured;
+    bool waits_for_memory;
+    size_t whole_bytes; /* of door->whole_bytes */
 };
 
 /* A zeroed object of the kind, for what its measure() needs to know; then start. The call belongs

@@ -39,7 +39,7 @@ static void write_all(struct etcd_long_read *read) {
 }
 
 static const struct etcd_long_read_kind txn_read_kind = {
-    .size = sizeof(struct txn_read), .measure = measure, .write = write_all};
+    .size = sizeof(struct txn_read), .measure = measure, .write = write_all, .is_whole = true};
 
 void etcd_txn_read_start(struct grpc_call *call, struct bytes message,
                          const struct key_range *ranges, size_t n_ranges) {
