@@ -22,6 +22,8 @@ enum {
      * count as one. */
     KEY_WORK_COPIED_BYTES = 32,
     KEY_WORK_COMPARED_BYTES = 256,
+    /* Keys of fewer bytes are deleted in the same time. */
+    KEY_WORK_LONG_KEY = 1024,
     /* For all that one transaction compares, reads and answers, or for one read on the loop. About
      * twenty milliseconds; an answer of KEY_WORK_TXN_MAX * KEY_WORK_COPIED_BYTES, 32 MiB. */
     KEY_WORK_TXN_MAX = 1024 * 1024,
@@ -36,6 +38,11 @@ enum {
 static inline size_t key_work_of_copy(const struct record *record, bool keys_only) {
     size_t size = record->key_size + (keys_only ? 0 : (size_t)record->value_size);
     return size / KEY_WORK_COPIED_BYTES;
+}
+
+/* What it is to delete a record beside KEY_WORK_A_DELETE: the tombstone has its key. */
+static inline size_t key_work_of_long_key(const struct record *record) {
+    return record->key_size < KEY_WORK_LONG_KEY ? 0 : record->key_size / KEY_WORK_COPIED_BYTES;
 }
 
 struct key_work {

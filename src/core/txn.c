@@ -188,15 +188,23 @@ static size_t delete_count(const struct txn_source *source, const struct delete_
                : key_store_count(source->keys, source->space, request->key, request->range_end);
 }
 
+struct deleting {
+    struct key_work *work;
+    bool want_previous;
+};
+
 static bool delete_spend_one(void *context, const struct record *record) {
-    return key_work_spend(context, 1 + key_work_of_copy(record, false));
+    const struct deleting *deleting = context;
+    size_t answered = deleting->want_previous ? 1 + key_work_of_copy(record, false) : 0;
+    return key_work_spend(deleting->work, key_work_of_long_key(record) + answered);
 }
 
-/* What is deleted and answered. */
+/* What is copied of that which is deleted: keys that are long, and what is answered. */
 static enum status delete_spend(const struct txn_source *source,
                                 const struct delete_request *request, struct key_work *work) {
-    if (request->want_previous) {
-        (void)source_visit(source, request->key, request->range_end, delete_spend_one, work);
+    struct deleting deleting = {.work = work, .want_previous = request->want_previous};
+    if (request->want_previous || request->range_end.size > 0) {
+        (void)source_visit(source, request->key, request->range_end, delete_spend_one, &deleting);
     }
     return work->is_exceeded ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
 }

@@ -27,8 +27,8 @@ struct txn_target {
 
 /* Each of the three is one revision of its own if it changes anything. STATUS_LEASE_NOT_FOUND,
  * STATUS_KEY_NOT_FOUND, STATUS_TOO_MANY_KEYS (LEASE_KEYS_MAX, KEY_DELETES_MAX),
- * STATUS_KEY_READ_ONLY (reserved_keys.h), STATUS_REQUEST_TOO_LARGE (a deletion that would answer
- * more than KEY_WORK_TXN_MAX allows); nothing is changed then. */
+ * STATUS_KEY_READ_ONLY (reserved_keys.h), STATUS_REQUEST_TOO_LARGE (a deletion that would copy
+ * more than KEY_WORK_TXN_MAX allows: long keys, what it answers); nothing is changed then. */
 enum status txn_put(const struct txn_target *target, const struct put_request *request,
                     struct put_outcome *out_outcome);
 enum status txn_delete(const struct txn_target *target, const struct delete_request *request,

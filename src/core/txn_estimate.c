@@ -50,6 +50,7 @@ struct sizes {
     size_t copied;
     size_t copied_most; /* of one */
     size_t compared;    /* by value */
+    size_t long_keys;   /* deleted */
 };
 
 static bool add_size(void *context, const struct record *record) {
@@ -59,6 +60,7 @@ static bool add_size(void *context, const struct record *record) {
     sizes->copied += copied;
     sizes->copied_most = copied > sizes->copied_most ? copied : sizes->copied_most;
     sizes->compared += (record->key_size + (size_t)record->value_size) / KEY_WORK_COMPARED_BYTES;
+    sizes->long_keys += key_work_of_long_key(record);
     return ++sizes->estimate->n_walked < WALKED_MAX && sizes->n < sizes->n_max;
 }
 
@@ -165,13 +167,13 @@ static void add_put(struct estimate *estimate, const struct put_request *put) {
 static void add_delete(struct estimate *estimate, const struct delete_request *request) {
     size_t n = n_deleted(estimate->keys, estimate->space, request);
     estimate->n_deletes += n;
-    if (!request->want_previous) {
-        return;
-    }
     if (request->range_end.size == 0) {
-        add_copied_key(estimate, request->key, false);
+        if (request->want_previous) {
+            add_copied_key(estimate, request->key, false);
+        }
     } else if (n <= KEY_DELETES_MAX) {
-        add_copied(estimate, sizes_of(estimate, request->key, request->range_end, n, false).copied);
+        struct sizes sizes = sizes_of(estimate, request->key, request->range_end, n, false);
+        add_copied(estimate, sizes.long_keys + (request->want_previous ? sizes.copied : 0));
     }
 }
 

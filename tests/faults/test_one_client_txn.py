@@ -7,7 +7,7 @@ import grpc
 import pytest
 from etcd3 import etcdrpc
 from hostile_client import (
-    attacked, check_memory_returns, connect, fill_keys, reading, restart_seconds, send_all,
+    Sender, attacked, check_memory_returns, connect, fill_keys, reading, restart_seconds, send_all,
 )  # fmt: skip
 
 from harness import KIND_LEASED, Server, hpack
@@ -73,6 +73,28 @@ def test_gets_of_one_large_value(server, kind, window, nested, gets):
     took = restart_seconds(server)
     report("restart", seconds=round(took, 2))
     assert took < RESTART_SECONDS_MAX
+
+
+@pytest.mark.parametrize("window", ["taken", "left"])
+def test_gets_of_a_value_that_becomes_large_on_the_way(server, window):
+    """When they are asked for, it is small."""
+    connections, each = either(3, 8), either(5, 50)
+    grown = etcdrpc.PutRequest(key=b"big", value=bytes(1_000_000)).SerializeToString()
+    shrunk = etcdrpc.PutRequest(key=b"big").SerializeToString()
+    request = txn_of_gets("write", 1, 30)
+    calls = [(PUT, grown), *[(TXN, request)] * each, (PUT, shrunk)]
+    before = server.rss_bytes()
+    with attacked(server, f"{connections} connections, 30 gets of a value that grows, {window}"):
+        with contextlib.ExitStack() as stack:
+            for _ in range(connections):
+                connection = stack.enter_context(connect(server, WIDE_OPEN if window == "taken" else CLOSED))
+                sender = Sender(connection)
+                for number, (path, payload) in enumerate(calls):
+                    stream = 1 + 2 * number
+                    send_all(connection, headers(stream, hpack.grpc_request(path)))
+                    sender.send(stream, message(payload), seconds=2.0, end=True)
+            time.sleep(either(0.6, 4))
+    check_memory_returns(server, before)
 
 
 def test_the_answer_of_a_transaction_is_bounded(server):
@@ -171,3 +193,20 @@ def test_previous_values_of_a_deletion(server):
     with Rpc(server) as rpc:
         assert rpc.range(b"/deleted/", b"/deleted0", count_only=True).count == count
         assert rpc.delete(b"/deleted/", b"/deleted0").deleted == count
+
+
+def test_long_keys_that_are_deleted(server):
+    """Each leaves its key behind."""
+    count, size = either(60, 500), 700_000
+    with Rpc(server) as rpc:
+        for number in range(count):
+            rpc.put(b"/long/" + bytes(size) + b"%08d" % number)
+        with attacked(server, f"{count} keys of {size} bytes deleted"):
+            with connect(server, WIDE_OPEN) as connection:
+                reading(connection)
+                request = etcdrpc.DeleteRangeRequest(key=b"/long/", range_end=b"/long0").SerializeToString()
+                send_all(connection, b"".join(call(1 + 2 * n, DELETE, request) for n in range(50)))
+                time.sleep(either(0.6, 4))
+        assert rpc.range(b"/long/", b"/long0", count_only=True).count == count
+        end = b"/long/" + bytes(size) + b"%08d" % 40
+        assert rpc.delete(b"/long/", end).deleted == 40

@@ -155,6 +155,30 @@ static void previous_values_of_a_deletion_count(void **state) {
     fixture_clear(&counted.fixture);
 }
 
+static void long_keys_that_are_deleted_count(void **state) {
+    struct counted counted;
+    counted_init(&counted);
+    static char key[SIZE];
+    memset(key, 'k', sizeof key - 1);
+    for (unsigned i = 0; i < GETS; i++) {
+        snprintf(key + SIZE - 8, 8, "%07u", i);
+        put_large(&counted, key, 1);
+    }
+    const struct delete_request all = {.key = bytes_from_text("k"),
+                                       .range_end = bytes_from_text("l")};
+    struct delete_outcome outcome;
+    assert_true(delete_estimate(counted.target.keys, KEY_SPACE_ETCD, &all) >= KEY_WORK_TXN_MAX);
+    assert_int_equal(txn_delete(&counted.target, &all, &counted.fixture.arena, &outcome),
+                     STATUS_REQUEST_TOO_LARGE);
+    struct operation operation = {.type = OPERATION_DELETE, .delete = all};
+    assert_int_equal(run(&counted, &operation, 1), STATUS_REQUEST_TOO_LARGE);
+    counted.target.is_counted = false;
+    assert_int_equal(txn_delete(&counted.target, &all, &counted.fixture.arena, &outcome),
+                     STATUS_OK);
+    assert_int_equal(outcome.deleted, GETS);
+    fixture_clear(&counted.fixture);
+}
+
 static void values_that_are_sorted_or_compared_count_by_their_size(void **state) {
     enum { KEYS = 16, RANGES = 20 };
     struct counted counted;
@@ -210,6 +234,7 @@ int main(void) {
         cmocka_unit_test(what_a_transaction_writes_counts_where_it_shows_it),
         cmocka_unit_test(a_value_that_is_kept_and_a_record_that_is_answered_count),
         cmocka_unit_test(previous_values_of_a_deletion_count),
+        cmocka_unit_test(long_keys_that_are_deleted_count),
         cmocka_unit_test(values_that_are_sorted_or_compared_count_by_their_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
