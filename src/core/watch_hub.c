@@ -24,6 +24,7 @@ struct watch_hub *watch_hub_create(const struct key_store *store, const struct h
     list_init(&hub->behind);
     list_init(&hub->waiting);
     hub->store = store;
+    hub->n_matches_max = WATCH_WINDOW_MATCHES_MAX;
     hub->published_end = key_store_history_end(store);
     hub->published_revision = key_store_revision(store);
     watch_hub_begin_iteration(hub);
@@ -67,6 +68,9 @@ void watcher_enter(struct watcher *watcher, enum watcher_state state) {
     watcher->state = state;
     list_remove(&watcher->link);
     list_append(lists[state], &watcher->link);
+    if (state == WATCHER_CURRENT) {
+        watch_topics_wake(&hub->topics, watcher->topic);
+    }
 }
 
 struct watcher *watch_hub_add(struct watch_hub *hub, const struct watcher_options *options) {
@@ -193,7 +197,7 @@ bool watch_hub_work(struct watch_hub *hub, size_t budget) {
         int64_t compacted_revision = key_store_compacted_revision(hub->store);
         if (watcher->next_revision < compacted_revision) {
             drop_compacted(watcher, compacted_revision);
-            n_seen++;
+            n_seen += WATCH_DROP_RECORDS;
         } else {
             n_seen += 1 + catch_up(watcher);
         }
@@ -271,6 +275,7 @@ void watch_hub_validate(const struct watch_hub *hub) {
         const struct watch_topic *topic = list_entry(link, struct watch_topic, link);
         size_t n = validate_list(hub, &topic->watchers, WATCHER_CURRENT);
         assert(n <= topic->references);
+        assert(n == 0 || topic->is_one_key || !topic->interval.is_asleep);
         assert(topic->n_matches == 0);
         n_current += n;
         references += topic->references;

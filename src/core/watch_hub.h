@@ -63,7 +63,8 @@ void watch_hub_remove(struct watch_hub *hub, struct watcher *watcher);
  * iteration of the loop: when a client has a hundred thousand watches on one key, those beyond the
  * bound lag for a moment, and no other watcher waits for them. */
 void watch_hub_publish(struct watch_hub *hub);
-/* The same without a bound: before history is compacted, which would end those that lag. */
+/* The same to the end, before history is compacted: beyond the bound those who are owed something
+ * lag from there on, which ends them if that is compacted. */
 void watch_hub_publish_all(struct watch_hub *hub);
 /* A new iteration of the loop: publications may deliver as much again. */
 void watch_hub_begin_iteration(struct watch_hub *hub);

@@ -14,13 +14,17 @@ enum {
     WATCH_BATCH_BYTES_MAX = 1 << 20,
     /* Records looked at for one watcher before the next one has its turn. */
     WATCH_TURN_RECORDS = 1000,
+    /* A watcher that is dropped counts as so many: its owner is told, memory is freed. */
+    WATCH_DROP_RECORDS = 16,
     /* So many bytes handed over count as one more record looked at: large values take turns, too.
      */
     WATCH_BYTES_A_RECORD = 1024,
     /* Matches collected before they are handed over, revisions kept whole … */
     WATCH_WINDOW_MATCHES = 16384,
-    /* … and at most: topics that match beyond are caught up from history, one at a time. */
-    WATCH_WINDOW_MATCHES_MAX = 1 << 20,
+    /* … and at most, since a revision may change as many keys as one client has ranges to watch:
+     * watchers of topics that match beyond are caught up from history, one at a time, and their
+     * topics are not visited again. */
+    WATCH_WINDOW_MATCHES_MAX = 1 << 18,
     /* Events handed over by publications of one iteration of the loop, large ones counted as
      * several; watchers beyond are caught up later, a few in each iteration. */
     WATCH_DELIVERIES_MAX = 1 << 16,
@@ -68,10 +72,13 @@ struct watch_hub {
      * topic by topic. */
     struct watch_match *matches;
     size_t n_matches;
+    size_t n_matches_max; /* WATCH_WINDOW_MATCHES_MAX; tests lower it */
     size_t matches_capacity;
     struct watch_topic **matched;
     size_t n_matched;
     size_t matched_capacity;
+    struct watch_topic *idle; /* topics found to have no current watchers, or too much for them */
+    size_t n_idle;
     struct watch_events sorted;
     struct watch_events batch;
 };

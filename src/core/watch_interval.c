@@ -19,18 +19,25 @@ static int balance_of(const struct watch_interval *node) {
     return height_of(node->left) - height_of(node->right);
 }
 
+static const struct watch_interval *farther(const struct watch_interval *a,
+                                            const struct watch_interval *below) {
+    const struct watch_interval *b = below != NULL ? below->farthest : NULL;
+    if (a == NULL || b == NULL) {
+        return a == NULL ? b : a;
+    }
+    return compare_ends(b, a) > 0 ? b : a;
+}
+
+static void update_reach(struct watch_interval *node) {
+    node->farthest = farther(farther(node->is_asleep ? NULL : node, node->left), node->right);
+}
+
 /* Computes anew what a node knows of its subtree. */
 static void update(struct watch_interval *node) {
     int left = height_of(node->left);
     int right = height_of(node->right);
     node->height = 1 + (left > right ? left : right);
-    node->farthest = node;
-    if (node->left != NULL && compare_ends(node->left->farthest, node->farthest) > 0) {
-        node->farthest = node->left->farthest;
-    }
-    if (node->right != NULL && compare_ends(node->right->farthest, node->farthest) > 0) {
-        node->farthest = node->right->farthest;
-    }
+    update_reach(node);
 }
 
 static struct watch_interval *rotate_right(struct watch_interval *node) {
@@ -84,6 +91,7 @@ static struct watch_interval *insert(struct watch_interval *node, struct watch_i
     if (node == NULL) {
         interval->left = NULL;
         interval->right = NULL;
+        interval->is_asleep = false;
         update(interval);
         return interval;
     }
@@ -144,18 +152,39 @@ void watch_interval_remove(struct watch_interval **root, struct watch_interval *
     interval->right = NULL;
 }
 
+void watch_interval_set_asleep(struct watch_interval *root, struct watch_interval *interval,
+                               bool is_asleep) {
+    assert(root != NULL);
+    int order = compare(interval, root);
+    if (order == 0) {
+        assert(root == interval);
+        root->is_asleep = is_asleep;
+    } else {
+        watch_interval_set_asleep(order < 0 ? root->left : root->right, interval, is_asleep);
+    }
+    update_reach(root);
+}
+
+void watch_interval_refresh(struct watch_interval *root) {
+    if (root != NULL) {
+        watch_interval_refresh(root->left);
+        watch_interval_refresh(root->right);
+        update_reach(root);
+    }
+}
+
 void watch_interval_visit(struct watch_interval *root, struct bytes key,
                           void (*visit)(void *context, struct watch_interval *interval),
                           void *context) {
     while (root != NULL) {
-        if (bytes_compare(root->farthest->high, key) <= 0) {
+        if (root->farthest == NULL || bytes_compare(root->farthest->high, key) <= 0) {
             return;
         }
         watch_interval_visit(root->left, key, visit, context);
         if (bytes_compare(root->low, key) > 0) {
             return; /* and so is all to the right */
         }
-        if (bytes_compare(key, root->high) < 0) {
+        if (!root->is_asleep && bytes_compare(key, root->high) < 0) {
             visit(context, root);
         }
         root = root->right;
@@ -171,7 +200,8 @@ size_t watch_interval_validate(const struct watch_interval *root) {
     update(&copy);
     const struct watch_interval *farthest = copy.farthest == &copy ? root : copy.farthest;
     assert(copy.height == root->height);
-    assert(compare_ends(farthest, root->farthest) == 0);
+    assert((farthest == NULL) == (root->farthest == NULL));
+    assert(farthest == NULL || compare_ends(farthest, root->farthest) == 0);
     assert(balance_of(root) >= -1);
     assert(balance_of(root) <= 1);
     if (root->left != NULL) {

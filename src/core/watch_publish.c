@@ -107,11 +107,22 @@ static void publish_to(struct watcher *watcher, const struct record *const *reco
 
 /* --- Publishing: matches are collected for a window of whole revisions, then handed over. --- */
 
+static void note_idle(struct watch_hub *hub, struct watch_topic *topic) {
+    topic->next_idle = hub->idle;
+    hub->idle = topic;
+    hub->n_idle++;
+}
+
+static void put_idle_to_sleep(struct watch_hub *hub) {
+    if (hub->n_idle > 0) {
+        watch_topics_sleep(&hub->topics, hub->idle, hub->n_idle);
+        hub->idle = NULL;
+        hub->n_idle = 0;
+    }
+}
+
 static void collect_match(void *context, struct watch_topic *topic) {
     struct watch_hub *hub = context;
-    if (list_is_empty(&topic->watchers)) {
-        return;
-    }
     if (topic->n_matches == 0 && !topic->is_overflown) {
         if (hub->n_matched == hub->matched_capacity) {
             hub->matched_capacity = hub->matched_capacity == 0 ? 64 : hub->matched_capacity * 2;
@@ -120,8 +131,11 @@ static void collect_match(void *context, struct watch_topic *topic) {
         }
         hub->matched[hub->n_matched++] = topic;
     }
-    if (hub->n_matches == WATCH_WINDOW_MATCHES_MAX) {
-        topic->is_overflown = true;
+    if (list_is_empty(&topic->watchers) || hub->n_matches >= hub->n_matches_max) {
+        if (!topic->is_overflown) {
+            topic->is_overflown = true;
+            note_idle(hub, topic);
+        }
         return;
     }
     if (hub->n_matches == hub->matches_capacity) {
@@ -131,6 +145,28 @@ static void collect_match(void *context, struct watch_topic *topic) {
     topic->n_matches++;
     /* The record is set by the caller. */
     hub->matches[hub->n_matches++].topic = topic;
+}
+
+static void spend(struct watch_hub *hub, size_t deliveries) {
+    hub->deliveries_left -= deliveries < hub->deliveries_left ? deliveries : hub->deliveries_left;
+}
+
+/* Topics beyond the bound: their watchers look for themselves, from the window's beginning on, of
+ * which they have been given nothing, or from the revision of the first match. One whose start is
+ * in the future finds nothing and is current again. */
+static void leave_idle_behind(struct watch_hub *hub, int64_t window_revision, int64_t revision) {
+    for (struct watch_topic *topic = hub->idle; topic != NULL; topic = topic->next_idle) {
+        int64_t first_revision = topic->n_matches > 0 ? window_revision : revision;
+        while (!list_is_empty(&topic->watchers)) {
+            struct watcher *watcher = list_entry(topic->watchers.next, struct watcher, link);
+            if (watcher->next_revision < first_revision) {
+                watcher->next_revision = first_revision;
+            }
+            watcher_enter(watcher, WATCHER_BEHIND);
+            spend(hub, 1);
+        }
+    }
+    put_idle_to_sleep(hub);
 }
 
 /* Orders the matches topic by topic; within a topic they stay in order. Afterwards each topic's
@@ -166,7 +202,7 @@ static void publish_topic(struct watch_hub *hub, struct watch_topic *topic, int6
     while (link != &topic->watchers) {
         struct watcher *watcher = list_entry(link, struct watcher, link);
         link = link->next; /* it may leave the list */
-        if (topic->is_overflown || hub->deliveries_left == 0) {
+        if (hub->deliveries_left == 0) {
             if (watcher->next_revision < first_revision) {
                 watcher->next_revision = first_revision;
             }
@@ -175,8 +211,11 @@ static void publish_topic(struct watch_hub *hub, struct watch_topic *topic, int6
             }
         } else {
             publish_to(watcher, records, topic->n_matches, last_revision);
-            hub->deliveries_left -= cost < hub->deliveries_left ? cost : hub->deliveries_left;
+            spend(hub, cost);
         }
+    }
+    if (list_is_empty(&topic->watchers)) {
+        note_idle(hub, topic);
     }
     topic->n_matches = 0;
     topic->is_overflown = false;
@@ -201,6 +240,9 @@ static uint64_t publish_window(struct watch_hub *hub, uint64_t position) {
         for (size_t i = n_before; i < hub->n_matches; i++) {
             hub->matches[i].record = record;
         }
+        if (hub->n_idle > 0) {
+            leave_idle_behind(hub, first_revision, revision);
+        }
         n_bytes += hub->n_matches > n_before ? watch_event_bytes(record) : 0;
         position++;
     }
@@ -208,6 +250,7 @@ static uint64_t publish_window(struct watch_hub *hub, uint64_t position) {
     for (size_t i = 0; i < hub->n_matched; i++) {
         publish_topic(hub, hub->matched[i], first_revision, revision);
     }
+    put_idle_to_sleep(hub);
     hub->published_revision = revision;
     return position;
 }
@@ -236,8 +279,14 @@ void watch_hub_publish(struct watch_hub *hub) {
 }
 
 void watch_hub_publish_all(struct watch_hub *hub) {
-    do {
-        watch_hub_begin_iteration(hub);
+    watch_hub_publish(hub);
+    if (hub->is_publishing) {
+        size_t n_matches_max = hub->n_matches_max;
+        hub->n_matches_max = 0; /* whoever matches is left behind */
+        hub->deliveries_left = SIZE_MAX;
         watch_hub_publish(hub);
-    } while (hub->is_publishing);
+        assert(!hub->is_publishing);
+        hub->deliveries_left = 0;
+        hub->n_matches_max = n_matches_max;
+    }
 }

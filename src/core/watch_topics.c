@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS_MIN = 64 };
+enum {
+    BUCKETS_MIN = 64,
+    /* When more than one range of so many falls asleep, the tree is looked through once. */
+    RANGES_AN_UPDATE = 16
+};
 
 void watch_topics_init(struct watch_topics *topics, const struct hash_key *key) {
     *topics = (struct watch_topics){.key = *key};
@@ -173,6 +177,29 @@ struct key_range watch_topic_range(const struct watch_topic *topic) {
 bool watch_topic_contains(const struct watch_topic *topic, struct bytes stored_key) {
     return topic->is_one_key ? bytes_equal(topic->interval.low, stored_key)
                              : watch_interval_contains(&topic->interval, stored_key);
+}
+
+void watch_topics_sleep(struct watch_topics *topics, struct watch_topic *idle, size_t n) {
+    bool are_many = n > topics->n_ranges / RANGES_AN_UPDATE;
+    for (struct watch_topic *topic = idle; topic != NULL; topic = topic->next_idle) {
+        if (topic->is_one_key || topic->interval.is_asleep) {
+            continue;
+        }
+        if (are_many) {
+            topic->interval.is_asleep = true;
+        } else {
+            watch_interval_set_asleep(topics->ranges, &topic->interval, true);
+        }
+    }
+    if (are_many) {
+        watch_interval_refresh(topics->ranges);
+    }
+}
+
+void watch_topics_wake(struct watch_topics *topics, struct watch_topic *topic) {
+    if (!topic->is_one_key && topic->interval.is_asleep) {
+        watch_interval_set_asleep(topics->ranges, &topic->interval, false);
+    }
 }
 
 struct topic_visit {

@@ -29,7 +29,8 @@ struct watch_topic {
     size_t n_matches;
     size_t n_placed;
     bool is_overflown;
-    uint8_t bytes[]; /* the stored key, then the end of the range */
+    struct watch_topic *next_idle; /* among those that watch_topics_sleep() is given */
+    uint8_t bytes[];               /* the stored key, then the end of the range */
 };
 
 struct watch_topics {
@@ -56,7 +57,13 @@ void watch_topics_release(struct watch_topics *topics, struct watch_topic *topic
 struct key_range watch_topic_range(const struct watch_topic *topic);
 bool watch_topic_contains(const struct watch_topic *topic, struct bytes stored_key);
 
-/* Calls `visit` for every topic that contains the key. */
+/* A range that nobody is to be told of need not be visited: it sleeps until it is woken. New ones
+ * are awake, and so is a topic of one key always, which costs no more than a look. `idle` is a
+ * chain of `n`; its links may be used again. */
+void watch_topics_sleep(struct watch_topics *topics, struct watch_topic *idle, size_t n);
+void watch_topics_wake(struct watch_topics *topics, struct watch_topic *topic);
+
+/* Calls `visit` for every topic that is awake and contains the key. */
 void watch_topics_visit(const struct watch_topics *topics, struct bytes stored_key,
                         void (*visit)(void *context, struct watch_topic *topic), void *context);
 

@@ -7,6 +7,7 @@
 #include "core/watch_hub.h"
 
 #include "core/key_store.h"
+#include "core/watch_hub_internal.h"
 #include "model_random.h"
 
 #include <assert.h>
@@ -267,6 +268,19 @@ static void settle(void) {
     assert(watch_hub_count(hub) == count);
 }
 
+static void do_publish(void) {
+    watch_hub_begin_iteration(hub);
+    if (random_one_in(4)) {
+        hub->deliveries_left = random_below(100); /* so that a publication is cut */
+    }
+    if (random_one_in(4)) {
+        watch_hub_publish_all(hub);
+        assert(!hub->is_publishing);
+    } else {
+        watch_hub_publish(hub);
+    }
+}
+
 static void step(void) {
     remember_revisions();
     uint64_t choice = random_below(1000);
@@ -275,7 +289,7 @@ static void step(void) {
     } else if (choice < 600) {
         do_watch();
     } else if (choice < 800) {
-        watch_hub_publish(hub);
+        do_publish();
     } else if (choice < 900) {
         do_work(random_below(300));
     } else if (choice < 950) {
@@ -298,6 +312,9 @@ static void step(void) {
 static void run(void) {
     store = key_store_create();
     hub = watch_hub_create(store, NULL);
+    if (random_one_in(2)) {
+        hub->n_matches_max = 1 + random_below(200); /* so that windows overflow */
+    }
     memset(listeners, 0, sizeof listeners);
     n_events = 0;
     for (unsigned i = 0; i < STEPS; i++) {

@@ -1,6 +1,8 @@
 #include "core/watch_hub.h"
 
 #include "core/key_store.h"
+#include "core/stored_key.h"
+#include "core/watch_hub_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -552,6 +554,84 @@ static void many_overlapping_ranges_and_one_huge_revision_stay_bounded(void **st
     }
 }
 
+static void count_visit(void *context, struct watch_topic *topic) {
+    (void)topic;
+    ++*(size_t *)context;
+}
+
+static size_t visits_of(const struct fixture *f, const char *key) {
+    size_t n = 0;
+    struct stored_key stored;
+    stored_key_init(&stored, KEY_SPACE_ETCD, bytes_from_text(key));
+    watch_topics_visit(&f->hub->topics, stored.bytes, count_visit, &n);
+    stored_key_clear(&stored);
+    return n;
+}
+
+/* Visiting every range for every key of a revision would be 4,000,000 visits, while all wait. */
+static void ranges_beyond_the_bound_of_a_window_are_not_visited_again(void **state) {
+    enum { RANGES = 2000, KEYS = 2000 };
+    struct fixture *f = *state;
+    struct inbox *inboxes = calloc(RANGES, sizeof *inboxes);
+    assert_non_null(inboxes);
+    for (unsigned i = 0; i < RANGES; i++) {
+        char end[16];
+        snprintf(end, sizeof end, "q%04u", i);
+        watch(f, &inboxes[i], "p", end, 0);
+    }
+    struct watcher *future = watch(f, &f->b, "o", "r", 1000);
+    watch(f, &f->a, "x", "y", 0);
+    put(f, "p");
+    put_many(f, "p", KEYS);
+    put(f, "p");
+    put(f, "x");
+    watch_hub_publish(f->hub);
+    watch_hub_begin_iteration(f->hub);
+    watch_hub_publish(f->hub);
+    assert_in_range(f->hub->n_matches, 0, WATCH_WINDOW_MATCHES_MAX);
+    watch_hub_validate(f->hub);
+    assert_int_equal(visits_of(f, "p"), 0);
+    assert_int_equal(watch_hub_lagging_count(f->hub), RANGES + 1);
+    expect(&f->a, "+x@5|"); /* another range does not wait */
+    put(f, "p");
+    watch_hub_publish(f->hub);
+    while (watch_hub_work(f->hub, 2000)) {
+    }
+    watch_hub_validate(f->hub);
+    assert_int_equal(watch_hub_lagging_count(f->hub), 0);
+    assert_int_equal(visits_of(f, "p"), RANGES + 1);
+    assert_int_equal(watcher_revision(future), 0);
+    expect(&f->b, "");
+    put(f, "p");
+    watch_hub_publish(f->hub);
+    for (unsigned i = 0; i < RANGES; i++) {
+        assert_int_equal(inboxes[i].n_events, KEYS + 4);
+        inbox_clear(&inboxes[i]);
+    }
+    free(inboxes);
+}
+
+/* Its owner takes nothing: no write is to pay for finding that out again. */
+static void a_range_without_current_watchers_is_not_visited(void **state) {
+    struct fixture *f = *state;
+    struct watcher *w = watch(f, &f->a, "p", "q", 0);
+    f->a.is_full = true;
+    assert_int_equal(visits_of(f, "p"), 1);
+    put(f, "p");
+    watch_hub_publish(f->hub);
+    assert_int_equal(visits_of(f, "p"), 0);
+    watch(f, &f->b, "p", "q", 0);
+    assert_int_equal(visits_of(f, "p"), 1);
+    put(f, "p");
+    watch_hub_publish(f->hub);
+    f->a.is_full = false;
+    watch_hub_resume(f->hub, w);
+    work_to_the_end(f);
+    expect(&f->a, "+p@2+p@3|");
+    expect(&f->b, "+p@3|");
+    assert_int_equal(visits_of(f, "p"), 1);
+}
+
 static bool count_only(void *data, const struct watch_batch *batch) {
     *(size_t *)data += batch->n_events;
     return true;
@@ -581,13 +661,57 @@ static void a_hundred_thousand_ranges_are_searched_not_walked(void **state) {
         snprintf(key, sizeof key, "%06u/", i);
         put(f, key);
     }
-    watch_hub_publish_all(f->hub);
+    watch_hub_publish(f->hub);
+    while (watch_hub_work(f->hub, 2000)) {
+    }
     for (unsigned i = 0; i < RANGES; i++) {
         assert_int_equal(counts[i], 1);
         watch_hub_remove(f->hub, watchers[i]);
     }
     watch_hub_validate(f->hub);
     free(watchers);
+    free(counts);
+}
+
+/* Everybody waits for a compaction: what was not published yet must not be published to the end. */
+static void before_a_compaction_what_is_too_much_is_left_behind(void **state) {
+    enum { RANGES = 1000, REVISIONS = 1000, AT_ONCE_MAX = 100000 };
+    static const struct watcher_callbacks counting = {.deliver = count_only};
+    struct fixture *f = *state;
+    size_t *counts = calloc(RANGES, sizeof *counts);
+    assert_non_null(counts);
+    for (unsigned i = 0; i < RANGES; i++) {
+        char end[16];
+        snprintf(end, sizeof end, "q%04u", i);
+        struct watcher_options options = {.space = KEY_SPACE_ETCD,
+                                          .key = bytes_from_text("p"),
+                                          .range_end = bytes_from_text(end),
+                                          .callbacks = &counting,
+                                          .data = &counts[i]};
+        watch_hub_add(f->hub, &options);
+    }
+    struct watcher *one = watch(f, &f->a, "k", "", 0);
+    struct watcher *other = watch(f, &f->b, "o", "", 0);
+    for (unsigned i = 0; i < REVISIONS; i++) {
+        put(f, "p");
+    }
+    put(f, "k");
+    watch_hub_publish_all(f->hub);
+    watch_hub_validate(f->hub);
+    assert_int_equal(watch_hub_lagging_count(f->hub), RANGES + 1);
+    assert_true(watcher_is_current(f->hub, other));
+    assert_false(watcher_is_current(f->hub, one));
+    assert_int_equal(key_store_compact(f->store, 2), STATUS_OK);
+    size_t n_delivered = 0;
+    for (unsigned i = 0; i < RANGES; i++) {
+        n_delivered += counts[i];
+    }
+    assert_in_range(n_delivered, 1, AT_ONCE_MAX);
+    work_to_the_end(f);
+    for (unsigned i = 0; i < RANGES; i++) {
+        assert_int_equal(counts[i], REVISIONS);
+    }
+    expect(&f->a, "+k@1002|");
     free(counts);
 }
 
@@ -654,7 +778,10 @@ int main(void) {
         TEST(a_replaced_store_is_caught_up_from_each_watchers_revision),
         TEST(slow_watchers_take_turns),
         TEST(many_overlapping_ranges_and_one_huge_revision_stay_bounded),
+        TEST(ranges_beyond_the_bound_of_a_window_are_not_visited_again),
+        TEST(a_range_without_current_watchers_is_not_visited),
         TEST(a_hundred_thousand_ranges_are_searched_not_walked),
+        TEST(before_a_compaction_what_is_too_much_is_left_behind),
         TEST(a_publication_delivers_a_bounded_amount_and_the_rest_follows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
