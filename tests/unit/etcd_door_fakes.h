@@ -629,6 +629,7 @@ static const struct etcd_door_options options = {
     .renewals_per_stream_max = 6,
     .renewals_asked_max = 3,
     .fragment_size = 600,
+    .previous_bytes_max = 1020,
     .queued_calls_max = 3,
 };
 

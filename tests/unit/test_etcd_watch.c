@@ -371,6 +371,32 @@ static void large_answers_come_in_parts_for_those_who_agreed(void **state) {
     fake_call_close(parts);
 }
 
+static void previous_values_of_one_answer_are_bounded(void **state) {
+    enum { FIT = 10 }; /* of 100 bytes and a key of two */
+    struct fixture *fixture = *state;
+    char value[101];
+    memset(value, 'v', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    put_many(fixture, 16, value);
+    struct grpc_call *stream = open_watch(fixture);
+    watch(stream, &(struct watch_options){.key = "k", .range_end = "l", .prev_kv = true});
+    assert_created(stream, 0);
+    put_many(fixture, 16, "w");
+    put(fixture, "k9", "x");
+    Etcdserverpb__WatchResponse *response = take_watch(stream);
+    assert_int_equal(response->n_events, 16);
+    for (size_t i = 0; i < 16; i++) {
+        assert_int_equal(response->events[i]->kv->mod_revision, 3);
+        assert_int_equal(response->events[i]->prev_kv != NULL, i < FIT);
+    }
+    free_watch(response);
+    response = take_watch(stream);
+    assert_int_equal(response->n_events, 1);
+    assert_non_null(response->events[0]->prev_kv);
+    free_watch(response);
+    fake_call_close(stream);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(events_reach_the_watches_of_a_stream),
@@ -386,6 +412,7 @@ int main(void) {
         TEST(many_questions_for_the_progress_of_many_watches_get_one_answer),
         TEST(quiet_watches_are_told_of_progress_in_time),
         TEST(large_answers_come_in_parts_for_those_who_agreed),
+        TEST(previous_values_of_one_answer_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

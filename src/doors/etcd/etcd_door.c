@@ -21,6 +21,7 @@ const struct etcd_door_options etcd_door_options_default = {
     .renewals_per_stream_max = 100 * 1000,
     .renewals_asked_max = 1024,
     .fragment_size = COMMAND_SIZE_DEFAULT + FRAGMENT_EXTRA,
+    .previous_bytes_max = (size_t)16 * 1024 * 1024,
     .queued_calls_max = 100 * 1000,
 };
 

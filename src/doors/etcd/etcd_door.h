@@ -27,6 +27,8 @@ struct etcd_door_options {
     size_t renewals_per_stream_max;      /* waiting for an answer; the stream is ended above */
     size_t renewals_asked_max;           /* of one stream, of the service; others take turns */
     size_t fragment_size;                /* watch answers are split above, when the client agrees */
+    /* Of what events of one watch answer tell of before; events beyond come without. */
+    size_t previous_bytes_max;
     size_t queued_calls_max; /* for locks and elections, of all clients; further ones are refused */
 };
 extern const struct etcd_door_options etcd_door_options_default;

@@ -9,45 +9,73 @@ void etcd_watch_send(struct etcd_watch_stream *stream, const struct etcd_watch_r
     }
 }
 
-static const struct record *previous_of(const struct etcd_watch *watch,
-                                        const struct record *record) {
+/* What one batch says to one watch. */
+struct delivery {
+    const struct etcd_watch *watch;
+    const struct watch_batch *batch;
+    size_t n_with_previous; /* so many of the events, from the first one on, tell what was before */
+};
+
+/* One revision may take away many times what fits into a request: beyond the bound its events come
+ * without what was before, as they do when it was compacted. */
+static size_t count_with_previous(const struct etcd_watch *watch, const struct watch_batch *batch) {
     if (!watch->want_previous) {
-        return NULL;
+        return 0;
     }
-    return key_store_previous(etcd_keys(watch->stream->door), record);
+    const struct key_store *keys = etcd_keys(watch->stream->door);
+    size_t left = watch->stream->door->options.previous_bytes_max;
+    size_t n = 0;
+    for (; n < batch->n_events; n++) {
+        const struct record *previous = key_store_previous(keys, batch->events[n]);
+        size_t size = previous != NULL ? record_key(previous).size + previous->value_size : 0;
+        if (size > left) {
+            break;
+        }
+        left -= size;
+    }
+    return n;
 }
 
-static void send_events(struct etcd_watch *watch, const struct etcd_watch_response *response,
-                        const struct record *const *events, size_t n_events, size_t size) {
-    struct grpc_call *call = watch->stream->call;
+static const struct record *previous_of(const struct delivery *delivery, size_t i) {
+    if (i >= delivery->n_with_previous) {
+        return NULL;
+    }
+    return key_store_previous(etcd_keys(delivery->watch->stream->door), delivery->batch->events[i]);
+}
+
+/* Sends the events from `first` up to `end`. */
+static void send_events(const struct delivery *delivery, const struct etcd_watch_response *response,
+                        size_t first, size_t end, size_t size) {
+    struct etcd_watch_stream *stream = delivery->watch->stream;
     struct pb_writer writer;
-    if (!etcd_answer_begin(call, size, &writer)) {
-        watch->stream->finished = true;
+    if (!etcd_answer_begin(stream->call, size, &writer)) {
+        stream->finished = true;
         return;
     }
     etcd_watch_write(&writer, response);
-    for (size_t i = 0; i < n_events; i++) {
-        etcd_event_write(&writer, events[i], previous_of(watch, events[i]));
+    for (size_t i = first; i < end; i++) {
+        etcd_event_write(&writer, delivery->batch->events[i], previous_of(delivery, i));
     }
-    etcd_answer_end(call, &writer);
+    etcd_answer_end(stream->call, &writer);
 }
 
-/* How many of the events fit into one answer, at least one. `out_size`: of that answer. */
-static size_t fitting_events(const struct etcd_watch *watch, size_t head_size,
-                             const struct record *const *events, size_t n_events,
+/* Where the events that fit into one answer end, of which `first` is always one. `out_size`: of
+ * that answer. */
+static size_t end_of_fitting(const struct delivery *delivery, size_t head_size, size_t first,
                              size_t *out_size) {
-    size_t limit = watch->stream->door->options.fragment_size;
+    size_t limit = delivery->watch->stream->door->options.fragment_size;
     size_t size = head_size;
-    size_t n = 0;
-    for (; n < n_events; n++) {
-        size_t event_size = etcd_event_size(events[n], previous_of(watch, events[n]));
-        if (n > 0 && watch->fragment && size + event_size >= limit) {
+    size_t end = first;
+    for (; end < delivery->batch->n_events; end++) {
+        size_t event_size =
+            etcd_event_size(delivery->batch->events[end], previous_of(delivery, end));
+        if (end > first && delivery->watch->fragment && size + event_size >= limit) {
             break;
         }
         size += event_size;
     }
     *out_size = size;
-    return n;
+    return end;
 }
 
 bool etcd_watch_deliver(struct service_watch *service_watch, const struct watch_batch *batch) {
@@ -67,16 +95,17 @@ bool etcd_watch_deliver(struct service_watch *service_watch, const struct watch_
         .header = etcd_header_now(stream->door),
         .watch_id = watch->node.id,
     };
+    const struct delivery delivery = {
+        .watch = watch, .batch = batch, .n_with_previous = count_with_previous(watch, batch)};
     size_t sent = 0;
     while (sent < batch->n_events && !stream->finished) {
         size_t size;
-        const struct record *const *events = batch->events + sent;
         response.fragment = true; /* measured with the flag; most answers turn out whole */
         size_t head_size = etcd_watch_size(&response);
-        size_t n = fitting_events(watch, head_size, events, batch->n_events - sent, &size);
-        response.fragment = sent + n < batch->n_events;
-        send_events(watch, &response, events, n, size - head_size + etcd_watch_size(&response));
-        sent += n;
+        size_t end = end_of_fitting(&delivery, head_size, sent, &size);
+        response.fragment = end < batch->n_events;
+        send_events(&delivery, &response, sent, end, size - head_size + etcd_watch_size(&response));
+        sent = end;
     }
     watch->had_events = true;
     return true;
