@@ -61,6 +61,7 @@ struct etcd_door {
     struct service_renewal *spare_renewal;
     struct etcd_renewal_turns *renewal_turns; /* whose renewals are asked for next */
     struct etcd_queues *queues;               /* calls that wait for locks and elections */
+    size_t queue_records;                     /* looked at, and not yet counted by the service */
     struct etcd_door_stats stats;
     struct etcd_clients clients; /* calls by the version of the client */
 };

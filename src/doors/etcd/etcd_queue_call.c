@@ -20,6 +20,14 @@ const struct etcd_error *etcd_queue_error_of(enum status status) {
 
 /* --- The order, as this member knows it. --- */
 
+enum {
+    /* Looking at so many records costs little beside telling what was found. */
+    QUEUE_SHORT = 32,
+    /* The service lets what is less than this pass uncounted, but thousands of observers may look
+     * at a little each: such looks are added up. */
+    QUEUE_RECORDS_COUNTED = 1024
+};
+
 struct search {
     int64_t below;
     const struct record *found;
@@ -51,7 +59,17 @@ size_t etcd_queue_count(struct etcd_door *door, struct bytes name) {
 
 bool etcd_queue_may_look(struct etcd_door *door, struct bytes name) {
     size_t work = etcd_queue_count(door, name);
-    return work <= ETCD_QUEUE_RECORDS_MAX && service_allow_work(door->service, work);
+    if (work > ETCD_QUEUE_RECORDS_MAX) {
+        return false;
+    }
+    size_t counted = work <= QUEUE_SHORT ? work : door->queue_records + work;
+    if (!service_allow_work(door->service, counted)) {
+        return false;
+    }
+    if (work > QUEUE_SHORT) {
+        door->queue_records = counted < QUEUE_RECORDS_COUNTED ? counted : 0;
+    }
+    return true;
 }
 
 static const struct record *find(struct etcd_door *door, struct bytes name, struct search *search,
