@@ -77,6 +77,8 @@ void auth_destroy(struct auth *auth);
  * would lock all users out), _TOO_MANY_REQUESTS (a limit of this header). Nothing is changed
  * then. */
 enum status auth_apply(struct auth *auth, const struct auth_change *change);
+/* What the change would be in work (key_work.h); 0 for what is little. */
+size_t auth_change_work(const struct auth *auth, const struct auth_change *change);
 
 /* --- Reading. --- */
 

@@ -2,6 +2,10 @@
  */
 #include "core/auth_parts.h"
 
+/* A user whose roles are looked through, in records looked at (key_work.h): memory that nothing
+ * else has brought close. */
+enum { WORK_A_USER = 16 };
+
 static bool is_full(const struct auth *auth, size_t extra) {
     return auth->bytes + AUTH_ENTRY_OVERHEAD + extra > AUTH_BYTES_MAX;
 }
@@ -215,6 +219,11 @@ static enum status apply(struct auth *auth, const struct auth_change *change) {
         return STATUS_OK;
     }
     return STATUS_INVALID;
+}
+
+size_t auth_change_work(const struct auth *auth, const struct auth_change *change) {
+    /* The role is looked for among those of every user. */
+    return change->action == AUTH_ROLE_DELETE ? auth->n_users * WORK_A_USER : 0;
 }
 
 enum status auth_apply(struct auth *auth, const struct auth_change *change) {

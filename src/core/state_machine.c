@@ -226,6 +226,17 @@ static bool alarm_is_after(const struct alarm_entry *a, uint64_t member_id, enum
     return a->member_id > member_id || (a->member_id == member_id && a->alarm > alarm);
 }
 
+static enum status apply_auth(struct state_machine *machine, const struct command *command,
+                              struct outcome *outcome) {
+    if (machine->cluster_version < CLUSTER_VERSION_RULES) {
+        return STATUS_UNSUPPORTED;
+    }
+    size_t work = auth_change_work(machine->auth, &command->auth);
+    enum status status = auth_apply(machine->auth, &command->auth);
+    outcome->work = status == STATUS_OK ? work : 0;
+    return status;
+}
+
 static enum status apply_alarm(struct state_machine *machine, const struct command *command) {
     uint64_t member_id = command->alarm.member_id;
     enum alarm_type alarm = command->alarm.alarm;
@@ -455,9 +466,7 @@ void state_machine_apply(struct state_machine *machine, const struct command *co
         outcome.status = apply_cluster_version(machine, command);
         break;
     case COMMAND_AUTH:
-        outcome.status = machine->cluster_version < CLUSTER_VERSION_RULES
-                             ? STATUS_UNSUPPORTED
-                             : auth_apply(machine->auth, &command->auth);
+        outcome.status = apply_auth(machine, command, &outcome);
         break;
     case COMMAND_AS:
         assert(!"a command in a command in a command");

@@ -435,6 +435,9 @@ static size_t work_of(const struct service *service, const struct command *comma
     case COMMAND_RULE:
         work = state_machine_rule_work(service->machine, command);
         break;
+    case COMMAND_AUTH:
+        work = auth_change_work(state_machine_auth(service->machine), &command->auth);
+        break;
     default:
         break;
     }

@@ -601,6 +601,24 @@ static void a_rule_needs_the_rights_of_its_caller(void **state) {
     fixture_clear(&fixture);
 }
 
+static void a_role_that_is_deleted_is_work_for_every_user(void **state) {
+    (void)state;
+    struct fixture fixture;
+    fixture_enable(&fixture);
+    const struct auth *auth = state_machine_auth(fixture.machine);
+    struct command inner = {.type = COMMAND_AUTH,
+                            .auth = {.action = AUTH_ROLE_ADD, .role = bytes_from_text("s")}};
+    struct command as = {.type = COMMAND_AS, .as = {.caller = caller_server, .command = &inner}};
+    assert_int_equal(auth_change_work(auth, &inner.auth), 0);
+    assert_int_equal(fixture_apply(&fixture, &as).work, 0);
+    inner.auth.action = AUTH_ROLE_DELETE;
+    size_t work = auth_change_work(auth, &inner.auth);
+    assert_true(work >= auth_user_count(auth));
+    assert_int_equal(fixture_apply(&fixture, &as).work, work);
+    assert_int_equal(fixture_apply(&fixture, &as).work, 0); /* it is not there any more */
+    fixture_clear(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_client_without_a_caller_is_refused),
@@ -621,6 +639,7 @@ int main(void) {
         cmocka_unit_test(an_earlier_version_of_the_cluster_has_no_users),
         cmocka_unit_test(a_command_in_a_command_goes_no_deeper),
         cmocka_unit_test(a_rule_needs_the_rights_of_its_caller),
+        cmocka_unit_test(a_role_that_is_deleted_is_work_for_every_user),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
