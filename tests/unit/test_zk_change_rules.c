@@ -182,6 +182,38 @@ static void a_deleted_node_leaves_no_timer(void **state) {
     assert_int_equal(lease_table_count(state_machine_leases(fixture.machine)), before);
 }
 
+/* --- Work. --- */
+
+static size_t work_of(struct zk_operation operation) {
+    struct buffer request;
+    buffer_init(&request);
+    zk_asker_encode(&request, &ann);
+    zk_operation_encode(&request, &operation);
+    size_t work = zk_rule_change.estimate(state_machine_keys(fixture.machine),
+                                          state_machine_leases(fixture.machine),
+                                          bytes_of(request.data, request.size));
+    buffer_clear(&request);
+    return work;
+}
+
+static void an_access_list_costs_what_the_node_has(void **state) {
+    enum { SIZE = 100 * 1000 };
+    static uint8_t data[SIZE];
+    struct zk_operation create = zk_create_of("/large", 0);
+    create.data = bytes_of(data, sizeof data);
+    assert_int_equal(zk_do(&fixture, &ann, create), ZK_OK);
+    assert_int_equal(zk_do(&fixture, &ann, zk_create_of("/small", 0)), ZK_OK);
+    struct zk_operation set_acl = {
+        .kind = ZK_OPERATION_SET_ACL, .version = -1, .path = bytes_from_text("/large")};
+    assert_true(work_of(set_acl) >= SIZE / 4);
+    set_acl.path = bytes_from_text("/small");
+    assert_true(work_of(set_acl) < 64);
+    set_acl.path = bytes_from_text("/none");
+    assert_int_equal(work_of(set_acl), 0);
+    assert_int_equal(work_of(zk_create_of("/other", 0)), 0);
+    assert_true(work_of(create) > 0);
+}
+
 /* --- Bytes that nobody sent. --- */
 
 static void every_cut_request_is_refused(void **state) {
@@ -235,6 +267,7 @@ int main(void) {
                                         end),
         cmocka_unit_test_setup_teardown(a_node_with_a_ttl_stays_for_its_children, begin, end),
         cmocka_unit_test_setup_teardown(a_deleted_node_leaves_no_timer, begin, end),
+        cmocka_unit_test_setup_teardown(an_access_list_costs_what_the_node_has, begin, end),
         cmocka_unit_test_setup_teardown(every_cut_request_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(paths_are_checked, begin, end),
     };

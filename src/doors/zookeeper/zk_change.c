@@ -23,6 +23,27 @@ bool zk_change_is(int32_t type) {
     }
 }
 
+size_t zk_change_rewritten(struct zk_door *door, int32_t type, struct bytes body) {
+    enum { NODE_SMALL = 4096 };
+    struct reader reader;
+    if (type != ZK_OP_SET_ACL) {
+        return 0;
+    }
+    reader_init(&reader, body);
+    struct bytes path = zk_jute_get_bytes(&reader, NULL);
+    const struct record *record = NULL;
+    if (!reader.failed && zk_path_is_valid(path, false)) {
+        record = key_store_find(state_view_keys(service_view(door->service)), KEY_SPACE_ZOOKEEPER,
+                                zk_key_node(&door->arena, path));
+        arena_reset(&door->arena);
+    }
+    size_t size = record == NULL ? 0 : record->value_size;
+    if (door->n_large_changes > 0) {
+        size = ZK_FRAME_SIZE_MAX; /* one of them may make this node so large */
+    }
+    return size < NODE_SMALL ? 0 : size;
+}
+
 /* --- One operation. --- */
 
 /* The flags of the wire are modes: 0 to 6. */

@@ -1,5 +1,6 @@
 /* Operations on nodes, in the order of ZooKeeper's own checks. Pure. */
 #include "core/cluster_version.h"
+#include "core/key_store.h"
 #include "core/key_work.h"
 #include "doors/zookeeper/zk_jute_model.h"
 #include "doors/zookeeper/zk_keys.h"
@@ -268,30 +269,48 @@ static enum status delete_alone(struct rule_run *run, struct bytes request, stru
     return are_deletions(request, rule_arena(run)) ? change(run, request, answer) : STATUS_INVALID;
 }
 
-/* What an operation may cost: a node and its parent are found, counted and written. A request that
- * is small is not worth the look. */
-enum { WORK_OF_OPERATION = 4 * KEY_WORK_A_VERSION, SMALL_REQUEST = 2048 };
+/* What an operation may cost: a node and its parent are found, counted and written. The operations
+ * of a request that is small are not worth the look, unless they write anew what is there: a unit
+ * is a few bytes of it. */
+enum { WORK_OF_OPERATION = 4 * KEY_WORK_A_VERSION, SMALL_REQUEST = 2048, WORK_BYTES = 4 };
+
+/* A new access list is written with all the data of the node. */
+static size_t work_of_rewrite(const struct key_store *keys, const struct zk_operation *operation,
+                              struct arena *arena) {
+    if (operation->kind != ZK_OPERATION_SET_ACL) {
+        return 0;
+    }
+    const struct record *record =
+        key_store_find(keys, KEY_SPACE_ZOOKEEPER, zk_key_node(arena, operation->path));
+    return record == NULL ? 0 : record->value_size / WORK_BYTES;
+}
+
+static void skip_asker(struct reader *reader) {
+    (void)reader_get_zigzag(reader);
+    (void)reader_get_u64(reader);
+    for (uint64_t n = reader_get_varint(reader); n > 0 && !reader->failed; n--) {
+        (void)reader_get_bytes(reader);
+        (void)reader_get_bytes(reader);
+    }
+}
 
 static size_t estimate(const struct key_store *keys, const struct lease_table *leases,
                        struct bytes request) {
     struct arena arena;
     struct reader reader;
-    struct zk_asker asker;
     struct zk_operation operation;
-    size_t n = 1;
-    (void)keys;
+    size_t each = request.size <= SMALL_REQUEST ? 0 : WORK_OF_OPERATION;
+    size_t work = each;
     (void)leases;
-    if (request.size <= SMALL_REQUEST) {
-        return 0;
-    }
     arena_init(&arena);
     reader_init(&reader, request);
-    zk_asker_decode(&reader, &arena, &asker);
-    for (; !reader.failed && reader_left(&reader) > 0; n++) {
+    skip_asker(&reader);
+    while (!reader.failed && reader_left(&reader) > 0) {
         zk_operation_decode(&reader, &operation);
+        work += each + (reader.failed ? 0 : work_of_rewrite(keys, &operation, &arena));
     }
     arena_clear(&arena);
-    return n * WORK_OF_OPERATION;
+    return work;
 }
 
 const struct rule zk_rule_delete = {.number = ZK_RULE_DELETE,

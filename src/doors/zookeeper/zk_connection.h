@@ -128,6 +128,12 @@ struct zk_door {
     uint64_t slice_iteration;
     uint64_t slice_begun_ns;
     uint64_t slice_used_ns;
+    /* Connections whose next change waits for those of others, or for history to be freed. */
+    struct list delayed_changes;
+    uv_timer_t *changes_timer;
+    bool is_resuming_changes;
+    size_t rewritten;       /* by changes on their way, beside their requests */
+    size_t n_large_changes; /* on their way: nodes may be larger by then than they are now */
     /* Events that wait for those who are told of them, and what this iteration has told:
      * zk_tellings.h. */
     struct list events;
@@ -163,6 +169,8 @@ struct zk_connection {
     bool is_paused;
     bool is_delayed;
     struct list in_delayed;
+    bool is_change_delayed;
+    struct list in_delayed_changes;
     struct list requests; /* on their way, in order */
     size_t n_requests;
     size_t n_waiting_changes;   /* of these, not submitted yet */
@@ -240,6 +248,9 @@ void zk_requests_drop(struct zk_connection *connection);
 /* --- zk_change.c: changes as the rule wants them. --- */
 
 bool zk_change_is(int32_t type);
+/* The bytes that a change writes anew beside those of its request, by what is there now and what is
+ * on its way; 0 for what is small. */
+size_t zk_change_rewritten(struct zk_door *door, int32_t type, struct bytes body);
 /* Appends the rule's request. Anything but ZK_OK: it is refused with that. */
 enum zk_error zk_change_encode(struct zk_connection *connection, int32_t type, struct bytes body,
                                struct buffer *out);

@@ -39,6 +39,8 @@ struct request {
     uint64_t iteration; /* in which the rights of a read were asked for */
     struct zk_watch_progress progress;
     struct buffer result; /* of REQUEST_DONE */
+    size_t size_begun;    /* of a change that is under way, and what it writes anew: zk_delays.h */
+    size_t rewritten;
     size_t body_size;
     uint8_t body[];
 };
@@ -244,6 +246,12 @@ static bool is_renewed(const struct request *request) {
     return request->renewal <= request->connection->renewals_done;
 }
 
+static void end_delaying(struct zk_door *door, struct request *request) {
+    zk_delays_change_ended(door, request->size_begun, request->rewritten);
+    request->size_begun = 0;
+    request->rewritten = 0;
+}
+
 /* What is behind a change that may be lost must not be done. Those that were handed on are behind
  * it in the same log, or on the same link. */
 static void withdraw_changes(struct zk_connection *connection) {
@@ -253,6 +261,7 @@ static void withdraw_changes(struct zk_connection *connection) {
         if (request->is_change && request->state == REQUEST_UNDER_WAY &&
             service_withdraw(connection->door->service, &request->change)) {
             request->state = REQUEST_DONE;
+            end_delaying(connection->door, request);
             connection->n_changes_under_way--;
         }
     }
@@ -265,6 +274,7 @@ static void change_done(struct service_request *service_request, const struct ou
         free(request);
         return;
     }
+    end_delaying(connection->door, request);
     connection->n_changes_under_way--;
     if (outcome->status != STATUS_OK && error_of(outcome->status) == ZK_OK) {
         request->state = REQUEST_DONE;
@@ -292,7 +302,7 @@ static uint32_t rule_of(int32_t type) {
                                        : ZK_RULE_CHANGE;
 }
 
-static void submit(struct request *request) {
+static void submit(struct request *request, size_t rewritten) {
     struct zk_connection *connection = request->connection;
     struct zk_door *door = connection->door;
     struct bytes body = bytes_of(request->body, request->body_size);
@@ -317,6 +327,9 @@ static void submit(struct request *request) {
         connection->state = ZK_CLOSING;
     }
     request->state = REQUEST_UNDER_WAY;
+    request->size_begun = request->body_size;
+    request->rewritten = rewritten;
+    zk_delays_change_begun(door, request->size_begun, rewritten);
     connection->n_changes_under_way++;
     request->change.done = change_done;
     /* Whoever has the session may end it, also one who has shown no password yet. */
@@ -511,7 +524,12 @@ static void start_changes(struct zk_connection *connection) {
             if (has_reads && !may_pass_reads_before(connection, node)) {
                 return;
             }
-            submit(request);
+            size_t rewritten = zk_change_rewritten(connection->door, request->type,
+                                                   bytes_of(request->body, request->body_size));
+            if (!is_close && !zk_delays_admit_change(connection, request->body_size, rewritten)) {
+                return;
+            }
+            submit(request, rewritten);
         }
     }
 }
@@ -602,6 +620,7 @@ void zk_requests_drop(struct zk_connection *connection) {
     while ((node = list_pop_first(&connection->requests)) != NULL) {
         struct request *request = list_entry(node, struct request, link);
         request->connection = NULL;
+        end_delaying(connection->door, request);
         buffer_clear(&request->result);
         if (request->state != REQUEST_UNDER_WAY) {
             free(request);
