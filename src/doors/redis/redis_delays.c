@@ -1,6 +1,7 @@
 /* Commands that are much work: a few at a time, in the order of their arrival. Scripts, large
  * collections and whole databases take milliseconds, during which nobody else is served; so the
  * others of them wait, each in front of its connection's input, and small commands pass between. */
+#include "base/keyed_hash.h"
 #include "core/key_work.h"
 #include "doors/redis/redis_door_internal.h"
 #include "doors/redis/redis_work_rules.h"
@@ -12,6 +13,8 @@ enum {
     WORK_ON_ITS_WAY = 768 * 1024, /* through the log; a single command may be more */
     WORK_A_READ = 2,              /* reads have half of what an iteration allows */
     CHANGE_LARGE = 32 * 1024,     /* in work and in bytes of its request */
+    VALUE_SMALL = 4096,           /* written again by many commands at once it does no harm */
+    WORK_BYTES = 4,               /* of values, a unit */
     /* Replies to reads that an iteration makes, the last of which may be more: each is copied a few
      * times. */
     READ_BYTES = 4 * 1024 * 1024,
@@ -76,7 +79,7 @@ static bool has_read_enough(const struct redis_door *door) {
 static size_t work_of(struct redis_connection *connection,
                       const struct redis_exec_command *command) {
     if (command->command->id == REDIS_CMD_EXEC) {
-        return redis_transaction_work(connection);
+        return redis_transaction_work(connection, &connection->work_made);
     }
     if ((command->command->flags & REDIS_F_LOCAL) != 0) {
         return redis_local_work(connection, command);
@@ -138,18 +141,89 @@ static bool is_resting(const struct redis_door *door) {
     return uv_is_active((const uv_handle_t *)door->rest_timer);
 }
 
+/* --- Values to come. --- */
+
+/* A value that a command may make is copied by those behind it, which are submitted before it is
+ * there: as many bits as its size has, 0 for one that is small. */
+static unsigned value_bits(size_t size) {
+    unsigned bits = 0;
+    while (size >= VALUE_SMALL && bits < REDIS_VALUE_BITS_MAX && size >> bits > 0) {
+        bits++;
+    }
+    return bits;
+}
+
+static unsigned bucket_of(struct bytes key) {
+    return 1 + (unsigned)(keyed_hash_bytes(&hash_key_fixed, key) % (REDIS_VALUE_BUCKETS - 1));
+}
+
+/* Where the value of a command will be: the last of its keys, or anywhere. */
+static unsigned bucket_of_made(const struct redis_exec_command *command) {
+    struct redis_key_places places;
+    bool is_known = (command->command->flags & (REDIS_F_LOCAL | REDIS_F_MOVABLE)) == 0 &&
+                    redis_command_keys(command->command, command->argv, command->argc, &places) &&
+                    places.first > 0 && (places.n == 1 || places.n == 2);
+    return is_known ? bucket_of(command->argv[places.first + (places.n - 1) * places.step])
+                    : REDIS_VALUE_ANYWHERE;
+}
+
+static unsigned bits_in(const uint32_t *n_values) {
+    unsigned bits = REDIS_VALUE_BITS_MAX;
+    while (bits > 0 && n_values[bits] == 0) {
+        bits--;
+    }
+    return bits;
+}
+
+size_t redis_delays_size_to_come(const struct redis_door *door,
+                                 const struct redis_exec_command *command) {
+    enum { LOOKED_AT = 16 };
+    size_t n_arguments = command->argc > 3 ? command->argc - 3 : 0;
+    struct redis_key_places places = {.first = 3, .n = n_arguments, .step = 1};
+    bool is_script = command->command->id == REDIS_CMD_EVAL ||
+                     command->command->id == REDIS_CMD_EVALSHA; /* its arguments may be keys */
+    unsigned all = bits_in(door->n_values);
+    if (all == 0 || (!is_script && !redis_command_keys(command->command, command->argv,
+                                                       command->argc, &places))) {
+        return 0;
+    }
+    unsigned bits = bits_in(door->n_values_in[REDIS_VALUE_ANYWHERE]);
+    for (size_t i = 0; i < places.n && places.n <= LOOKED_AT; i++) {
+        struct bytes key = command->argv[places.first + i * places.step];
+        unsigned here = bits_in(door->n_values_in[bucket_of(key)]);
+        bits = here > bits ? here : bits;
+    }
+    bits = places.n > LOOKED_AT ? all : bits;
+    return bits == 0 ? 0 : (size_t)1 << bits;
+}
+
+static void note_value(struct redis_door *door, const struct redis_pending *pending, bool begins) {
+    if (pending->value_bits > 0) {
+        uint32_t more = begins ? 1 : UINT32_MAX;
+        door->n_values[pending->value_bits] += more;
+        door->n_values_in[pending->value_bucket][pending->value_bits] += more;
+    }
+}
+
 bool redis_delays_has_to_wait(struct redis_connection *connection,
                               const struct redis_exec_command *command) {
     struct redis_door *door = connection->door;
     uint32_t flags = command->command->flags;
+    connection->work_made = 0;
     size_t work = work_of(connection, command);
     bool is_rule = command->command->id == REDIS_CMD_EXEC || (flags & REDIS_F_WRITE) != 0 ||
                    ((flags & REDIS_F_READ) != 0 && connection->n_pending > connection->n_reads);
     if (is_rule && command->command->id != REDIS_CMD_EXEC) {
-        work += redis_work_of_values(state_view_keys(service_view(door->service)), command->db,
-                                     command->command, command->argv, command->argc);
+        size_t of_values = redis_work_of_values(
+            state_view_keys(service_view(door->service)), command->db, command->command,
+            command->argv, command->argc, redis_delays_size_to_come(door, command));
+        connection->work_made = redis_work_of_made(command->command, work, of_values);
+        work += of_values;
     }
     connection->work = is_rule && work >= WORK_MUCH ? work : 0;
+    bool makes_large = is_rule && (connection->work_made > 0 ||
+                                   request_size(connection, command) >= VALUE_SMALL / 2);
+    connection->made_in = makes_large ? bucket_of_made(command) : REDIS_VALUE_ANYWHERE;
     if (!has_room_for_reply(connection, command) || has_to_wait_for_delivery(connection, command)) {
         redis_output_wait(connection);
         return true;
@@ -183,8 +257,14 @@ bool redis_delays_has_to_wait(struct redis_connection *connection,
 void redis_delays_begin(struct redis_pending *pending) {
     struct redis_connection *connection = pending->connection;
     pending->work = connection->work;
+    pending->value_bits =
+        value_bits(connection->door->encoded.size + WORK_BYTES * connection->work_made);
     connection->door->work += pending->work;
+    pending->value_bucket = connection->made_in;
+    note_value(connection->door, pending, true);
     connection->work = 0;
+    connection->work_made = 0;
+    connection->made_in = REDIS_VALUE_ANYWHERE;
 }
 
 static void rest_is_over(uv_timer_t *timer) {
@@ -204,6 +284,7 @@ static void rest(struct redis_door *door) {
 void redis_delays_end(struct redis_door *door, struct redis_pending *pending) {
     size_t work = pending->work;
     door->work -= work;
+    note_value(door, pending, false);
     pending->work = 0;
     if (work >= WORK_ON_ITS_WAY) {
         rest(door);

@@ -23,6 +23,9 @@
 
 enum {
     REDIS_PENDING_MAX = 1024,              /* commands of one connection on their way */
+    REDIS_VALUE_BITS_MAX = 20,             /* of the size of a value: a mebibyte */
+    REDIS_VALUE_BUCKETS = 1024,            /* by the hash of its key … */
+    REDIS_VALUE_ANYWHERE = 0,              /* … or this one */
     REDIS_PENDING_BYTES_MAX = 1024 * 1024, /* of their requests */
     REDIS_NAME_SIZE_MAX = 64,              /* of CLIENT SETNAME and SETINFO */
     REDIS_ARENA_USES = 64,                 /* commands until the scratch memory is given back */
@@ -63,8 +66,12 @@ struct redis_door {
     uv_timer_t *delay_timer;
     uv_timer_t *rest_timer; /* active: no command that is much work begins */
     size_t work;            /* that is on its way, of commands that are much */
-    size_t held_bytes;      /* of REDIS_HELD_BYTES_MAX */
-    size_t read_bytes;      /* of replies to reads, in that iteration of the loop */
+    /* Commands on their way, by the bits of the size of the large value that they may make: all of
+     * them, and by the hash of the key. */
+    uint32_t n_values[REDIS_VALUE_BITS_MAX + 1];
+    uint32_t n_values_in[REDIS_VALUE_BUCKETS][REDIS_VALUE_BITS_MAX + 1];
+    size_t held_bytes; /* of REDIS_HELD_BYTES_MAX */
+    size_t read_bytes; /* of replies to reads, in that iteration of the loop */
     uint64_t read_iteration;
     size_t n_long_reads;
     struct redis_output *output;
@@ -126,6 +133,8 @@ struct redis_connection {
     struct redis_scan scan; /* of the request whose bytes come */
     struct list in_delayed; /* of the door's */
     size_t work;            /* of the command that is run next */
+    size_t work_made;       /* of it, redis_work_of_made() */
+    unsigned made_in;       /* of REDIS_VALUE_BUCKETS, where its value will be */
     size_t unfit_reply;     /* of the command that waits: its reply found no room; 0: not known */
     uint64_t sent_bytes;    /* in all */
     uint64_t taken_bytes;   /* of them, when redis_output.c last looked */
@@ -167,6 +176,8 @@ struct redis_pending {
     size_t n_commands; /* of a transaction */
     size_t cost;
     size_t work;           /* of door->work */
+    unsigned value_bits;   /* of door->n_values; 0: none that is large */
+    unsigned value_bucket; /* of door->n_values_in */
     struct buffer encoded; /* the request, if it is needed again */
     struct buffer reply;   /* as it goes to the client */
 };
@@ -218,6 +229,10 @@ void redis_delays_yield(struct redis_connection *connection);
 void redis_delays_note_read(struct redis_door *door, size_t reply_size);
 /* The command was submitted. */
 void redis_delays_begin(struct redis_pending *pending);
+/* The size of the largest value that commands on their way may make of the keys of this one; 0: all
+ * are small. */
+size_t redis_delays_size_to_come(const struct redis_door *door,
+                                 const struct redis_exec_command *command);
 /* It was answered. */
 void redis_delays_end(struct redis_door *door, struct redis_pending *pending);
 /* The connection is over. */
@@ -298,8 +313,8 @@ bool redis_transaction_run(struct redis_connection *connection,
 void redis_transaction_queue(struct redis_connection *connection,
                              const struct redis_exec_command *command);
 bool redis_transaction_is_open(const struct redis_connection *connection);
-/* What the commands of the open transaction may be in work. */
-size_t redis_transaction_work(struct redis_connection *connection);
+/* What the commands of the open transaction may be in work; adds redis_work_of_made() of them. */
+size_t redis_transaction_work(struct redis_connection *connection, size_t *out_made);
 /* A command was wrong: EXEC will refuse. */
 void redis_transaction_refuse(struct redis_connection *connection);
 void redis_transaction_clear(struct redis_connection *connection);

@@ -153,6 +153,7 @@ static int64_t put(void *context, struct key_space_id space, struct bytes key, s
                    int64_t lease_id) {
     struct exec *exec = context;
     exec->has_changed = true;
+    exec->run->put_bytes += value.size;
     int64_t create_revision = rule_put(exec->rule, space, key, value, lease_id);
     if (create_revision == 0) {
         exec->run->is_exceeded = true; /* the run is refused, whatever follows */

@@ -72,6 +72,7 @@ struct redis_run {
     uint32_t n_objects;
     size_t n_ended;                           /* elements that went with their objects */
     size_t call_bytes;                        /* of the arguments of a script's calls */
+    size_t put_bytes;                         /* of values that were written so far */
     size_t glob_steps;                        /* of comparing with patterns */
     size_t glob_steps_more;                   /* that may be made beyond REDIS_GLOB_STEPS_MAX */
     uint64_t script_work;                     /* of the scripts of this run so far */

@@ -242,14 +242,57 @@ static bool has_any_word(struct bytes source, const char *const *words, size_t n
     return false;
 }
 
+static bool begins_with(struct bytes text, const char *word) {
+    size_t size = strlen(word);
+    return text.size >= size && memcmp(text.data, word, size) == 0;
+}
+
+/* Whether each call of a command is of a key that the arguments name: redis_work_of() has looked at
+ * that one. `word` is the end of the command's name. */
+static bool are_keys_named(struct bytes source, const char *word) {
+    size_t size = strlen(word);
+    const uint8_t *at = source.data;
+    const uint8_t *end = source.data + source.size;
+    while ((at = memmem(at, (size_t)(end - at), word, size)) != NULL) {
+        at += size;
+        if (at == end || (*at != '\'' && *at != '"')) {
+            continue; /* no command */
+        }
+        do {
+            at++;
+        } while (at < end && (*at == ',' || *at == ' '));
+        struct bytes rest = bytes_of(at, (size_t)(end - at));
+        const uint8_t *close = memchr(at, ']', rest.size);
+        bool is_named = begins_with(rest, "keys[") || begins_with(rest, "argv[");
+        if (!is_named || close == NULL || close + 1 == end ||
+            (close[1] != ',' && close[1] != ')')) {
+            return false; /* or it is made of a name */
+        }
+    }
+    return true;
+}
+
+/* Whether it may write values again that are large, which nobody has looked at. */
+static bool may_write_any_value(struct bytes source) {
+    static const char *const words[] = {"expire",   "expireat",  "persist", "append",
+                                        "setrange", "rpoplpush", "lmove",   "getex"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (!are_keys_named(source, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Scripts of locks have calls one after the other, and loops over their keys or arguments at most.
  */
 static enum redis_script_look look_of(struct bytes source) {
     static const char *const patterns[] = {"keys'", "keys\"", "scan"};
     /* Loops, functions of libraries, and commands that look at much. */
-    static const char *const words[] = {"while", "repeat", "function", "load",   "rep",   "gsub",
-                                        "find",  "match",  "sort",     "concat", "range", "members",
-                                        "diff",  "inter",  "union",    "getall", "vals"};
+    static const char *const words[] = {
+        "while", "repeat", "function", "load",    "rep",     "gsub",  "find",  "match",
+        "sort",  "concat", "range",    "members", "diff",    "inter", "union", "getall",
+        "vals",  "copy",   "rename",   "store",   "linsert", "lrem"};
     uint8_t lower[CHEAP_SIZE_MAX];
     if (source.size == 0 || source.size > CHEAP_SIZE_MAX) {
         return REDIS_SCRIPT_LOOKS_AT_ALL; /* or may do so somewhere */
@@ -269,7 +312,8 @@ static enum redis_script_look look_of(struct bytes source) {
     }
     bool has_loops = count_words(source, "for") !=
                      count_words(source, " in ipairs(") + count_words(source, " in pairs(");
-    return has_loops || has_any_word(source, words, sizeof words / sizeof words[0])
+    return has_loops || may_write_any_value(source) ||
+                   has_any_word(source, words, sizeof words / sizeof words[0])
                ? REDIS_SCRIPT_LOOKS_ORDINARY
                : REDIS_SCRIPT_LOOKS_CHEAP;
 }
@@ -594,6 +638,15 @@ uint64_t redis_script_expected_work(struct bytes source, enum redis_script_look 
     }
     *out_look = look_of(source);
     return *out_look == REDIS_SCRIPT_LOOKS_CHEAP ? 0 : REDIS_SCRIPT_WORK_UNKNOWN;
+}
+
+void redis_script_remember_values(struct bytes source, size_t size) {
+    enum { BYTES_A_WORK = 2 }; /* redis_work_rules.c has twice as many: its unit is twice as long */
+    struct compiled *compiled = size > 0 ? find_compiled(source) : NULL;
+    if (compiled != NULL && compiled->look != REDIS_SCRIPT_LOOKS_CHEAP &&
+        compiled->work_max < size / BYTES_A_WORK) {
+        compiled->work_max = size / BYTES_A_WORK;
+    }
 }
 
 void redis_script_note_work(uint64_t work) {

@@ -77,6 +77,9 @@ enum redis_script_look {
 /* What a run of this source may be in work, as far as this process knows: a guess for those who
  * decide how many are let through at a time. */
 uint64_t redis_script_expected_work(struct bytes source, enum redis_script_look *out_look);
+/* To be called by the host, after a run: how much it wrote. For redis_script_expected_work() alone;
+ * those that look cheap write what their arguments name, which is looked at each time. */
+void redis_script_remember_values(struct bytes source, size_t size);
 /* To be called by the host: what a call of it cost beside its reply, in units of work. */
 void redis_script_note_work(uint64_t work);
 

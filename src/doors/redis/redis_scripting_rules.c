@@ -214,9 +214,11 @@ void redis_scripting_eval(struct redis_run *run, const struct bytes *argv, size_
     /* The scripts of a transaction share the work of one. */
     struct redis_script_limits limits = redis_script_limits_default;
     limits.work -= run->script_work;
+    size_t put_before = run->put_bytes;
     enum status status = redis_script_run(&script, &host, &limits, run->reply);
     uint64_t work = redis_script_last_work();
     run->script_work += work < limits.work ? work : limits.work;
+    redis_script_remember_values(script.source, run->put_bytes - put_before);
     run->is_in_script = false;
     run->is_read_only = was_read_only;
     run->db = db;

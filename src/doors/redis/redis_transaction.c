@@ -114,7 +114,7 @@ static struct redis_exec_command next_command(struct reader *reader, struct aren
     return command;
 }
 
-size_t redis_transaction_work(struct redis_connection *connection) {
+size_t redis_transaction_work(struct redis_connection *connection, size_t *out_made) {
     const struct redis_multi *multi = connection->multi;
     struct redis_door *door = connection->door;
     const struct key_store *keys = state_view_keys(service_view(door->service));
@@ -130,8 +130,13 @@ size_t redis_transaction_work(struct redis_connection *connection) {
             work += redis_local_work(connection, &command);
             continue;
         }
-        work += redis_work_of(keys, command.db, command.command, command.argv, command.argc) +
-                redis_work_of_values(keys, command.db, command.command, command.argv, command.argc);
+        size_t of_command =
+            redis_work_of(keys, command.db, command.command, command.argv, command.argc);
+        size_t of_values =
+            redis_work_of_values(keys, command.db, command.command, command.argv, command.argc,
+                                 redis_delays_size_to_come(door, &command));
+        work += of_command + of_values;
+        *out_made += redis_work_of_made(command.command, of_command, of_values);
     }
     return work;
 }

@@ -1,5 +1,6 @@
 #include "doors/redis/redis_work_rules.h"
 
+#include "base/arena.h"
 #include "core/key_work.h"
 #include "doors/redis/redis_exec_rules.h"
 #include "doors/redis/redis_keys.h"
@@ -19,6 +20,13 @@ enum {
     SCANNED_MAX = 64 * 1024,
     VALUE_BYTES = 4, /* that are copied for a unit, a few times each, into memory that is new */
     WORK_OF_VALUES_LEAST = 6 * 1024,
+    WORK_OF_CHEAP_SCRIPTS = 32 * 1024,
+    VALUE_SIZE_MAX = 1024 * 1024, /* what SETRANGE fills up to its offset */
+    ELEMENTS_LOOKED_AT = 256,     /* by one command that writes them again */
+    ELEMENTS_AT_AN_END = 32,      /* of a list */
+    /* Of elements that were not looked at: a run writes RULE_BYTES_MAX at most, and a few of them
+     * are on their way. */
+    WORK_OF_MORE_ELEMENTS = 256 * 1024,
     KEYS_LOOKED_AT = 1024, /* for this guess; commands with more are counted by their arguments */
 };
 
@@ -152,16 +160,69 @@ static size_t ranked(const struct redis_command *command, const struct bytes *ar
     return n < count ? n : count;
 }
 
+/* --- What values are. --- */
+
+struct sizes {
+    size_t n_left; /* elements that may still be looked at */
+    size_t sum;
+    size_t largest;
+};
+
+static bool add_size(void *context, const struct record *record) {
+    struct sizes *sizes = context;
+    if (sizes->n_left == 0) {
+        return false;
+    }
+    size_t size = (size_t)record->key_size + record->value_size;
+    sizes->n_left--;
+    sizes->sum += size;
+    sizes->largest = size > sizes->largest ? size : sizes->largest;
+    return true;
+}
+
+static void visit_elements(const struct key_store *keys, const struct key_range *range,
+                           struct sizes *sizes) {
+    (void)key_store_visit(keys, range->space, range->key, range->range_end, add_size, sizes);
+}
+
+/* The largest element at the ends of a list, which commands on their way may move. */
+static size_t end_size(const struct key_store *keys, const struct redis_header *header,
+                       struct arena *arena) {
+    struct sizes sizes = {.n_left = SIZE_MAX};
+    if (header->type != REDIS_LIST) {
+        return 0;
+    }
+    int64_t end = header->head + header->count;
+    int64_t starts[] = {header->head, end - ELEMENTS_AT_AN_END};
+    for (size_t i = 0; i < 2; i++) {
+        const struct key_range range = {
+            .space = KEY_SPACE_REDIS_RECORDS,
+            .key = redis_key_position(arena, header->id, starts[i]),
+            .range_end = redis_key_position(arena, header->id, starts[i] + ELEMENTS_AT_AN_END)};
+        visit_elements(keys, &range, &sizes);
+    }
+    return sizes.largest;
+}
+
 /* What a script would copy if it read every key that its arguments may name. */
 static size_t work_of_arguments(const struct key_store *keys, unsigned db, const struct bytes *argv,
                                 size_t argc) {
+    enum { LISTS_LOOKED_AT = 16 };
+    size_t n_lists = 0;
     size_t work = 0;
+    struct arena arena;
+    arena_init(&arena);
     for (size_t i = 3; i < argc && i < KEYS_LOOKED_AT; i++) {
         struct redis_header header;
-        if (find_header(keys, db, argv[i], &header)) {
-            work += header.value.size / VALUE_BYTES;
+        if (!find_header(keys, db, argv[i], &header)) {
+            continue;
+        }
+        work += header.value.size / VALUE_BYTES;
+        if (header.type == REDIS_LIST && n_lists++ < LISTS_LOOKED_AT) {
+            work += end_size(keys, &header, &arena) / VALUE_BYTES;
         }
     }
+    arena_clear(&arena);
     return work;
 }
 
@@ -205,53 +266,140 @@ size_t redis_work_of(const struct key_store *keys, unsigned db, const struct red
     return work;
 }
 
-/* Whether a command answers with values, or makes new ones of them, whose sizes its arguments do
- * not tell. */
-static bool moves_values(const struct redis_command *command, const struct bytes *argv,
-                         size_t argc) {
+/* Which values a command answers with, or makes new ones of, whose sizes its arguments do not
+ * tell. */
+enum moved {
+    MOVED_NOTHING,
+    MOVED_HEADERS,  /* written again, with the value of a string: nothing else */
+    MOVED_VALUES,   /* and elements that are not looked at */
+    MOVED_ENDS,     /* of lists */
+    MOVED_ELEMENTS, /* many of them, or all */
+};
+
+static enum moved moved_by(const struct redis_command *command, const struct bytes *argv,
+                           size_t argc) {
     switch (command->id) {
     case REDIS_CMD_SET:
         for (size_t i = 3; i < argc; i++) {
             if (redis_word_is(argv[i], "get")) {
-                return true;
+                return MOVED_VALUES;
             }
         }
-        return false;
+        return MOVED_NOTHING;
+    case REDIS_CMD_EXPIRE:
+    case REDIS_CMD_PEXPIRE:
+    case REDIS_CMD_EXPIREAT:
+    case REDIS_CMD_PEXPIREAT:
+    case REDIS_CMD_PERSIST:
+    case REDIS_CMD_RENAME:
+    case REDIS_CMD_RENAMENX:
+        return MOVED_HEADERS;
     case REDIS_CMD_GETSET:
     case REDIS_CMD_GETDEL:
     case REDIS_CMD_GETEX:
     case REDIS_CMD_APPEND:
     case REDIS_CMD_SETRANGE:
-    case REDIS_CMD_COPY:
     case REDIS_CMD_LPOP:
     case REDIS_CMD_RPOP:
     case REDIS_CMD_LMPOP:
+    case REDIS_CMD_SPOP:
+        return MOVED_VALUES;
     case REDIS_CMD_LMOVE:
     case REDIS_CMD_RPOPLPUSH:
-    case REDIS_CMD_SPOP:
-        return true;
+    case REDIS_CMD_BLMOVE:
+    case REDIS_CMD_BRPOPLPUSH:
+        return MOVED_ENDS;
+    case REDIS_CMD_COPY:
+    case REDIS_CMD_LINSERT:
+    case REDIS_CMD_LREM:
+    case REDIS_CMD_SINTERSTORE:
+    case REDIS_CMD_SUNIONSTORE:
+    case REDIS_CMD_SDIFFSTORE:
+    case REDIS_CMD_ZRANGESTORE:
+        return MOVED_ELEMENTS;
     default:
-        return (command->flags & REDIS_F_READ) != 0;
+        return (command->flags & REDIS_F_READ) != 0 ? MOVED_VALUES : MOVED_NOTHING;
     }
+}
+
+/* Elements may be as large as values, and are not looked at: so some hundred commands at once. */
+static size_t least_work_of(enum moved moved, size_t size_to_come) {
+    size_t least = moved == MOVED_HEADERS ? 0 : WORK_OF_VALUES_LEAST;
+    size_t to_come = size_to_come / VALUE_BYTES;
+    return to_come > least ? to_come : least;
+}
+
+static size_t elements_work(const struct key_store *keys, const struct redis_header *header,
+                            struct arena *arena, struct sizes *sizes) {
+    if (header->type == REDIS_STRING) {
+        return 0;
+    }
+    struct key_range range = redis_range_elements(arena, header->id);
+    size_t before = sizes->sum;
+    bool is_more = (size_t)header->count > sizes->n_left;
+    visit_elements(keys, &range, sizes);
+    return (sizes->sum - before) / VALUE_BYTES + (is_more ? WORK_OF_MORE_ELEMENTS : 0);
+}
+
+/* SETRANGE makes a value as large as its offset. */
+static size_t work_of_offset(const struct redis_command *command, const struct bytes *argv) {
+    int64_t offset;
+    return command->id == REDIS_CMD_SETRANGE && redis_number_integer(argv[2], &offset) &&
+                   offset > 0 && offset <= VALUE_SIZE_MAX
+               ? (size_t)offset / VALUE_BYTES
+               : 0;
 }
 
 size_t redis_work_of_values(const struct key_store *keys, unsigned db,
                             const struct redis_command *command, const struct bytes *argv,
-                            size_t argc) {
+                            size_t argc, size_t size_to_come) {
     struct redis_key_places places;
-    /* Elements may be as large, and are not looked at: so some hundred commands at once. */
-    size_t work = WORK_OF_VALUES_LEAST;
-    if (!moves_values(command, argv, argc) || !redis_command_keys(command, argv, argc, &places) ||
+    enum moved moved = moved_by(command, argv, argc);
+    bool is_script = strcmp(command->group, "scripting") == 0;
+    if (is_script && (command->flags & REDIS_F_WRITE) != 0) {
+        return size_to_come / VALUE_BYTES;
+    }
+    if (moved == MOVED_NOTHING || !redis_command_keys(command, argv, argc, &places) ||
         places.first == 0) {
         return 0;
     }
+    struct sizes sizes = {.n_left = ELEMENTS_LOOKED_AT};
+    struct arena arena;
+    arena_init(&arena);
+    size_t work = least_work_of(moved, size_to_come) + work_of_offset(command, argv);
     for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
         struct redis_header header;
-        if (find_header(keys, db, argv[places.first + i * places.step], &header)) {
-            work += header.value.size / VALUE_BYTES;
+        if (!find_header(keys, db, argv[places.first + i * places.step], &header)) {
+            continue;
+        }
+        work += header.value.size / VALUE_BYTES;
+        if (moved == MOVED_ENDS) {
+            work += end_size(keys, &header, &arena) / VALUE_BYTES;
+        } else if (moved == MOVED_ELEMENTS && sizes.n_left > 0) {
+            work += elements_work(keys, &header, &arena, &sizes);
         }
     }
+    arena_clear(&arena);
     return work;
+}
+
+size_t redis_work_of_made(const struct redis_command *command, size_t work, size_t of_values) {
+    switch (command->id) {
+    case REDIS_CMD_RENAME:
+    case REDIS_CMD_RENAMENX:
+    case REDIS_CMD_COPY:
+    case REDIS_CMD_SETRANGE:
+    case REDIS_CMD_SINTERSTORE:
+    case REDIS_CMD_SUNIONSTORE:
+    case REDIS_CMD_SDIFFSTORE:
+    case REDIS_CMD_ZRANGESTORE:
+        return of_values > WORK_OF_VALUES_LEAST ? of_values : 0;
+    case REDIS_CMD_EVAL:
+    case REDIS_CMD_EVALSHA:
+        return work > WORK_OF_CHEAP_SCRIPTS ? work : 0;
+    default:
+        return 0;
+    }
 }
 
 size_t redis_work_reply_size(const struct key_store *keys, unsigned db,

@@ -14,10 +14,13 @@
 /* Of any command, a script as well. */
 size_t redis_work_of(const struct key_store *keys, unsigned db, const struct redis_command *command,
                      const struct bytes *argv, size_t argc);
-/* What it is more when it runs as a rule, because of the values that it copies. */
+/* What it is more when it runs as a rule, because of the values that it copies.
+ * `size_to_come`: of a value that a change on its way may make, of a key that is small now. */
 size_t redis_work_of_values(const struct key_store *keys, unsigned db,
                             const struct redis_command *command, const struct bytes *argv,
-                            size_t argc);
+                            size_t argc, size_t size_to_come);
+/* Of these two, what is of values that it may make where none was, beyond those of its request. */
+size_t redis_work_of_made(const struct redis_command *command, size_t work, size_t of_values);
 /* The bytes that its reply may have, as far as its keys tell. */
 size_t redis_work_reply_size(const struct key_store *keys, unsigned db,
                              const struct redis_command *command, const struct bytes *argv,
