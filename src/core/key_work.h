@@ -15,8 +15,6 @@
 enum {
     /* A step back in the history of one key: memory that nothing else has brought close. */
     KEY_WORK_A_VERSION = 16,
-    /* A record that is looked at takes about so long. */
-    KEY_WORK_NS = 20,
     /* So many bytes of a record that are copied, into an answer or a new version, take as long as
      * one that is looked at; and so many that are compared with others. Records that are smaller
      * count as one. */

@@ -193,8 +193,21 @@ static size_t delivery_cost(const struct record *const *records, size_t n) {
     return n + n_bytes / WATCH_BYTES_A_RECORD;
 }
 
+/* It was handed over, or its watchers were left behind. */
+static void finish_topic(struct watch_hub *hub, struct watch_topic *topic) {
+    if (list_is_empty(&topic->watchers)) {
+        note_idle(hub, topic);
+    }
+    topic->n_matches = 0;
+    topic->is_overflown = false;
+}
+
 static void publish_topic(struct watch_hub *hub, struct watch_topic *topic, int64_t first_revision,
                           int64_t last_revision) {
+    if (topic->n_matches == 0) {
+        finish_topic(hub, topic);
+        return;
+    }
     const struct record *const *records =
         hub->sorted.records + (topic->n_placed - topic->n_matches);
     size_t cost = delivery_cost(records, topic->n_matches);
@@ -214,11 +227,7 @@ static void publish_topic(struct watch_hub *hub, struct watch_topic *topic, int6
             spend(hub, cost);
         }
     }
-    if (list_is_empty(&topic->watchers)) {
-        note_idle(hub, topic);
-    }
-    topic->n_matches = 0;
-    topic->is_overflown = false;
+    finish_topic(hub, topic);
 }
 
 /* Publishes from `position` on, a window; returns where the next one begins. */

@@ -198,7 +198,7 @@ enum lease_status lease_release(struct lease_hold *hold) {
     struct buffer answer;
     encode_release(hold, &request);
     status = lib_ask(hold->connection, &request, &answer);
-    if (status == LEASE_UNAVAILABLE || status == LEASE_TIMEOUT) {
+    if (status == LEASE_UNAVAILABLE || status == LEASE_TIMEOUT || status == LEASE_QUEUE_FULL) {
         go_on_releasing(hold);
     }
     if (status != LEASE_OK) {

@@ -119,10 +119,6 @@ bool grpc_call_is_over(const struct grpc_call *call);
  * large should be refused instead of being made. */
 bool grpc_call_has_room(const struct grpc_call *call);
 
-/* Answering this call took so long. Small input is not timed; whoever answers it with much work
- * says so, and others have their turn before the next request of the kind. */
-void grpc_call_note_work(struct grpc_call *call, uint64_t ns);
-
 /* Counts memory that the door is about to hold for this call, for as long as it is open, such as a
  * watch. False: nothing was counted, because this connection holds more than its share of what all
  * may hold; the door refuses. */

@@ -20,9 +20,7 @@ enum {
     INPUT_ENDED_MS_MAX = 1000,
     /* An answer that is on its way when the time is over is cut off so much later. */
     OVERDUE_MS_MAX = 2000,
-    CODE_TEXT_SIZE = 4,
-    /* A byte that comes out of a compressed message takes about so long. */
-    INFLATE_NS_A_BYTE = 4
+    CODE_TEXT_SIZE = 4
 };
 
 _Static_assert(3 * GRPC_TEXT_SIZE_MAX + 1 + CODE_TEXT_SIZE <= HTTP_TRAILER_TEXT_MAX,
@@ -217,7 +215,6 @@ static void give_compressed(struct grpc_call *call, struct bytes message) {
     struct buffer inflated;
     buffer_init(&inflated);
     enum grpc_gzip_result result = grpc_gzip_inflate(message, size_max, &inflated);
-    grpc_call_note_work(call, inflated.size * INFLATE_NS_A_BYTE);
     if (result == GRPC_GZIP_OK) {
         call->method->on_message(call, bytes_of(inflated.data, inflated.size));
     } else if (result == GRPC_GZIP_TOO_LARGE) {
@@ -486,10 +483,6 @@ bool grpc_call_is_writable(struct grpc_call *call) {
 
 bool grpc_call_has_room(const struct grpc_call *call) {
     return http_exchange_has_room(&call->exchange);
-}
-
-void grpc_call_note_work(struct grpc_call *call, uint64_t ns) {
-    call->exchange.session->shared->noted_ns += ns;
 }
 
 bool grpc_call_hold(struct grpc_call *call, size_t size) {

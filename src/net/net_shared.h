@@ -39,7 +39,6 @@ struct net_shared {
     struct list partials;         /* struct http_exchange, the one that grew last at the end */
     struct list crowded;          /* struct http_session by in_crowded */
     size_t held_bytes;            /* of open exchanges */
-    uint64_t noted_ns;            /* see grpc_call_note_work() */
     uint64_t stopwatch_us;        /* see net_shared_stopwatch_us(); 0: not read */
     uint64_t tls_hello_logged_ms; /* when a client last spoke TLS to a plain listener; 0: never */
     struct net_stats stats;

@@ -15,8 +15,8 @@
 #define ROUND_NS (50 * MILLISECONDS_NS)
 #define TURN_NS_MAX (2 * MILLISECONDS_NS)
 #define TURN_NS_MIN (50 * MICROSECONDS_NS)
-/* Input of at most so many bytes is not measured, and counted as this: unless it may be the last of
- * a request that is large, and so all of its work. */
+/* Input of at most SMALL_SIZE bytes is handled whole, and counted as this at least: unless it may
+ * be the last of a request that is large, and so all of its work. */
 #define SMALL_NS (5 * MICROSECONDS_NS)
 #define SLICE_NS_MAX (100 * MICROSECONDS_NS)
 
@@ -146,9 +146,10 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes) {
         return;
     }
     if (bytes.size <= SMALL_SIZE && shared->partial_bytes <= PARTIAL_SIZE) {
-        shared->noted_ns = 0;
+        uint64_t begun_ns = uv_hrtime();
         connection_feed(connection, bytes);
-        turns->spent_ns += SMALL_NS + shared->noted_ns;
+        uint64_t took_ns = uv_hrtime() - begun_ns;
+        turns->spent_ns += took_ns > SMALL_NS ? took_ns : SMALL_NS;
     } else {
         uint64_t begun_ns = uv_hrtime();
         size_t fed = feed(connection, bytes, begun_ns);

@@ -51,7 +51,9 @@ void snapshots_added(struct service *service, const struct snapshots_addition *a
     size_t log_bytes = added->log_bytes + ENTRY_OVERHEAD;
     service->snapshots.log_work += added->work;
     if (added->written_bytes > WRITES_MUCH * log_bytes) {
-        service->snapshots.log_work += added->written_bytes / WRITES_MUCH;
+        /* Alone, a start frees history as it applies; a member in company does so later. */
+        service->snapshots.log_work +=
+            added->written_bytes / (cluster_is_alone(service) ? WRITES_MUCH : 1);
     }
     service->snapshots.log_bytes += log_bytes;
     service->snapshots.log_entries++;

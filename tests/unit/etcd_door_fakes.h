@@ -174,11 +174,6 @@ void grpc_call_release(struct grpc_call *call, size_t size) {
     call->held_bytes -= size;
 }
 
-void grpc_call_note_work(struct grpc_call *call, uint64_t ns) {
-    (void)call;
-    (void)ns;
-}
-
 bool grpc_call_has_room(const struct grpc_call *call) {
     return !call->is_crowded;
 }

@@ -234,7 +234,8 @@ static size_t names_size(const struct bytes *names, size_t n) {
 static void answer_names(struct grpc_call *call, const struct bytes *names, size_t n) {
     struct etcd_header header = etcd_header_now(etcd_door_of(call));
     struct pb_writer writer;
-    if (etcd_answer_begin(call, etcd_header_size(&header) + names_size(names, n), &writer)) {
+    size_t size = etcd_header_size(&header) + names_size(names, n);
+    if (etcd_has_room_for(call, size) && etcd_answer_begin(call, size, &writer)) {
         etcd_header_write(&writer, &header);
         for (size_t i = 0; i < n; i++) {
             pb_write_element(&writer, 2, names[i]);
@@ -349,7 +350,7 @@ static void answer_role(struct grpc_call *call, const struct permission *permiss
             is_shown(&permissions[i]) ? pb_message_size(2, permission_size(&permissions[i])) : 0;
     }
     struct pb_writer writer;
-    if (!etcd_answer_begin(call, size, &writer)) {
+    if (!etcd_has_room_for(call, size) || !etcd_answer_begin(call, size, &writer)) {
         return;
     }
     etcd_header_write(&writer, &header);

@@ -99,6 +99,14 @@ bool etcd_answer_begin(struct grpc_call *call, size_t size, struct pb_writer *wr
     return true;
 }
 
+bool etcd_has_room_for(struct grpc_call *call, size_t size) {
+    if (size <= ETCD_SHORT_READ_BYTES_MAX || grpc_call_has_room(call)) {
+        return true;
+    }
+    etcd_error_finish(call, etcd_error_of(STATUS_TOO_MANY_REQUESTS));
+    return false;
+}
+
 void etcd_answer_end(struct grpc_call *call, struct pb_writer *writer) {
     /* What was measured has been written: the writer never passes its end. */
     assert(writer->at == writer->end);

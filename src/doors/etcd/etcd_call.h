@@ -120,6 +120,9 @@ const struct key_store *etcd_keys(const struct etcd_door *door);
 
 /* --- Answers: begin, write exactly `size` bytes, end. --- */
 
+/* Answers can be asked for faster than they are taken. False: a read of this size has no room now,
+ * and the call was finished. */
+bool etcd_has_room_for(struct grpc_call *call, size_t size);
 /* False: too large for any client; the call has been ended with an error. */
 bool etcd_answer_begin(struct grpc_call *call, size_t size, struct pb_writer *writer);
 /* Sends it; a stream goes on. */

@@ -110,7 +110,7 @@ static void leader_ready(struct grpc_call *call, struct bytes message) {
     const struct record *record = etcd_queue_first(etcd_door_of(call), request.name);
     if (record == NULL) {
         etcd_error_finish(call, &no_leader);
-    } else {
+    } else if (etcd_has_room_for(call, record->key_size + (size_t)record->value_size)) {
         etcd_queue_send_leader(call, etcd_header_now(etcd_door_of(call)), record);
         grpc_call_finish(call, GRPC_OK, NULL);
     }

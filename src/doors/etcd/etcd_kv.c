@@ -125,14 +125,20 @@ static bool is_too_large(struct grpc_call *call, struct bytes message) {
     return true;
 }
 
+/* What a change may answer of what is there, in units of key_work.h. */
 static size_t estimate_of(const struct key_store *keys, const struct command *command) {
+    size_t work;
+    size_t bytes;
     switch (command->type) {
     case COMMAND_PUT:
-        return put_estimate(keys, KEY_SPACE_ETCD, &command->put);
+        return command->put.want_previous ? put_estimate(keys, KEY_SPACE_ETCD, &command->put) : 0;
     case COMMAND_DELETE:
-        return delete_estimate(keys, KEY_SPACE_ETCD, &command->delete);
+        return command->delete.want_previous
+                   ? delete_estimate(keys, KEY_SPACE_ETCD, &command->delete)
+                   : 0;
     case COMMAND_TXN:
-        return txn_estimate(keys, KEY_SPACE_ETCD, &command->txn);
+        txn_estimate_read(keys, KEY_SPACE_ETCD, &command->txn, &work, &bytes);
+        return bytes / KEY_WORK_COPIED_BYTES;
     default:
         return 0;
     }
@@ -233,7 +239,6 @@ static void run_txn(struct grpc_call *call, struct bytes message, const struct t
         etcd_txn_read_start(call, message, reads.ranges, reads.n);
         return;
     }
-    grpc_call_note_work(call, work * KEY_WORK_NS);
     enum status status =
         service_allow_work(door->service, work)
             ? txn_read(etcd_keys(door), KEY_SPACE_ETCD, txn, &door->arena, &outcome)

@@ -123,8 +123,10 @@ static void time_to_live_send(struct grpc_call *call, const struct time_to_live 
 
 static bool has_many_keys(const struct lease_table *leases, int64_t id) {
     const struct record *key = lease_table_first_key(leases, id);
+    size_t bytes = 0;
     for (size_t n = 0; key != NULL; key = key->lease_next) {
-        if (++n > ETCD_SHORT_READ_RECORDS_MAX) {
+        bytes += key->key_size;
+        if (++n > ETCD_SHORT_READ_RECORDS_MAX || bytes > ETCD_SHORT_READ_BYTES_MAX) {
             return true;
         }
     }

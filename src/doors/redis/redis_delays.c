@@ -157,6 +157,13 @@ static unsigned bucket_of(struct bytes key) {
     return 1 + (unsigned)(keyed_hash_bytes(&hash_key_fixed, key) % (REDIS_VALUE_BUCKETS - 1));
 }
 
+/* A long request is a large value, but for these. */
+static bool may_make_value(const struct redis_command *command) {
+    return command->id != REDIS_CMD_PUBLISH && command->id != REDIS_CMD_SPUBLISH &&
+           command->id != REDIS_CMD_DEL && command->id != REDIS_CMD_UNLINK &&
+           command->id != REDIS_CMD_SCRIPT;
+}
+
 /* Where the value of a command will be: the last of its keys, or anywhere. */
 static unsigned bucket_of_made(const struct redis_exec_command *command) {
     struct redis_key_places places;
@@ -222,7 +229,8 @@ bool redis_delays_has_to_wait(struct redis_connection *connection,
     }
     connection->work = is_rule && work >= WORK_MUCH ? work : 0;
     bool makes_large = is_rule && (connection->work_made > 0 ||
-                                   request_size(connection, command) >= VALUE_SMALL / 2);
+                                   (may_make_value(command->command) &&
+                                    request_size(connection, command) >= VALUE_SMALL / 2));
     connection->made_in = makes_large ? bucket_of_made(command) : REDIS_VALUE_ANYWHERE;
     if (!has_room_for_reply(connection, command) || has_to_wait_for_delivery(connection, command)) {
         redis_output_wait(connection);

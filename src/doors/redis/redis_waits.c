@@ -17,7 +17,8 @@ enum {
     /* Of those that wait for one key, so many try at once; fewer when what they get is large. */
     TRYING_MAX = 64,
     TRYING_LARGE_MAX = 4,
-    ANSWER_LARGE = 16 * 1024
+    ANSWER_LARGE = 16 * 1024,
+    LATE_AGAIN_MS = 10 /* as many try as may: one whose time is up looks again */
 };
 
 /* One key that a waiter waits for. */
@@ -55,6 +56,7 @@ struct redis_waits {
     struct list buckets[BUCKETS];
     size_t n;
     int64_t trying_max;
+    int64_t n_trying;
     struct list unfit; /* struct redis_waiter, the oldest first */
     struct service_watch watch;
 };
@@ -219,6 +221,7 @@ static void tried(struct service_request *request, const struct outcome *outcome
     struct redis_waiter *waiter = attempt->waiter;
     struct redis_waits *waits = waiter->waits;
     free(attempt);
+    waits->n_trying--;
     waiter->is_trying = false;
     if (waiter->connection == NULL) {
         serve_keys_of(waiter);
@@ -257,6 +260,7 @@ static void try_it(struct redis_waiter *waiter) {
     }
     attempt->waiter = waiter;
     attempt->request.done = tried;
+    waiter->waits->n_trying++;
     waiter->is_trying = true;
     waiter->is_woken = false;
     const struct command command = {
@@ -282,11 +286,12 @@ static void serve_key(struct redis_waits *waits, struct bytes key) {
             left = count_of(waits, key, one->waiter->type, &last);
             left = left < waits->trying_max ? left : waits->trying_max;
         }
-        if (left > 0 && is_news(one, last)) {
+        /* Those that wait for room are not in the way of others. */
+        if (left > 0 && is_news(one, last) && !waits_for_room(one->waiter)) {
             left--;
             if (one->waiter->is_trying) {
                 one->waiter->is_woken = true;
-            } else if (!waits_for_room(one->waiter)) {
+            } else {
                 try_it(one->waiter);
             }
         }
@@ -355,8 +360,12 @@ static void time_is_up(uv_timer_t *timer) {
     if (waiter->is_trying || waits_for_room(waiter)) {
         return;
     }
-    /* Behind those that try or wait for room there may be an entry for it, which it would miss. */
-    if (waiter->type == REDIS_STREAM && may_get_something(waiter)) {
+    /* Behind those that try or wait for room there may be an entry for it, which it would miss.
+     * Many may be late at the same moment. */
+    bool may_get = waiter->type == REDIS_STREAM && may_get_something(waiter);
+    if (may_get && waiter->waits->n_trying >= waiter->waits->trying_max) {
+        uv_timer_start(timer, time_is_up, LATE_AGAIN_MS, 0);
+    } else if (may_get) {
         try_it(waiter);
     } else {
         finish(waiter, time_is_up_reply, false);

@@ -20,10 +20,10 @@ enum {
     SCANNED_MAX = 64 * 1024,
     VALUE_BYTES = 4, /* that are copied for a unit, a few times each, into memory that is new */
     WORK_OF_VALUES_LEAST = 6 * 1024,
-    WORK_OF_CHEAP_SCRIPTS = 32 * 1024,
-    VALUE_SIZE_MAX = 1024 * 1024, /* what SETRANGE fills up to its offset */
-    ELEMENTS_LOOKED_AT = 256,     /* by one command that writes them again */
-    ELEMENTS_AT_AN_END = 32,      /* of a list */
+    WORK_OF_WRITING_SCRIPTS = 256 * 1024, /* more than any has by its looks alone */
+    VALUE_SIZE_MAX = 1024 * 1024,         /* what SETRANGE fills up to its offset */
+    ELEMENTS_LOOKED_AT = 1024,            /* by one command that writes them again */
+    ELEMENTS_AT_AN_END = 32,              /* of a list */
     /* Of elements that were not looked at: a run writes RULE_BYTES_MAX at most, and a few of them
      * are on their way. */
     WORK_OF_MORE_ELEMENTS = 256 * 1024,
@@ -396,7 +396,8 @@ size_t redis_work_of_made(const struct redis_command *command, size_t work, size
         return of_values > WORK_OF_VALUES_LEAST ? of_values : 0;
     case REDIS_CMD_EVAL:
     case REDIS_CMD_EVALSHA:
-        return work > WORK_OF_CHEAP_SCRIPTS ? work : 0;
+        /* What it was seen to write, and not what a script of its looks may. */
+        return work > WORK_OF_WRITING_SCRIPTS ? work : 0;
     default:
         return 0;
     }
