@@ -243,16 +243,23 @@ void connection_go_on_reading(struct connection *connection) {
 
 /* --- writing ------------------------------------------------------------------------------- */
 
+/* What waits for a socket is memory like what waits for its turn to be written. */
+static void set_unsent(struct connection *connection, size_t size) {
+    struct net_stats *stats = &connection->pool->shared->stats;
+    stats->queued_bytes = stats->queued_bytes - connection->host.unsent_bytes + size;
+    connection->host.unsent_bytes = size;
+}
+
 static void on_sent(struct transport *transport) {
     struct connection *connection = connection_of(transport);
-    connection->host.unsent_bytes = 0;
+    set_unsent(connection, 0);
     net_timers_disarm(timers_of(connection), &connection->write_timer);
     wake(&connection->host);
 }
 
 static void note_write_progress(struct connection *connection) {
     connection->write_queue_noted = transport_unsent_bytes(&connection->transport);
-    connection->host.unsent_bytes = connection->write_queue_noted;
+    set_unsent(connection, connection->write_queue_noted);
     net_timers_arm(timers_of(connection), &connection->write_timer,
                    uv_now(connection->pool->loop) +
                        connection->pool->shared->limits.write_timeout_ms);
@@ -261,7 +268,7 @@ static void note_write_progress(struct connection *connection) {
 static void on_write_timeout(struct net_timer *timer) {
     struct connection *connection = list_entry(timer, struct connection, write_timer);
     size_t queue = transport_unsent_bytes(&connection->transport);
-    connection->host.unsent_bytes = queue;
+    set_unsent(connection, queue);
     /* After a stall of ours the peer may have read everything while we did not write. */
     if (queue < connection->write_queue_noted || transport_has_room(&connection->transport)) {
         note_write_progress(connection);
@@ -322,6 +329,7 @@ static void close_now(struct connection *connection) {
     net_timers_disarm(timers_of(connection), &connection->write_timer);
     backlog_clear(connection);
     turn_clear(connection);
+    set_unsent(connection, 0);
     list_remove(&connection->in_dirty);
     list_remove(&connection->in_pool);
     connection->pool->shared->stats.connections--;

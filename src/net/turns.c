@@ -19,12 +19,16 @@
  * be the last of a request that is large, and so all of its work. */
 #define SMALL_NS (5 * MICROSECONDS_NS)
 #define SLICE_NS_MAX (100 * MICROSECONDS_NS)
+/* What an input takes at most that speaks for its connection. */
+#define LIGHT_NS_MAX (100 * MICROSECONDS_NS)
 
 /* For so long a connection that used up a turn has its answers sent behind those of others. */
 enum { BACKLOGGED_MS = 1000 };
 
 enum {
     SMALL_SIZE = 192,
+    LIGHT_MIN = 8,            /* inputs until a connection is known to ask for little */
+    LIGHT_ROW_MAX = 8,        /* of these, then one of those that are not known */
     PARTIAL_SIZE = 16 * 1024, /* of requests that have not come whole, of all connections */
     SLICE_SIZE_MIN = 256,     /* a few requests, each of which may be much work */
     SLICE_SIZE_MAX = 32 * 1024,
@@ -35,6 +39,7 @@ enum {
 
 void turns_init(struct turns *turns) {
     *turns = (struct turns){0};
+    list_init(&turns->light);
     list_init(&turns->fresh);
     list_init(&turns->backlogged);
 }
@@ -69,6 +74,14 @@ void turn_clear(struct connection *connection) {
     free(connection->turn.rest);
     connection->turn.rest = NULL;
     connection->turn.rest_size = 0;
+}
+
+static void note_cost(struct turn *turn, uint64_t took_ns) {
+    if (took_ns > LIGHT_NS_MAX) {
+        turn->light_inputs = 0;
+    } else if (turn->light_inputs < LIGHT_MIN) {
+        turn->light_inputs++;
+    }
 }
 
 static void mark_backlogged(struct connection *connection) {
@@ -142,18 +155,22 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes) {
     }
     if (turns->spent_ns >= COMING_NS_MAX) {
         keep(connection, bytes);
-        await(connection, &turns->fresh);
+        await(connection,
+              connection->turn.light_inputs == LIGHT_MIN ? &turns->light : &turns->fresh);
         return;
     }
     if (bytes.size <= SMALL_SIZE && shared->partial_bytes <= PARTIAL_SIZE) {
         uint64_t begun_ns = uv_hrtime();
         connection_feed(connection, bytes);
         uint64_t took_ns = uv_hrtime() - begun_ns;
+        note_cost(&connection->turn, took_ns);
         turns->spent_ns += took_ns > SMALL_NS ? took_ns : SMALL_NS;
     } else {
         uint64_t begun_ns = uv_hrtime();
         size_t fed = feed(connection, bytes, begun_ns);
-        turns->spent_ns += uv_hrtime() - begun_ns;
+        uint64_t took_ns = uv_hrtime() - begun_ns;
+        note_cost(&connection->turn, took_ns);
+        turns->spent_ns += took_ns;
         if (fed < bytes.size) {
             keep(connection, bytes_of(bytes.data + fed, bytes.size - fed));
         }
@@ -177,6 +194,7 @@ static void take_turn(struct connection *connection, uint64_t now_ns) {
     turn->rest = NULL;
     turn->rest_size = 0;
     size_t fed = feed(connection, bytes_of(rest, size), now_ns);
+    note_cost(turn, uv_hrtime() - now_ns);
     if (fed < size) {
         keep(connection, bytes_of(rest + fed, size - fed));
         list_append(&turns->backlogged, &turn->in_turns);
@@ -194,8 +212,15 @@ static bool is_congested(const struct turns *turns) {
 }
 
 /* Those that came when no time was left are not to be blamed for that. */
+static struct list *next_unblamed(struct turns *turns) {
+    bool is_light = !list_is_empty(&turns->light) &&
+                    (turns->light_row < LIGHT_ROW_MAX || list_is_empty(&turns->fresh));
+    turns->light_row = is_light ? turns->light_row + 1 : 0;
+    return list_pop_first(is_light ? &turns->light : &turns->fresh);
+}
+
 static struct connection *next(struct turns *turns) {
-    struct list *node = list_pop_first(&turns->fresh);
+    struct list *node = next_unblamed(turns);
     if (node == NULL && !is_congested(turns)) {
         node = list_pop_first(&turns->backlogged);
     }
@@ -222,6 +247,7 @@ void turns_end_iteration(struct connection_pool *pool) {
 }
 
 bool turns_are_awaited(const struct turns *turns) {
-    return !list_is_empty((struct list *)&turns->fresh) ||
+    return !list_is_empty((struct list *)&turns->light) ||
+           !list_is_empty((struct list *)&turns->fresh) ||
            (!list_is_empty((struct list *)&turns->backlogged) && !is_congested(turns));
 }

@@ -4,6 +4,8 @@
  * and what is left of its input waits for the next one. A connection that asks now and then is
  * served as its bytes come; those that always have more take turns among each other, so that
  * neither one client's thousand requests nor a thousand connections keep another client waiting.
+ * What a request will cost is not known before: when time is short, connections whose requests
+ * took little time so far go first, and a thousand that each ask once for much come behind them.
  */
 #ifndef LEASED_NET_TURNS_H
 #define LEASED_NET_TURNS_H
@@ -19,9 +21,12 @@ struct connection;
 struct connection_pool;
 
 struct turns {
-    struct list fresh;      /* struct connection by turn.in_turns: came when no time was left */
+    struct list light;      /* struct connection by turn.in_turns: came when no time was left, and
+                             * has asked for little for a while */
+    struct list fresh;      /* the same of others */
     struct list backlogged; /* used up their last turn */
-    size_t n;               /* in both */
+    unsigned light_row;     /* of these served one after the other */
+    size_t n;               /* in all three */
     uint64_t spent_ns;      /* on input since the last turns_serve() */
     bool (*is_congested)(void *data); /* NULL: never; see net_server_set_congestion() */
     void *is_congested_data;
@@ -33,6 +38,7 @@ struct turn {
     uint8_t *rest;        /* input that was read and not handled; NULL: none */
     size_t rest_size;
     uint64_t backlogged_until_ms; /* it used up a turn, not long ago */
+    uint8_t light_inputs;         /* handled in little time, one after the other; up to LIGHT_MIN */
 };
 
 void turns_init(struct turns *turns);

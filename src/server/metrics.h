@@ -9,11 +9,12 @@
 #include "core/service.h"
 #include "net/net_server.h"
 #include "server/health.h"
+#include "server/metrics_text.h"
 #include "server/open_doors.h"
 
 #include <stdint.h>
 
-/* All borrowed, but for the counters and the question. */
+/* All borrowed, but for the counters, the question and the text. */
 struct metrics_sources {
     struct service *service;
     const struct net_server *net;
@@ -22,6 +23,7 @@ struct metrics_sources {
     uint64_t n_healthy; /* answers of /health */
     uint64_t n_unhealthy;
     struct health_question question;
+    struct metrics_text text;
 };
 
 void metrics_write(const struct metrics_sources *sources, struct buffer *buffer);

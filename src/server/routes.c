@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <uv.h>
 
 enum { STATUS_200 = 200 };
 
@@ -23,11 +24,15 @@ static void serve_version(struct http_exchange *exchange) {
 }
 
 static void serve_metrics(struct http_exchange *exchange) {
-    struct buffer body;
-    buffer_init(&body);
-    metrics_write(http_context(exchange), &body);
-    http_reply(exchange, STATUS_200, PROMETHEUS_CONTENT_TYPE, bytes_of(body.data, body.size));
-    buffer_clear(&body);
+    struct metrics_sources *sources = http_context(exchange);
+    struct metrics_text *kept = &sources->text;
+    uint64_t begun_ns = uv_hrtime();
+    if (metrics_text_is_due(kept, begun_ns)) {
+        metrics_write(sources, &kept->text);
+        metrics_text_written(kept, uv_hrtime() - begun_ns);
+    }
+    http_reply(exchange, STATUS_200, PROMETHEUS_CONTENT_TYPE,
+               bytes_of(kept->text.data, kept->text.size));
 }
 
 /* The variables that etcd shows there and that exist here; the command line is not told. */

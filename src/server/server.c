@@ -475,6 +475,7 @@ static void open_doors(struct server *server) {
                                                .authenticator = server->authenticator,
                                                .doors = &server->doors};
     health_question_init(&server->sources.question);
+    metrics_text_init(&server->sources.text);
     routes_register(&server->sources, server->net);
     char error[SERVER_ERROR_SIZE] = "";
     if (open_doors_serve(&server->doors, server->net, error, sizeof error) != STATUS_OK) {
@@ -648,6 +649,7 @@ int server_run(const struct options *options) {
     assert(server->is_stopping);
     net_server_destroy(server->net);
     net_server_destroy(server->metrics_net);
+    metrics_text_clear(&server->sources.text);
     client_tls_clear(&server->client_tls);
     int result = uv_loop_close(&server->loop);
     assert(result == 0);

@@ -3,6 +3,7 @@
 #include "net_fixture.h"
 
 enum { MESSAGES = 600, MESSAGE_SIZE = 100, SPIN_US = 500, CONNECTIONS = 8 };
+enum { DEAR = 100, CHEAP = 24, KNOWN_AFTER = 12 };
 enum { LARGE_SIZE = 20 * 1000, LATE_SPIN_US = 10 * 1000 };
 
 /* Takes its time for each message. */
@@ -31,6 +32,36 @@ static void quick_on_message(struct grpc_call *call, struct bytes message) {
     fixture_of(call)->n_half_closed = fixture_of(call)->n_messages;
     grpc_call_reply(call, bytes_of("k", 1));
 }
+
+/* A small message that takes a while, and another client's that does not. */
+static void dear_on_message(struct grpc_call *call, struct bytes message) {
+    (void)message;
+    uint64_t end_ns = uv_hrtime() + SPIN_US * UINT64_C(1000);
+    fixture_of(call)->n_messages++;
+    while (uv_hrtime() < end_ns) {
+    }
+    grpc_call_reply(call, bytes_of("k", 1));
+}
+
+/* Of dear messages, before the first and the last cheap one. */
+static unsigned dear_before_first;
+static unsigned dear_before_last;
+static unsigned n_cheap;
+
+static void cheap_on_message(struct grpc_call *call, struct bytes message) {
+    (void)message;
+    dear_before_last = fixture_of(call)->n_messages;
+    if (n_cheap == 0) {
+        dear_before_first = dear_before_last;
+    }
+    n_cheap++;
+    grpc_call_reply(call, bytes_of("k", 1));
+}
+
+static const struct grpc_method priced_methods[] = {
+    {.path = "/test.Turns/Dear", .kind = GRPC_UNARY, .on_message = dear_on_message},
+    {.path = "/test.Turns/Cheap", .kind = GRPC_UNARY, .on_message = cheap_on_message},
+};
 
 static const struct grpc_method methods[] = {
     {.path = "/test.Turns/Spin", .kind = GRPC_BIDIRECTIONAL, .on_message = spin_on_message},
@@ -187,6 +218,49 @@ static void large_messages_that_end_together_are_handled_one_after_the_other(voi
     fixture_stop(&fixture);
 }
 
+/* A thousand connections that ask once for much keep nobody waiting who is known to ask for little;
+ * and those who are known do not starve the others. */
+static void who_asked_for_little_so_far_goes_first(void **state) {
+    (void)state;
+    static struct client dear[DEAR];
+    static struct client cheap[CHEAP];
+    struct fixture fixture;
+    fixture_start(&fixture, &net_limits_default, priced_methods, 2);
+    for (size_t i = 0; i < CHEAP; i++) {
+        client_open(&cheap[i], &fixture);
+        for (size_t j = 0; j < KNOWN_AFTER; j++) {
+            client_call(&cheap[i], "/test.Turns/Cheap", bytes_of("c", 1), NULL, false);
+            client_wait(&cheap[i], cheap[i].answers[j].is_closed);
+        }
+    }
+    for (size_t i = 0; i < DEAR; i++) {
+        client_open(&dear[i], &fixture);
+        client_turn(&dear[i]);
+    }
+    n_cheap = 0;
+    for (size_t i = 0; i < DEAR; i++) {
+        client_call(&dear[i], "/test.Turns/Dear", bytes_of("d", 1), NULL, false);
+        client_write(&dear[i]);
+    }
+    for (size_t i = 0; i < CHEAP; i++) {
+        client_call(&cheap[i], "/test.Turns/Cheap", bytes_of("c", 1), NULL, false);
+        client_write(&cheap[i]);
+    }
+    while (n_cheap < CHEAP) {
+        fixture_turn(&fixture);
+    }
+    assert_true(dear_before_first < DEAR / 2);
+    assert_true(dear_before_last > dear_before_first);
+    for (size_t i = 0; i < DEAR; i++) {
+        client_wait(&dear[i], dear[i].answers[0].is_closed);
+        client_close(&dear[i]);
+    }
+    for (size_t i = 0; i < CHEAP; i++) {
+        client_close(&cheap[i]);
+    }
+    fixture_stop(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_sends_much_keeps_another_waiting_for_a_turn_only),
@@ -194,6 +268,7 @@ int main(void) {
         cmocka_unit_test(a_connection_that_closes_takes_what_waited_along),
         cmocka_unit_test(while_there_is_congestion_only_those_that_ask_now_and_then_are_heard),
         cmocka_unit_test(large_messages_that_end_together_are_handled_one_after_the_other),
+        cmocka_unit_test(who_asked_for_little_so_far_goes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
