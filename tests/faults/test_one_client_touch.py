@@ -21,6 +21,7 @@ def a_server():
     with leased_with_redis() as server:
         with Resp(server.redis_port) as resp:
             fill(resp, [("SET", "big", LARGE), ("SET", "middle", "x" * 100_000),
+                        ("SET", "page", "x" * 20_000), ("SET", "row of text", "x" * 2_000), ("SET", "small", "x" * 250),
                         ("HSET", "hash", "1", LARGE), ("HSET", "hash", "2", LARGE), ("HSET", "hash", "3", LARGE),
                         ("RPUSH", "ring", LARGE), ("RPUSH", "ring", LARGE), ("RPUSH", "ring", LARGE),
                         ("RPUSH", "row", LARGE), ("RPUSH", "row", LARGE),
@@ -32,6 +33,9 @@ SCRIPT = "redis.call('expire', 'big', 1000) return redis.call('persist', 'big')"
 TOUCHES = {
     "EXPIRE": [("EXPIRE", "big", "1000")],
     "EXPIRE, smaller": [("EXPIRE", "middle", "1000")],
+    "EXPIRE, smaller still": [("EXPIRE", "page", "1000")],
+    "EXPIRE, a kilobyte or two": [("EXPIRE", "row of text", "1000")],
+    "EXPIRE, as small as is not held back": [("EXPIRE", "small", "1000")],
     "PERSIST": [("PEXPIRE", "big", "1000000"), ("PERSIST", "big")],
     "RENAME": [("RENAME", "big", "b2"), ("RENAME", "b2", "big")],
     "EXPIRE in transactions": [("MULTI",), *[("EXPIRE", "big", "1000")] * 3, ("EXEC",)],

@@ -130,15 +130,17 @@ struct redis_connection {
     struct list subscriptions;   /* of redis_topics.h */
     size_t n_subscriptions[3];   /* by enum redis_topic_kind */
     size_t subscription_bytes;
-    struct redis_scan scan; /* of the request whose bytes come */
-    struct list in_delayed; /* of the door's */
-    size_t work;            /* of the command that is run next */
-    size_t work_made;       /* of it, redis_work_of_made() */
-    unsigned made_in;       /* of REDIS_VALUE_BUCKETS, where its value will be */
-    size_t unfit_reply;     /* of the command that waits: its reply found no room; 0: not known */
-    uint64_t sent_bytes;    /* in all */
-    uint64_t taken_bytes;   /* of them, when redis_output.c last looked */
-    uint64_t taken_ms;      /* when some more of them had been taken */
+    struct redis_scan scan;   /* of the request whose bytes come */
+    struct list in_delayed;   /* of the door's */
+    size_t work;              /* of the command that is run next */
+    size_t work_made;         /* of it, redis_work_of_made() */
+    unsigned made_in;         /* of REDIS_VALUE_BUCKETS, where its value will be */
+    uint64_t paced_iteration; /* of the loop, in which `n_paced` changes were run under pressure */
+    unsigned n_paced;
+    size_t unfit_reply;   /* of the command that waits: its reply found no room; 0: not known */
+    uint64_t sent_bytes;  /* in all */
+    uint64_t taken_bytes; /* of them, when redis_output.c last looked */
+    uint64_t taken_ms;    /* when some more of them had been taken */
     const struct redis_command *last;
     char *name;    /* of CLIENT SETNAME; NULL: none */
     char *library; /* of CLIENT SETINFO */
