@@ -12,6 +12,7 @@
 
 /* Others are served between two iterations; the kernel keeps what waits. */
 enum { DATAGRAMS_PER_ITERATION_MAX = 256, CONTROL_SIZE = 256 };
+#define ITERATION_NS_MAX (UINT64_C(5) * 1000 * 1000)
 
 struct datagram_socket {
     struct list in_server;
@@ -84,8 +85,9 @@ static void on_readable(uv_poll_t *handle, int status, int events) {
     struct datagram_socket *socket = handle->data;
     (void)status;
     (void)events;
+    uint64_t end_ns = uv_hrtime() + ITERATION_NS_MAX;
     for (unsigned i = 0; i < DATAGRAMS_PER_ITERATION_MAX; i++) {
-        if (!receive_one(socket)) {
+        if (!receive_one(socket) || uv_hrtime() >= end_ns) {
             return;
         }
     }

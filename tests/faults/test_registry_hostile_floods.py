@@ -79,6 +79,23 @@ def test_dns_queries_of_a_large_service(full, transport):
     check_iterations(full)
 
 
+@pytest.mark.parametrize("transport", ["UDP", "TCP"])
+def test_dns_queries_of_a_node_with_many_instances(transport):
+    with registry_server() as server:
+        fill(server, (registration(f"s{i}", f"i{i}", address=f"2001:db8::{i + 1:x}", node="crowd") for i in range(256)))
+        # None of these addresses is of kind A, so each is compared and none fills the answer.
+        messages = [query("crowd.node.consul", A)] * 9
+        with attacked(server, f"DNS over {transport}: a node with 256 instances"):
+            with contextlib.ExitStack() as stack:
+                if transport == "UDP":
+                    stack.enter_context(datagrams(server, messages))
+                else:
+                    framed = [struct.pack(">H", len(one)) + one for one in messages]
+                    stack.enter_context(Flood(server, framed, either(16, 50), True, server.dns_port))
+                time.sleep(SECONDS)
+        check_iterations(server)
+
+
 def test_blocking_queries_with_long_filters(full):
     """Each expression takes much more memory than its text."""
     count = either(1500, 5000)

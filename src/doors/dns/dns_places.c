@@ -14,15 +14,15 @@ struct place {
     size_t n_looked_at;
     size_t n;
     struct registry_entry entries[PLACES_MAX];
+    struct dns_address addresses[PLACES_MAX]; /* of the entries; of size 0: it has none */
 };
 
-static bool is_there(const struct place *place, const struct registry_instance *instance) {
-    struct dns_address address;
-    if (place->kind == DNS_INDEX_NODE) {
-        return dns_label_equal(instance->node, place->value);
-    }
-    return dns_address_parse(instance->address, &address) &&
-           bytes_equal(bytes_of(address.bytes, address.size), place->value);
+static bool is_there(const struct place *place, const struct registry_instance *instance,
+                     const struct dns_address *address) {
+    return place->kind == DNS_INDEX_NODE
+               ? dns_label_equal(instance->node, place->value)
+               : address->size > 0 &&
+                     bytes_equal(bytes_of(address->bytes, address->size), place->value);
 }
 
 static bool look_at(void *context, struct bytes service, struct bytes id) {
@@ -30,10 +30,13 @@ static bool look_at(void *context, struct bytes service, struct bytes id) {
     struct dns_door *door = place->exchange->door;
     const struct key_store *keys = state_view_keys(service_view(door->service));
     struct registry_entry *entry = &place->entries[place->n];
+    struct dns_address *address = &place->addresses[place->n];
     if (dns_check_service(place->exchange, service) == DNS_NOERROR &&
-        registry_view_find(keys, &door->arena, service, id, entry) &&
-        is_there(place, &entry->instance)) {
-        place->n++;
+        registry_view_find(keys, &door->arena, service, id, entry)) {
+        if (!dns_address_parse(entry->instance.address, address)) {
+            address->size = 0;
+        }
+        place->n += is_there(place, &entry->instance, address);
     }
     return ++place->n_looked_at < PLACES_MAX;
 }
@@ -69,12 +72,12 @@ static uint32_t ttl_of(const struct place *place) {
 }
 
 /* Few enough to be compared one with another. */
-static bool is_address_again(const struct place *place, size_t i,
-                             const struct dns_address *address) {
-    struct dns_address other;
+static bool is_address_again(const struct place *place, size_t i) {
+    const struct dns_address *address = &place->addresses[i];
     for (size_t j = 0; j < i; j++) {
-        if (dns_address_parse(place->entries[j].instance.address, &other) &&
-            other.size == address->size && memcmp(other.bytes, address->bytes, other.size) == 0) {
+        const struct dns_address *other = &place->addresses[j];
+        if (other->size == address->size &&
+            memcmp(other->bytes, address->bytes, address->size) == 0) {
             return true;
         }
     }
@@ -89,10 +92,9 @@ enum dns_rcode dns_answer_node(struct dns_exchange *exchange, const struct dns_l
     enum dns_rcode rcode = find_place(place);
     uint32_t ttl_s = ttl_of(place);
     for (size_t i = 0; i < place->n; i++) {
-        struct dns_address address;
-        if (dns_address_parse(place->entries[i].instance.address, &address) &&
-            !is_address_again(place, i, &address) &&
-            !dns_write_address(exchange, ttl_s, &address)) {
+        const struct dns_address *address = &place->addresses[i];
+        if (address->size > 0 && !is_address_again(place, i) &&
+            !dns_write_address(exchange, ttl_s, address)) {
             exchange->writer->is_truncated = true;
             break;
         }
