@@ -54,7 +54,7 @@ bool service_is_congested(const struct service *service);
  * better wait: beyond the quota and an eighth of it puts are refused, whoever asks. */
 enum history_pressure {
     HISTORY_PRESSURE_NONE,
-    HISTORY_PRESSURE_HIGH, /* for changes that are large */
+    HISTORY_PRESSURE_HIGH, /* for changes that are large, or many of one client */
     HISTORY_PRESSURE_FULL  /* for all */
 };
 enum history_pressure service_history_pressure(const struct service *service);

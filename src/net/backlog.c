@@ -87,7 +87,7 @@ static struct connection *find_worst(struct connection_pool *pool, size_t size_m
 
 static void make_room(struct connection_pool *pool, uint64_t now_ms) {
     const struct net_limits *limits = &pool->shared->limits;
-    size_t total = pool->shared->stats.queued_bytes;
+    size_t total = net_shared_answer_bytes(pool->shared);
     if (total <= limits->queue_total_soft || now_ms < pool->relieved_ms + RELIEF_INTERVAL_MS) {
         return;
     }

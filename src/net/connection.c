@@ -243,10 +243,10 @@ void connection_go_on_reading(struct connection *connection) {
 
 /* --- writing ------------------------------------------------------------------------------- */
 
-/* What waits for a socket is memory like what waits for its turn to be written. */
+/* What waits for a socket is memory too, like what waits to be produced. */
 static void set_unsent(struct connection *connection, size_t size) {
     struct net_stats *stats = &connection->pool->shared->stats;
-    stats->queued_bytes = stats->queued_bytes - connection->host.unsent_bytes + size;
+    stats->unsent_bytes = stats->unsent_bytes - connection->host.unsent_bytes + size;
     connection->host.unsent_bytes = size;
 }
 

@@ -73,7 +73,7 @@ void http_exchange_release(struct http_exchange *exchange, size_t size) {
 
 bool http_session_has_room(const struct http_session *session) {
     return is_within_queue_share(session) &&
-           session->shared->stats.queued_bytes <= session->shared->limits.queue_total_max;
+           net_shared_answer_bytes(session->shared) <= session->shared->limits.queue_total_max;
 }
 
 bool http_session_wait_if_crowded(struct http_session *session) {

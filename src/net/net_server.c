@@ -422,7 +422,7 @@ void net_server_each_method(const struct net_server *server,
 void net_server_stats(const struct net_server *server, struct net_stats *out_stats) {
     *out_stats = server->shared.stats;
     out_stats->connections_max = server->shared.limits.connections_max;
-    out_stats->held_bytes = server->shared.stats.queued_bytes + server->shared.held_bytes +
+    out_stats->held_bytes = net_shared_answer_bytes(&server->shared) + server->shared.held_bytes +
                             server->shared.partial_bytes +
                             server->shared.stats.connections * CONNECTION_BYTES +
                             server->pool.transports.n_handshakes * HANDSHAKE_BYTES;

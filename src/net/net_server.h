@@ -186,7 +186,8 @@ struct net_stats {
     uint64_t datagrams_dropped; /* too large, too many, or no room for an answer */
     uint64_t bytes_received;
     uint64_t bytes_sent;
-    size_t queued_bytes;
+    size_t queued_bytes; /* of answers, not yet produced for the socket */
+    size_t unsent_bytes; /* produced, and not yet taken by the socket */
     size_t held_bytes; /* about what clients make us hold: connections, calls, requests, answers */
 };
 void net_server_stats(const struct net_server *server, struct net_stats *out_stats);

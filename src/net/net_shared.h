@@ -54,6 +54,10 @@ static inline uint64_t net_shared_stopwatch_us(struct net_shared *shared) {
     }
     return shared->stopwatch_us;
 }
+/* What answers take that clients have not taken. */
+static inline size_t net_shared_answer_bytes(const struct net_shared *shared) {
+    return shared->stats.queued_bytes + shared->stats.unsent_bytes;
+}
 /* Every session is closed. */
 void net_shared_clear(struct net_shared *shared);
 

@@ -134,7 +134,7 @@ static void write_net(struct buffer *buffer, const struct net_stats *net) {
     prometheus_counter(buffer, "leased_sent_bytes_total", "Bytes written to clients.",
                        net->bytes_sent);
     prometheus_gauge(buffer, "leased_queued_bytes", "Bytes that wait for clients to read them.",
-                     net->queued_bytes);
+                     net->queued_bytes + net->unsent_bytes);
 }
 
 static void write_latency(struct buffer *buffer, const char *name, const char *help,

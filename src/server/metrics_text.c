@@ -27,5 +27,6 @@ bool metrics_text_is_due(struct metrics_text *kept, uint64_t now_ns) {
 }
 
 void metrics_text_written(struct metrics_text *kept, uint64_t took_ns) {
-    kept->credit_ns -= (int64_t)took_ns;
+    int64_t most_ns = 2 * (int64_t)METRICS_TEXT_CREDIT_NS_MAX;
+    kept->credit_ns -= took_ns < (uint64_t)most_ns ? (int64_t)took_ns : most_ns;
 }

@@ -1,7 +1,7 @@
 /*
  * The text of /metrics. Writing it takes a few tenths of a millisecond of the loop's time, and
  * anybody may ask: it is written anew as long as this takes a small share of the time, and beyond
- * that the last text is given again, which is then some milliseconds old.
+ * that the last text is given again, which is then some milliseconds old, and a second at most.
  */
 #ifndef LEASED_SERVER_METRICS_TEXT_H
 #define LEASED_SERVER_METRICS_TEXT_H

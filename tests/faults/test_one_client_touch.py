@@ -39,6 +39,8 @@ TOUCHES = {
     "PERSIST": [("PEXPIRE", "big", "1000000"), ("PERSIST", "big")],
     "RENAME": [("RENAME", "big", "b2"), ("RENAME", "b2", "big")],
     "EXPIRE in transactions": [("MULTI",), *[("EXPIRE", "big", "1000")] * 3, ("EXEC",)],
+    "EXPIRE in transactions, smaller": [("MULTI",), *[("EXPIRE", "page", "1000")] * 3, ("EXEC",)],
+    "EXPIRE in scripts, smaller": [("EVAL", "return redis.call('expire', KEYS[1], 1000)", "1", "middle")],
     "EXPIRE in scripts": [("EVAL", "return redis.call('expire', KEYS[1], 1000)", "1", "big")],
     "EXPIRE in scripts that do not name the key": [("EVAL", SCRIPT, "0")],
     "EXPIRE of what becomes large": [("DEL", "new"), ("SETRANGE", "new", "999999", "x"),

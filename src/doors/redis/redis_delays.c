@@ -14,14 +14,15 @@ enum {
     WORK_A_READ = 2,              /* reads have half of what an iteration allows */
     CHANGE_LARGE = 32 * 1024,     /* in work and in bytes of its request */
     VALUE_SMALL = 4096,           /* written again by many commands at once it does no harm */
-    VALUE_KEPT_MIN =
-        256, /* of values that are written again and kept: less is freed as fast as it comes */
-    WORK_BYTES = 4, /* of values, a unit */
+    KEPT_LARGE = 256,             /* bytes of values that are written again by a short request */
+    WORK_BYTES = 4,               /* of values, a unit */
     /* Replies to reads that an iteration makes, the last of which may be more: each is copied a few
      * times. */
     READ_BYTES = 4 * 1024 * 1024,
     RESUMED_AT_ONCE = 2,
-    PACED_AT_ONCE = 8,        /* changes of a connection in an iteration, under pressure */
+    /* Changes in an iteration, under pressure: of a connection, and of all. */
+    PACED_AT_ONCE = 2,
+    PACED_OF_ALL = 256,
     REST_MS = 20,             /* behind a command that was all that may be on its way */
     TURN_NS = 4 * 1000 * 1000 /* of one connection's input */
 };
@@ -125,36 +126,52 @@ static size_t request_size(const struct redis_connection *connection,
     return size;
 }
 
+static size_t kept_bytes(struct redis_connection *connection,
+                         const struct redis_exec_command *command) {
+    return command->command->id == REDIS_CMD_EXEC
+               ? redis_transaction_kept_bytes(connection)
+               : redis_work_kept_bytes(state_view_keys(service_view(connection->door->service)),
+                                       command->db, command->command, command->argv, command->argc);
+}
+
 /* What this door's clients overwrite fills the history. They wait until it was freed before others
  * are refused for it. */
-static bool has_to_wait_for_history(const struct redis_connection *connection,
-                                    const struct redis_exec_command *command, size_t work,
-                                    size_t of_values) {
+static bool has_to_wait_for_history(struct redis_connection *connection,
+                                    const struct redis_exec_command *command, size_t work) {
     switch (service_history_pressure(connection->door->service)) {
     case HISTORY_PRESSURE_NONE:
         return false;
     case HISTORY_PRESSURE_HIGH:
-        return of_values >= VALUE_KEPT_MIN / WORK_BYTES ||
-               work + request_size(connection, command) >= CHANGE_LARGE;
+        return work + request_size(connection, command) >= CHANGE_LARGE ||
+               kept_bytes(connection, command) >= KEPT_LARGE;
     case HISTORY_PRESSURE_FULL:
         return true;
     }
     return false;
 }
 
-/* Small changes fill the history too, where a client sends more and more of them: under pressure
- * each connection has a few in an iteration, so who asks now and then does not wait. */
+/* Small changes fill the history too, where clients send more and more of them: under pressure each
+ * connection has a few in an iteration, so who asks now and then does not wait. */
 static bool has_to_be_paced(struct redis_connection *connection) {
-    const struct redis_door *door = connection->door;
+    struct redis_door *door = connection->door;
     if (service_history_pressure(door->service) == HISTORY_PRESSURE_NONE) {
         return false;
     }
     uint64_t iteration = service_iteration(door->service);
+    if (door->paced_iteration != iteration) {
+        door->paced_iteration = iteration;
+        door->n_paced = 0;
+    }
     if (connection->paced_iteration != iteration) {
         connection->paced_iteration = iteration;
         connection->n_paced = 0;
     }
-    return connection->n_paced++ >= PACED_AT_ONCE;
+    if (connection->n_paced >= PACED_AT_ONCE || door->n_paced >= PACED_OF_ALL) {
+        return true;
+    }
+    connection->n_paced++;
+    door->n_paced++;
+    return false;
 }
 
 static bool is_resting(const struct redis_door *door) {
@@ -238,13 +255,12 @@ bool redis_delays_has_to_wait(struct redis_connection *connection,
     uint32_t flags = command->command->flags;
     connection->work_made = 0;
     size_t work = work_of(connection, command);
-    size_t of_values = 0;
     bool is_rule = command->command->id == REDIS_CMD_EXEC || (flags & REDIS_F_WRITE) != 0 ||
                    ((flags & REDIS_F_READ) != 0 && connection->n_pending > connection->n_reads);
     if (is_rule && command->command->id != REDIS_CMD_EXEC) {
-        of_values = redis_work_of_values(state_view_keys(service_view(door->service)), command->db,
-                                         command->command, command->argv, command->argc,
-                                         redis_delays_size_to_come(door, command));
+        size_t of_values = redis_work_of_values(
+            state_view_keys(service_view(door->service)), command->db, command->command,
+            command->argv, command->argc, redis_delays_size_to_come(door, command));
         connection->work_made = redis_work_of_made(command->command, work, of_values);
         work += of_values;
     }
@@ -261,7 +277,7 @@ bool redis_delays_has_to_wait(struct redis_connection *connection,
         return redis_long_read_has_to_wait(connection);
     }
     bool is_change = command->command->id == REDIS_CMD_EXEC || (flags & REDIS_F_WRITE) != 0;
-    if (is_change && has_to_wait_for_history(connection, command, work, of_values)) {
+    if (is_change && has_to_wait_for_history(connection, command, work)) {
         redis_output_wait(connection);
         return true;
     }

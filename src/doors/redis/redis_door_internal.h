@@ -70,8 +70,10 @@ struct redis_door {
      * them, and by the hash of the key. */
     uint32_t n_values[REDIS_VALUE_BITS_MAX + 1];
     uint32_t n_values_in[REDIS_VALUE_BUCKETS][REDIS_VALUE_BITS_MAX + 1];
-    size_t held_bytes; /* of REDIS_HELD_BYTES_MAX */
-    size_t read_bytes; /* of replies to reads, in that iteration of the loop */
+    size_t held_bytes;        /* of REDIS_HELD_BYTES_MAX */
+    size_t read_bytes;        /* of replies to reads, in that iteration of the loop */
+    uint64_t paced_iteration; /* of the loop, in which `n_paced` changes were run under pressure */
+    unsigned n_paced;
     uint64_t read_iteration;
     size_t n_long_reads;
     struct redis_output *output;
@@ -317,6 +319,8 @@ void redis_transaction_queue(struct redis_connection *connection,
 bool redis_transaction_is_open(const struct redis_connection *connection);
 /* What the commands of the open transaction may be in work; adds redis_work_of_made() of them. */
 size_t redis_transaction_work(struct redis_connection *connection, size_t *out_made);
+/* redis_work_kept_bytes() of them. */
+size_t redis_transaction_kept_bytes(struct redis_connection *connection);
 /* A command was wrong: EXEC will refuse. */
 void redis_transaction_refuse(struct redis_connection *connection);
 void redis_transaction_clear(struct redis_connection *connection);

@@ -141,6 +141,24 @@ size_t redis_transaction_work(struct redis_connection *connection, size_t *out_m
     return work;
 }
 
+size_t redis_transaction_kept_bytes(struct redis_connection *connection) {
+    const struct redis_multi *multi = connection->multi;
+    struct redis_door *door = connection->door;
+    const struct key_store *keys = state_view_keys(service_view(door->service));
+    struct reader reader;
+    size_t size = 0;
+    if (!redis_transaction_is_open(connection) || multi->is_refused) {
+        return 0;
+    }
+    reader_init(&reader, bytes_of(multi->commands.data, multi->commands.size));
+    for (size_t i = 0; i < multi->n; i++) {
+        struct redis_exec_command command = next_command(&reader, &door->arena);
+        size +=
+            redis_work_kept_bytes(keys, command.db, command.command, command.argv, command.argc);
+    }
+    return size;
+}
+
 /* The next reply of the rule, whole. */
 static void copy_value(struct bytes answer, size_t *at, struct buffer *out) {
     struct redis_reply_reader reader;

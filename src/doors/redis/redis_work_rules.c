@@ -383,6 +383,46 @@ size_t redis_work_of_values(const struct key_store *keys, unsigned db,
     return work;
 }
 
+static size_t string_size(const struct key_store *keys, unsigned db, struct bytes key) {
+    struct redis_header header;
+    return find_header(keys, db, key, &header) ? header.value.size : 0;
+}
+
+size_t redis_work_kept_bytes(const struct key_store *keys, unsigned db,
+                             const struct redis_command *command, const struct bytes *argv,
+                             size_t argc) {
+    struct redis_key_places places = {.first = 3, .n = argc > 3 ? argc - 3 : 0, .step = 1};
+    size_t size = 0;
+    switch (command->id) {
+    case REDIS_CMD_EVAL:
+    case REDIS_CMD_EVALSHA: /* its arguments may be keys */
+        break;
+    case REDIS_CMD_SETRANGE:
+        size = VALUE_BYTES * work_of_offset(command, argv);
+        /* fall through */
+    case REDIS_CMD_EXPIRE:
+    case REDIS_CMD_PEXPIRE:
+    case REDIS_CMD_EXPIREAT:
+    case REDIS_CMD_PEXPIREAT:
+    case REDIS_CMD_PERSIST:
+    case REDIS_CMD_RENAME:
+    case REDIS_CMD_RENAMENX:
+    case REDIS_CMD_APPEND:
+    case REDIS_CMD_GETEX:
+    case REDIS_CMD_COPY:
+        if (!redis_command_keys(command, argv, argc, &places) || places.first == 0) {
+            return 0;
+        }
+        break;
+    default:
+        return 0;
+    }
+    for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
+        size += string_size(keys, db, argv[places.first + i * places.step]);
+    }
+    return size;
+}
+
 size_t redis_work_of_made(const struct redis_command *command, size_t work, size_t of_values) {
     switch (command->id) {
     case REDIS_CMD_RENAME:
