@@ -282,7 +282,7 @@ class _Itself(property):
 
 
 class Hold:
-    """Something acquired. As a context manager it is given back at the end."""
+    """Something acquired. As a context manager it is given back at the end, without waiting for the server's answer."""
 
     __enter__ = _Itself(weakref.ref)
     _value = None  # until __init__(), which a signal may keep from running
@@ -333,12 +333,17 @@ class Hold:
         except Error:
             return 0.0
 
-    def release(self):
+    def release(self, wait=True):
         """Gives it back. Error with NOT_FOUND: it had ended already; with UNAVAILABLE or Timeout: the library goes on
-        giving it back while its session lives, and another call asks again."""
+        giving it back while its session lives, and another call asks again. Without `wait` the request is sent, and the
+        library repeats it until a server has answered."""
         if self._is_alive:
             with self._calls.mine():
                 self._calls.check()
+                if not wait:
+                    library.lease_release_start(self._value)
+                    self._is_released = True
+                    return
                 status = library.lease_release(self._value)
                 self._is_released = status in (Status.OK, Status.NOT_FOUND, Status.LOST)
                 _check(status)
@@ -361,7 +366,7 @@ class Hold:
 
     def __exit__(self, kind, *_):
         try:
-            self.release()
+            self.release(wait=self.valid_for == 0)  # one that was lost is asked for, so that its holder is told
         except Error as error:
             if kind is None and error.status != Status.NOT_FOUND and not self._session._client._is_inherited:
                 raise

@@ -6,6 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum {
+    /* Of a request's time: what is given back may take this share before it. */
+    FAREWELL_SHARE = 2
+};
+
 struct lib_asking {
     struct lib_call *call;
     struct lib_method method;
@@ -25,7 +30,7 @@ static void on_message(struct lib_call *call, struct bytes message) {
 
 static void free_asking(struct lib_asking *asking) {
     if (asking->done == NULL) {
-        asking->connection->n_farewells--;
+        lib_farewell_end(asking->connection);
     }
     buffer_clear(&asking->answer);
     free(asking);
@@ -73,7 +78,7 @@ struct lib_asking *lib_ask_start_by(struct lease_connection *connection,
         .on_end = on_end,
     };
     if (done == NULL) {
-        connection->n_farewells++;
+        lib_farewell_begin(connection);
     }
     asking->call =
         lib_call_start(connection, &asking->method,
@@ -127,7 +132,13 @@ enum lease_status lib_ask(struct lease_connection *connection, struct lib_reques
     lib_lock(connection);
     enum lease_status status = lib_may_wait(connection);
     if (status == LEASE_OK) {
-        (void)lib_ask_start(connection, request, wake, &waiter);
+        uint64_t now_ms = clock_boottime_ms();
+        /* A server answers requests of one connection in any order: what the caller gave back
+         * before is not there any more when it looks. */
+        lib_wait_until(connection, &connection->has_no_farewells,
+                       now_ms + connection->request_timeout_ms / FAREWELL_SHARE);
+        (void)lib_ask_start_by(connection, request, now_ms + connection->request_timeout_ms, wake,
+                               &waiter);
         lib_step(connection);
         lib_wait_until(connection, &waiter.is_done, 0);
         status = lib_code_status(waiter.code);

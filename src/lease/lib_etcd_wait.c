@@ -253,7 +253,7 @@ static void leave_late(struct lib_etcd_wait *etcd, const struct lib_answer *answ
     if (!is_somebody_elses) {
         remove_key(etcd, NULL);
     }
-    etcd->connection->n_farewells--;
+    lib_farewell_end(etcd->connection);
     free(etcd);
 }
 
@@ -363,7 +363,7 @@ void lib_etcd_wait_leave(struct lease_wait *wait) {
     if (etcd->is_placing) {
         etcd->wait = NULL;
         wait->etcd = NULL;
-        etcd->connection->n_farewells++;
+        lib_farewell_begin(etcd->connection);
         return;
     }
     lib_asking_cancel(etcd->asking);

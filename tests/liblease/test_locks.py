@@ -9,6 +9,7 @@ import pytest
 
 import lease
 from harness import PROJECT_ROOT, wait_for
+from proxy import Proxy
 
 SECONDS = 30.0
 
@@ -228,3 +229,30 @@ def test_a_client_that_is_collected_in_its_own_callback_is_closed(leased_server)
     done = subprocess.run([sys.executable, str(program), leased_server.endpoint, "collected"], capture_output=True, text=True,
                           timeout=100, check=False, env={**os.environ, "PYTHONPATH": str(PROJECT_ROOT / "python")})  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "closed\n"), done.stderr
+
+
+def test_the_end_of_a_with_block_does_not_wait_for_the_answer(any_server, prefix):
+    with Proxy(any_server.endpoint) as proxy, lease.Client(proxy.endpoint, request_timeout=SECONDS) as client:
+        with client.lock(prefix) as lock:
+            proxy.hold_back()
+        assert lock.valid_for == 0
+        with lease.Client(any_server.endpoint) as other, other.lock(prefix, wait=SECONDS) as next_lock:
+            assert next_lock.token > lock.token
+        proxy.let_pass()
+
+
+def test_who_left_a_with_block_can_have_the_lock_again_at_once(client, prefix):
+    tokens = []
+    for _ in range(100):
+        with client.lock(prefix, wait=0) as lock:
+            tokens.append(lock.token)
+    assert tokens == sorted(set(tokens))
+
+
+def test_a_with_block_whose_lock_was_lost_says_nothing_of_another(client, other, prefix):
+    with client.lock(prefix) as lock:
+        lock.session.end()
+        assert lock.valid_for == 0
+        held = other.lock(prefix, wait=SECONDS)
+    assert other.resource(prefix).holders[0].token == held.token
+    held.release()

@@ -1,7 +1,10 @@
 #!/usr/bin/python3
 """One client of a lock, by the library that Python users have: python3-lease, redis-py's Lock or kazoo's Lock.
 
-    lock_worker.py leased|redis|zookeeper HOST:PORT
+    lock_worker.py leased|leased-awaited|redis|zookeeper HOST:PORT
+
+Each lock is taken and given back as the beginning and the end of a `with` block do it; `leased-awaited` gives it back by
+release(), which waits for the server.
 
 Reads orders as lines and answers each with a line of JSON:
 
@@ -26,6 +29,18 @@ def leased(address):
     held = {}
 
     def take(name):
+        held[name] = client.lock(name).__enter__()
+
+    return take, lambda name: held.pop(name).__exit__(None, None, None)
+
+
+def leased_awaited(address):
+    import lease
+
+    client = lease.Client(address)
+    held = {}
+
+    def take(name):
         held[name] = client.lock(name)
 
     return take, lambda name: held.pop(name).release()
@@ -39,10 +54,9 @@ def redis(address):
     held = {}
 
     def take(name):
-        held[name] = client.lock(name, timeout=TTL_SECONDS)
-        assert held[name].acquire()
+        held[name] = client.lock(name, timeout=TTL_SECONDS).__enter__()
 
-    return take, lambda name: held.pop(name).release()
+    return take, lambda name: held.pop(name).__exit__(None, None, None)
 
 
 def zookeeper(address):
@@ -54,12 +68,12 @@ def zookeeper(address):
 
     def take(name):
         lock = locks.setdefault(name, client.Lock(f"/{name}", "holder"))
-        assert lock.acquire()
+        lock.__enter__()
 
-    return take, lambda name: locks[name].release()
+    return take, lambda name: locks[name].__exit__(None, None, None)
 
 
-KINDS = {"leased": leased, "redis": redis, "zookeeper": zookeeper}
+KINDS = {"leased": leased, "leased-awaited": leased_awaited, "redis": redis, "zookeeper": zookeeper}
 
 
 def percentiles(seconds):

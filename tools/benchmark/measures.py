@@ -8,6 +8,7 @@ REDIS = "redis"
 ZOOKEEPER = "zookeeper"
 
 LOCKS = "locks"
+LOCKS_AWAITED = "locks-awaited"
 LOCKS_UNSYNCED = "locks-unsynced"
 
 BOTH = (LEASED, ETCD_35)
@@ -116,6 +117,7 @@ def _clusters(size):
 def _locks(size):
     """Python's libraries: the synced Redis keeps what it acknowledged, as the other two do."""
     yield Measure(LOCKS, (), (LEASED, REDIS, ZOOKEEPER), size.rounds)
+    yield Measure(LOCKS_AWAITED, (), (LEASED,), size.rounds)
     yield Measure(LOCKS_UNSYNCED, (), (REDIS,), size.rounds)
 
 

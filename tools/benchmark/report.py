@@ -8,7 +8,7 @@ import tempfile
 import time
 
 from benchmark import plot
-from benchmark.measures import ETCD_34, ETCD_35, FULL, LEASED, LOCKS, LOCKS_UNSYNCED, REDIS, ZOOKEEPER, measures
+from benchmark.measures import ETCD_34, ETCD_35, FULL, LEASED, LOCKS, LOCKS_AWAITED, LOCKS_UNSYNCED, REDIS, ZOOKEEPER, measures
 from benchmark.others import COMMANDS
 
 PER_CPU = "ops_per_server_cpu_second"
@@ -220,6 +220,7 @@ def doors(figures):
 
 def locks(figures):
     rows = [["leased, python3-lease", *lock_cells(figures, LOCKS, LEASED)],
+            ["leased, python3-lease, release() that waits", *lock_cells(figures, LOCKS_AWAITED, LEASED)],
             ["ZooKeeper, kazoo's Lock", *lock_cells(figures, LOCKS, ZOOKEEPER)],
             ["Redis that syncs every write, redis-py's Lock", *lock_cells(figures, LOCKS, REDIS)],
             ["Redis that writes nothing, redis-py's Lock", *lock_cells(figures, LOCKS_UNSYNCED, REDIS)]]  # fmt: skip
@@ -484,7 +485,9 @@ The doors beside the servers whose protocols they speak, both driven by `lease b
 {LOCKS_TITLE}
 
 What a program in Python gets of the usual library for each (`tools/bench --only locks`). *Alone*: one client takes a lock
-that nobody else wants, and gives it back, again and again. *Hand-over*: from the moment before the holder gives it back
+that nobody else wants, and gives it back, again and again, by a `with` block. In redis-py and kazoo the end of the
+block waits for the server. In python3-lease it sends the release and does not wait, and the next request comes behind it; the
+second row has `release()`, which waits. *Hand-over*: from the moment before the holder gives it back
 until the one who waits has it, the holder having kept it for 30 to 130 ms. redis-py asks every 100 ms whether the lock
 is free. leased, ZooKeeper and the Redis that syncs (`appendonly yes`, `appendfsync always`) have on disk what they
 acknowledge; a Redis that writes nothing forgets its locks when it ends.

@@ -121,7 +121,8 @@ class Runner:
             with others.zookeeper_server(self.binaries[name], data) as (node, port):
                 return locks.measure(name, f"127.0.0.1:{port}", node.pid, seconds, env)
         with EtcdLike(self.binaries[name], self.lease, data) as server:
-            return locks.measure(name, server.endpoints[0], int(server.pids), seconds, env)
+            kind = "leased-awaited" if measure.name == table.LOCKS_AWAITED else name
+            return locks.measure(kind, server.endpoints[0], int(server.pids), seconds, env)
 
     def _door(self, measure, name, data):
         """A port of another protocol than etcd's, driven by `lease bench`."""
@@ -137,7 +138,7 @@ class Runner:
 
     def _measure(self, measure, name):
         data = self.folder / "data"
-        if measure.name in (table.LOCKS, table.LOCKS_UNSYNCED):
+        if measure.name in (table.LOCKS, table.LOCKS_AWAITED, table.LOCKS_UNSYNCED):
             return self._locks(measure, name, data), [], []
         if measure.name.startswith("door-"):
             return self._door(measure, name, data)
