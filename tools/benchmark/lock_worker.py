@@ -29,7 +29,7 @@ def leased(address):
     held = {}
 
     def take(name):
-        held[name] = client.lock(name).__enter__()
+        held[name] = client.lock(name)
 
     return take, lambda name: held.pop(name).__exit__(None, None, None)
 
