@@ -96,6 +96,10 @@ struct arena *rule_arena(struct rule_run *run);
 size_t rule_records_left(const struct rule_run *run);
 size_t rule_changes_left(const struct rule_run *run);
 size_t rule_bytes_left(const struct rule_run *run);
+/* Tells of work that is seen nowhere else, in units of key_work.h: one record that is decoded as a
+ * thousand things. It brings the next snapshot nearer, so that a start does not do all of it again,
+ * and when leases end, the rest of them is left to another entry sooner. */
+void rule_add_work(struct rule_run *run, size_t work);
 
 /* --- Rights. --- */
 

@@ -95,6 +95,10 @@ size_t rule_bytes_left(const struct rule_run *run) {
     return run->bytes_left;
 }
 
+void rule_add_work(struct rule_run *run, size_t work) {
+    run->added_work += work;
+}
+
 /* --- Rights. --- */
 
 static bool is_own_space(const struct rule_run *run, struct key_space_id space) {

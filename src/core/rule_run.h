@@ -15,6 +15,7 @@ struct rule_run {
     const struct buffer *answer;
     enum status refused; /* the first reason; STATUS_OK: none */
     size_t n_records;    /* looked at */
+    size_t added_work;   /* rule_add_work() */
     size_t records_left;
     size_t changes_left;
     size_t n_keys_ending; /* that go with leases which it ends */

@@ -198,7 +198,7 @@ static void commit(struct rule_scope *scope, const struct rule_run *run) {
 }
 
 static void count_work(struct rule_scope *scope, const struct rule_run *run) {
-    scope->work += run->n_records + WORK_A_CHANGE * (run->overlay.changes.n + 1) +
+    scope->work += run->n_records + run->added_work + WORK_A_CHANGE * (run->overlay.changes.n + 1) +
                    (RULE_BYTES_MAX - run->bytes_left) / WORK_BYTES;
 }
 

@@ -193,6 +193,27 @@ def test_acquisitions_of_full_pools(server):
     check_restart(server, "native: refused acquisitions of full pools")
 
 
+def test_acquisitions_that_wait_for_full_pools(server):
+    n_pools, n_asked = 9, either(100, 1000)
+    names = [f"p{number}" for number in range(n_pools)]
+    with Rpc(server) as rpc:
+        native = Native(rpc.channel)
+        for name in names:
+            native.call("Pools/Set", pool={"name": name, "slots": long_slots()})
+            native.acquire(native.session(ttl_ms=HOUR_MS), slots_of(name, SLOTS_MAX))
+        sessions = [native.session(ttl_ms=HOUR_MS) for _ in range(4)]
+        asked = [encoded("Resources/Wait", session_id=sessions[number % len(sessions)], wait_ms=-1,
+                         request_id=str(number), wants=[slots_of(name) for name in names])
+                 for number in range(n_asked)]  # fmt: skip
+        before = server.rss_bytes()
+        # They leave the queues when the connection ends.
+        with attacked(server, f"native: {n_asked} acquisitions that wait for {n_pools} full pools"):
+            flood(server, path_of("Resources/Wait").encode(), asked, seconds=either(2.0, 20.0))
+            wait_for(lambda: native.call("Pools/Get", name=names[0]).state.waiting == 0, 60, "empty queues")
+    check_restart(server, "native: acquisitions that wait for full pools")
+    check_memory_returns(server, before)
+
+
 def test_an_acquisition_of_many_slots_that_is_asked_for_again(server):
     n_asked = either(300, 3000)
     with Rpc(server) as rpc:

@@ -309,6 +309,24 @@ static void a_pool_is_as_much_work_as_it_is_large(void **state) {
     fixture_clear(&fixture);
 }
 
+/* It is done again by a start that has no newer snapshot. */
+static void loading_a_pool_counts_as_work_of_the_run(void **state) {
+    struct fixture fixture;
+    struct buffer request;
+    (void)state;
+    native_fixture_init(&fixture);
+    assert_int_equal(set_pool(&fixture, "gpus", "01234567", NULL, 0, 0), STATUS_OK);
+    ask(&fixture, "a", 8);
+    const struct native_acquire acquire = wanting(session(&fixture, "b"), slots("gpus", 1));
+    size_t estimated = work_of_acquiring(&fixture, acquire.session_id, slots("gpus", 1));
+    buffer_init(&request);
+    native_acquire_encode(&request, &acquire);
+    struct outcome outcome = native_run(&fixture, NATIVE_RULE_ACQUIRE, &request);
+    assert_int_equal(outcome.status, STATUS_OK);
+    assert_true(outcome.work >= estimated);
+    fixture_clear(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_given_out_in_their_order),
@@ -321,6 +339,7 @@ int main(void) {
         cmocka_unit_test(a_pool_in_use_is_not_removed),
         cmocka_unit_test(the_least_hold_limit_counts),
         cmocka_unit_test(a_pool_is_as_much_work_as_it_is_large),
+        cmocka_unit_test(loading_a_pool_counts_as_work_of_the_run),
         cmocka_unit_test(bad_pools_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,10 +2,9 @@
 
 #include "core/key_work.h"
 #include "doors/native/native_keys.h"
+#include "doors/native/native_pool_state_rules.h"
 
 enum {
-    /* A slot, one that is taken, or a place in a queue: decoded, and sorted by name. */
-    WORK_A_SLOT = 16,
     /* An acquisition that is found, decoded and compared. */
     WORK_A_CANDIDATE = 2 * KEY_WORK_A_VERSION,
     /* Of a record that is written, in the time that a record takes which is looked at. */
@@ -24,8 +23,8 @@ static size_t work_of_pool(const struct key_store *keys, struct arena *arena, st
     }
     struct key_range taken = native_taken_slots(arena, name);
     struct key_range waiters = native_pool_waiters(arena, name);
-    return WORK_A_SLOT * (native_pool_read_count(record_value(record)) + count(keys, &taken) +
-                          count(keys, &waiters));
+    return NATIVE_POOL_WORK_A_SLOT * (native_pool_read_count(record_value(record)) +
+                                      count(keys, &taken) + count(keys, &waiters));
 }
 
 static size_t work_of_pools(const struct key_store *keys, struct arena *arena,

@@ -28,11 +28,25 @@ static size_t utf8_sequence(const uint8_t *text, size_t size) {
     return is_overlong || is_surrogate || is_too_great ? 0 : n;
 }
 
+/* How many bytes from here on are ASCII and not 0, in whole words: a pool has 128 KiB of names. */
+static size_t plain_words(const uint8_t *text, size_t size) {
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    size_t i = 0;
+    for (uint64_t word; size - i >= sizeof word; i += sizeof word) {
+        memcpy(&word, text + i, sizeof word);
+        /* The highest bit of a byte is set in it, or in what is left of it after one is taken. */
+        if (((word | (word - ones)) & (ones << 7)) != 0) {
+            break;
+        }
+    }
+    return i;
+}
+
 bool native_text_is_valid(struct bytes text, size_t size_max) {
     if (text.size > size_max) {
         return false;
     }
-    for (size_t i = 0; i < text.size;) {
+    for (size_t i = plain_words(text.data, text.size); i < text.size;) {
         size_t n = text.data[i] == 0 ? 0 : utf8_sequence(text.data + i, text.size - i);
         if (n == 0) {
             return false;

@@ -21,9 +21,20 @@ static int compare_names(const void *a, const void *b) {
     return bytes_compare(**(const struct bytes *const *)a, **(const struct bytes *const *)b);
 }
 
+static bool are_in_order(struct bytes **names, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        if (bytes_compare(*names[i - 1], *names[i]) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Valid names, each once. */
 static bool names_are_valid(struct bytes **names, size_t n, size_t size_max) {
-    qsort(names, n, sizeof(names[0]), compare_names);
+    if (!are_in_order(names, n)) {
+        qsort(names, n, sizeof(names[0]), compare_names);
+    }
     for (size_t i = 0; i < n; i++) {
         if (!native_name_is_valid(*names[i], size_max) ||
             (i > 0 && bytes_equal(*names[i - 1], *names[i]))) {

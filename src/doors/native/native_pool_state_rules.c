@@ -12,10 +12,6 @@ static int compare_bytes(const void *a, const void *b) {
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
 
-static int compare_slots(const void *a, const void *b) {
-    return bytes_compare(**(const struct bytes *const *)a, **(const struct bytes *const *)b);
-}
-
 /* --- Gathering. --- */
 
 struct gathering {
@@ -23,6 +19,7 @@ struct gathering {
     struct native_pool_state *state;
     struct bytes *owners; /* of each slot that is taken, then of each place */
     size_t n_taken;
+    size_t n_passed; /* of the slots by name: before the one that was seen last as taken */
     size_t capacity; /* of owners */
     size_t places_capacity;
     size_t records_kept;
@@ -55,6 +52,20 @@ static void add_owner(struct gathering *gathering, size_t at, struct bytes owner
     gathering->owners[at] = owner;
 }
 
+/* The slot of that name, or NULL. Names come in their order. */
+static struct bytes *find_slot(struct gathering *gathering, struct bytes name) {
+    const struct native_pool *config = &gathering->state->config;
+    while (gathering->n_passed < config->n_slots) {
+        struct bytes *slot = config->sorted[gathering->n_passed];
+        int order = bytes_compare(*slot, name);
+        if (order >= 0) {
+            return order == 0 ? slot : NULL;
+        }
+        gathering->n_passed++;
+    }
+    return NULL;
+}
+
 static bool gather_taken(void *context, const struct record *record) {
     struct gathering *gathering = context;
     struct native_pool_state *state = gathering->state;
@@ -62,13 +73,9 @@ static bool gather_taken(void *context, const struct record *record) {
     struct native_taken taken;
     if (key.kind == NATIVE_KEY_TAKEN && native_taken_decode(record_value(record), &taken)) {
         add_owner(gathering, gathering->n_taken++, taken.owner);
-        const struct bytes *slot = &key.slot;
-        struct bytes **found = state->config.n_slots == 0
-                                   ? NULL
-                                   : bsearch(&slot, state->config.sorted, state->config.n_slots,
-                                             sizeof state->config.sorted[0], compare_slots);
-        if (found != NULL) {
-            state->is_taken[*found - state->config.slots] = true;
+        struct bytes *slot = find_slot(gathering, key.slot);
+        if (slot != NULL) {
+            state->is_taken[slot - state->config.slots] = true;
             state->n_free--;
         }
     }
@@ -193,6 +200,8 @@ enum native_pool_load native_pool_state_load(struct native_pool_state *state, st
     if (note_room(&gathering)) {
         (void)rule_visit(run, places.space, places.key, places.range_end, gather_place, &gathering);
     }
+    rule_add_work(run,
+                  NATIVE_POOL_WORK_A_SLOT * (config.n_slots + gathering.n_taken + state->n_places));
     if (gathering.is_too_much) {
         return NATIVE_POOL_TOO_MUCH;
     }

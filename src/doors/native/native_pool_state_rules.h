@@ -8,6 +8,10 @@
 #include "core/rule.h"
 #include "doors/native/native_model.h"
 
+/* What it is to load a slot, one that is taken, or a place in the queue, in units of key_work.h: it
+ * is decoded, and sorted by name. */
+enum { NATIVE_POOL_WORK_A_SLOT = 16 };
+
 struct native_pool_owner {
     struct bytes name;
     uint32_t weight;
