@@ -211,6 +211,46 @@ def create_many(client, paths, flags=0, at_once=200):
             assert client.receive().error == 0
 
 
+def watch_many(client, paths, at_once=500):
+    for begin in range(0, len(paths), at_once):
+        part = paths[begin : begin + at_once]
+        for path in part:
+            client.post(jute.ADD_WATCH, jute.text(path) + jute.integer(0))
+        for _ in part:
+            assert client.receive().error == 0
+
+
+def test_many_watches_are_compared_after_a_compaction(server):
+    """Events are late, and the history that has them goes: each watch is compared with its node."""
+    ephemeral, paths = 8000, [f"/w/{number:06}".ljust(60, "n") for number in range(either(20_000, 120_000))]
+    with Client(server.address) as client, Rpc(server) as rpc, contextlib.ExitStack() as stack:
+        client.connect(40_000)
+        client.create("/w")
+        create_many(client, paths)
+        watching = [stack.enter_context(Client(server.address)).connect(40_000) for _ in range(3)]
+        for each in watching:
+            watch_many(each, paths)
+        ending = stack.enter_context(Client(server.address)).connect(40_000)
+        create_many(ending, [f"/{number}" for number in range(ephemeral)], jute.EPHEMERAL)
+        before = server.rss_bytes()
+        readers = Readers(stack.enter_context(watchers_of_all(server, 400)))
+        readers.start()
+        try:
+            with attacked(server, f"zookeeper: {3 * len(paths)} watches compared after a compaction"):
+                ending.post(jute.CLOSE_SESSION)
+                client.set(paths[-1], b"changed")
+                rpc.kv.Compact(etcdrpc.CompactionRequest(revision=rpc.put(b"k", b"v").header.revision))
+                for each in watching:
+                    each.sync()
+            # Of what is gone, most was told to nobody.
+            assert max(readers.taken.values()) < ephemeral * 32, "no event was late"
+        finally:
+            readers.stop()
+        for each in watching:
+            assert {event.path for event in each.events} == {paths[-1]}
+    check_memory_returns(server, before)
+
+
 def post_read_between_creates(client, number):
     """Answers how many nodes that makes."""
     client.post(jute.CREATE, jute.create(f"/{number}"))

@@ -24,7 +24,10 @@ enum {
     WAITING_BYTES_MAX = 64 * 1024 * 1024, /* of all events that wait */
     /* Of a client whose answers cannot wait. */
     URGENT_UNSENT_MAX = 4 * 1024 * 1024,
-    WATCHES_OF_A_PART = 64
+    WATCHES_OF_A_PART = 64,
+    /* Of a watch that is compared with its node, and how many bytes of its path are as much. */
+    WORK_OF_WATCH = 4,
+    BYTES_OF_WORK = 128
 };
 
 /* One event, for all who are told of it later. */
@@ -325,6 +328,7 @@ static void compare_one(struct zk_connection *connection) {
     struct list *node = list_pop_first(&watcher->unseen);
     struct zk_watch *watch = list_entry(node, struct zk_watch, in_watcher);
     list_append(&watcher->watches, node);
+    door->told_work += WORK_OF_WATCH + watch->path->size / BYTES_OF_WORK;
     struct bytes path =
         bytes_of(arena_copy(&door->arena, watch->path->path, watch->path->size), watch->path->size);
     if (zk_events_may_be_told(connection, path)) {
@@ -349,6 +353,11 @@ bool zk_tellings_go_on(struct zk_connection *connection, bool is_urgent) {
         }
         if (!is_urgent && zk_delays_is_slice_over(connection->door)) {
             zk_delays_add(connection);
+            return false;
+        }
+        if (is_urgent && !list_is_empty(&connection->watcher.unseen) &&
+            zk_tellings_are_much_work(connection->door, true)) {
+            give_up(connection, "too many watches before answers that cannot wait");
             return false;
         }
         compare_some(connection);
