@@ -12,6 +12,20 @@ enum {
     WALKED_MAX = 8 * 1024
 };
 
+struct estimate;
+
+/* The sizes of records, in units. */
+struct sizes {
+    struct estimate *estimate;
+    bool keys_only;
+    size_t n_max;
+    size_t n;
+    size_t copied;
+    size_t copied_most; /* of one */
+    size_t compared;    /* by value */
+    size_t long_keys;   /* deleted */
+};
+
 struct estimate {
     const struct key_store *keys;
     struct key_space_id space;
@@ -20,6 +34,10 @@ struct estimate {
     size_t copied;    /* units, at most KEY_WORK_TXN_MAX: more is refused */
     size_t n_deletes; /* keys */
     size_t n_walked;  /* records */
+    /* The last range that was looked at: a lock asks for the same in both branches. */
+    struct bytes walked_key;
+    struct bytes walked_end;
+    struct sizes walked;
 };
 
 static void add(struct estimate *estimate, size_t work) {
@@ -41,18 +59,6 @@ static size_t count(const struct estimate *estimate, struct bytes key, struct by
     return key_store_count(estimate->keys, estimate->space, key, range_end);
 }
 
-/* The sizes of records, in units. */
-struct sizes {
-    struct estimate *estimate;
-    bool keys_only;
-    size_t n_max;
-    size_t n;
-    size_t copied;
-    size_t copied_most; /* of one */
-    size_t compared;    /* by value */
-    size_t long_keys;   /* deleted */
-};
-
 static bool add_size(void *context, const struct record *record) {
     struct sizes *sizes = context;
     size_t copied = key_work_of_copy(record, sizes->keys_only);
@@ -64,13 +70,26 @@ static bool add_size(void *context, const struct record *record) {
     return ++sizes->estimate->n_walked < WALKED_MAX && sizes->n < sizes->n_max;
 }
 
+static bool is_walked(const struct estimate *estimate, struct bytes key, struct bytes range_end,
+                      size_t n, bool keys_only) {
+    const struct sizes *walked = &estimate->walked;
+    return walked->n == n && walked->n_max == n && walked->keys_only == keys_only &&
+           bytes_equal(estimate->walked_key, key) && bytes_equal(estimate->walked_end, range_end);
+}
+
 /* Of the first `n` records of a range, which has as many. Those that are too many to be looked at
  * are taken to be all that the store holds. */
 static struct sizes sizes_of(struct estimate *estimate, struct bytes key, struct bytes range_end,
                              size_t n, bool keys_only) {
     struct sizes sizes = {.estimate = estimate, .keys_only = keys_only, .n_max = n};
+    if (is_walked(estimate, key, range_end, n, keys_only)) {
+        return estimate->walked;
+    }
     if (n > 0 && estimate->n_walked < WALKED_MAX) {
         (void)key_store_visit(estimate->keys, estimate->space, key, range_end, add_size, &sizes);
+        estimate->walked_key = key;
+        estimate->walked_end = range_end;
+        estimate->walked = sizes;
     }
     if (sizes.n < n) {
         size_t bytes = key_store_bytes(estimate->keys);
@@ -183,6 +202,10 @@ static size_t sum(const struct estimate *estimate) {
            work_of_deletes(estimate->n_deletes);
 }
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 static void add_txn(struct estimate *estimate, const struct txn_request *request);
 
 static void add_operations(struct estimate *estimate, const struct operation *operations,
@@ -209,8 +232,19 @@ static void add_txn(struct estimate *estimate, const struct txn_request *request
                               (1 + size / KEY_WORK_COMPARED_BYTES));
         }
     }
+    /* One of the branches is carried out. */
+    struct estimate failure = *estimate;
     add_operations(estimate, request->success, request->n_success);
-    add_operations(estimate, request->failure, request->n_failure);
+    failure.n_walked = estimate->n_walked;
+    failure.walked_key = estimate->walked_key;
+    failure.walked_end = estimate->walked_end;
+    failure.walked = estimate->walked;
+    add_operations(&failure, request->failure, request->n_failure);
+    failure.work = larger(failure.work, estimate->work);
+    failure.gathered = larger(failure.gathered, estimate->gathered);
+    failure.copied = larger(failure.copied, estimate->copied);
+    failure.n_deletes = larger(failure.n_deletes, estimate->n_deletes);
+    *estimate = failure;
 }
 
 size_t txn_estimate(const struct key_store *keys, struct key_space_id space,

@@ -228,6 +228,43 @@ static void values_that_are_sorted_or_compared_count_by_their_size(void **state)
     fixture_clear(&counted.fixture);
 }
 
+/* Mutex.Lock() of etcd's client: one of the branches is carried out, and both show the first of all
+ * who wait. */
+static void a_lock_that_many_wait_for_counts_by_those_who_wait(void **state) {
+    enum { WAITERS = 8000, LARGE = 40 };
+    struct counted counted;
+    char key[16];
+    (void)state;
+    counted_init(&counted);
+    for (unsigned i = 0; i < LARGE; i++) {
+        snprintf(key, sizeof key, "large%02u", i);
+        put_large(&counted, key, SIZE);
+    }
+    for (unsigned i = 0; i < WAITERS; i++) {
+        snprintf(key, sizeof key, "lock/%04u", i);
+        put_large(&counted, key, 0);
+    }
+    struct bytes own = bytes_from_text("lock/own");
+    struct compare is_new = {.key = own, .target = COMPARE_CREATE};
+    const struct operation first = {.type = OPERATION_RANGE,
+                                    .range = {.key = bytes_from_text("lock/"),
+                                              .range_end = bytes_from_text("lock0"),
+                                              .limit = 1,
+                                              .order = SORT_ASCENDING,
+                                              .target = SORT_BY_CREATE}};
+    struct operation success[] = {{.type = OPERATION_PUT, .put = {.key = own}}, first};
+    struct operation failure[] = {{.type = OPERATION_RANGE, .range = {.key = own}}, first};
+    const struct txn_request request = {.n_compares = 1,
+                                        .compares = &is_new,
+                                        .n_success = 2,
+                                        .success = success,
+                                        .n_failure = 2,
+                                        .failure = failure};
+    assert_in_range(txn_estimate(counted.target.keys, KEY_SPACE_ETCD, &request), WAITERS,
+                    5 * WAITERS + 100);
+    fixture_clear(&counted.fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_that_is_too_large_is_refused_before_anything_changes),
@@ -236,6 +273,7 @@ int main(void) {
         cmocka_unit_test(previous_values_of_a_deletion_count),
         cmocka_unit_test(long_keys_that_are_deleted_count),
         cmocka_unit_test(values_that_are_sorted_or_compared_count_by_their_size),
+        cmocka_unit_test(a_lock_that_many_wait_for_counts_by_those_who_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
