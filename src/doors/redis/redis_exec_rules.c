@@ -281,6 +281,20 @@ static bool watches_hold(struct redis_run *run, struct rule_run *rule,
     return true;
 }
 
+static enum status run_commands(struct redis_run *run, const struct redis_exec_request *request) {
+    for (size_t i = 0; i < request->head.n_commands; i++) {
+        run->db = request->commands[i].db;
+        redis_command_run(run, request->commands[i].argv, request->commands[i].argc);
+        if (run->is_exceeded || run->reply->size > RULE_ANSWER_SIZE_MAX) {
+            return STATUS_REQUEST_TOO_LARGE;
+        }
+        if (run->is_interrupted) {
+            return STATUS_CANCELED;
+        }
+    }
+    return STATUS_OK;
+}
+
 static enum status run_exec(struct rule_run *rule, struct bytes bytes, struct buffer *answer) {
     struct exec exec = {.rule = rule};
     struct redis_exec_request request;
@@ -303,17 +317,10 @@ static enum status run_exec(struct rule_run *rule, struct bytes bytes, struct bu
         buffer_put_u8(answer, REDIS_EXEC_ABORTED);
         return STATUS_OK;
     }
-    for (size_t i = 0; i < request.head.n_commands; i++) {
-        run.db = request.commands[i].db;
-        redis_command_run(&run, request.commands[i].argv, request.commands[i].argc);
-        if (run.is_exceeded || answer->size > RULE_ANSWER_SIZE_MAX) {
-            return STATUS_REQUEST_TOO_LARGE;
-        }
-        if (run.is_interrupted) {
-            return STATUS_CANCELED;
-        }
-    }
-    return STATUS_OK;
+    enum status status = run_commands(&run, &request);
+    rule_add_work(rule, run.glob_steps / REDIS_GLOB_STEPS_OF_WORK +
+                            (size_t)(run.script_work / REDIS_SCRIPT_WORK_OF_WORK));
+    return status;
 }
 
 /* Looks at the commands as far as the request is well-formed. */

@@ -25,7 +25,11 @@ enum {
     /* Steps of comparing with patterns, in one run: some milliseconds, and how many more when no
      * other client waits for it. */
     REDIS_GLOB_STEPS_MAX = 4 * 1024 * 1024,
-    REDIS_GLOB_STEPS_OF_WORKER_MORE = 28 * 1024 * 1024
+    REDIS_GLOB_STEPS_OF_WORKER_MORE = 28 * 1024 * 1024,
+    /* So many of them, and so many units of a script's work, take as long as one unit of
+     * core/key_work.h. */
+    REDIS_GLOB_STEPS_OF_WORK = 8,
+    REDIS_SCRIPT_WORK_OF_WORK = 2
 };
 
 typedef bool (*redis_visit)(void *context, const struct record *record);

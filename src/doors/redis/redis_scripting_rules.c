@@ -236,7 +236,6 @@ static const size_t least_work[] = {[REDIS_SCRIPT_LOOKS_CHEAP] = 6 * 1024,
                                     [REDIS_SCRIPT_LOOKS_ORDINARY] = 48 * 1024,
                                     [REDIS_SCRIPT_LOOKS_AT_ALL] = 192 * 1024};
 
-/* Two units of a script's work take as long as one of core's. */
 static size_t estimate_script(const struct key_store *keys, bool is_sha, struct bytes argument) {
     uint8_t key[1 + REDIS_SCRIPT_SHA_SIZE] = {'x'};
     struct bytes source = argument;
@@ -255,7 +254,7 @@ static size_t estimate_script(const struct key_store *keys, bool is_sha, struct 
         source = record_value(record);
     }
     enum redis_script_look look;
-    size_t work = (size_t)(redis_script_expected_work(source, &look) / 2);
+    size_t work = (size_t)(redis_script_expected_work(source, &look) / REDIS_SCRIPT_WORK_OF_WORK);
     /* Its arguments may make much of what was little before. */
     return work > least_work[look] ? work : least_work[look];
 }
