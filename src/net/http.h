@@ -150,6 +150,9 @@ bool http_is_writable(struct http_exchange *exchange);
 /* False when so much waits to be sent, to this peer or to all together, that an answer which may be
  * large should be refused instead of being made. */
 bool http_has_room(const struct http_exchange *exchange);
+/* The same for an answer that anybody may ask for at any time: once much waits for all together, a
+ * peer gets one when it has taken the answers before. */
+bool http_has_spare_room(const struct http_exchange *exchange);
 /* Counts memory that the door is about to hold for this exchange, such as watches. False: nothing
  * was counted, because this connection holds more than its share of what all may hold. */
 bool http_hold(struct http_exchange *exchange, size_t size);

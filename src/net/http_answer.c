@@ -162,6 +162,10 @@ bool http_has_room(const struct http_exchange *exchange) {
     return http_exchange_has_room(exchange);
 }
 
+bool http_has_spare_room(const struct http_exchange *exchange) {
+    return http_session_has_spare_room(exchange->session);
+}
+
 bool http_hold(struct http_exchange *exchange, size_t size) {
     return http_exchange_hold(exchange, size);
 }

@@ -222,6 +222,8 @@ void http_exchange_release(struct http_exchange *exchange, size_t size);
 
 /* See http_has_room(). */
 bool http_session_has_room(const struct http_session *session);
+/* See http_has_spare_room(). */
+bool http_session_has_spare_room(const struct http_session *session);
 /* True when so much waits to be taken, by all together, that nobody is to queue more. Writers are
  * woken when there is room again. */
 bool http_session_wait_if_crowded(struct http_session *session);

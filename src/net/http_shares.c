@@ -76,6 +76,13 @@ bool http_session_has_room(const struct http_session *session) {
            net_shared_answer_bytes(session->shared) <= session->shared->limits.queue_total_max;
 }
 
+bool http_session_has_spare_room(const struct http_session *session) {
+    const struct net_shared *shared = session->shared;
+    bool is_first = session->queued_bytes + session->host->unsent_bytes == 0;
+    bool is_much = net_shared_answer_bytes(shared) > shared->limits.queue_total_soft / 2;
+    return http_session_has_room(session) && (is_first || !is_much);
+}
+
 bool http_session_wait_if_crowded(struct http_session *session) {
     const struct net_shared *shared = session->shared;
     size_t soft = shared->limits.queue_total_soft;

@@ -8,9 +8,10 @@
 #define MICROSECONDS_NS UINT64_C(1000)
 #define MILLISECONDS_NS (1000 * MICROSECONDS_NS)
 
-/* What one iteration of the loop spends on input as it comes, and on those that wait. */
+/* What one iteration of the loop spends on input as it comes, and on those that wait: at least so
+ * much, and what the former left of its share if they came when there was none. */
 #define COMING_NS_MAX (10 * MILLISECONDS_NS)
-#define WAITING_NS_MAX (5 * MILLISECONDS_NS)
+#define WAITING_NS_MIN (5 * MILLISECONDS_NS)
 /* A round of turns takes about this long, as far as turns can be made short enough. */
 #define ROUND_NS (50 * MILLISECONDS_NS)
 #define TURN_NS_MAX (2 * MILLISECONDS_NS)
@@ -27,7 +28,8 @@ enum { BACKLOGGED_MS = 1000 };
 
 enum {
     SMALL_SIZE = 192,
-    LIGHT_MIN = 8,            /* inputs until a connection is known to ask for little */
+    LIGHT_MIN = 8, /* inputs until a connection is known to ask for little */
+    LIGHT_MAX = 3 * LIGHT_MIN,
     LIGHT_ROW_MAX = 8,        /* of these, then one of those that are not known */
     PARTIAL_SIZE = 16 * 1024, /* of requests that have not come whole, of all connections */
     SLICE_SIZE_MIN = 256,     /* a few requests, each of which may be much work */
@@ -77,11 +79,18 @@ void turn_clear(struct connection *connection) {
 }
 
 static void note_cost(struct turn *turn, uint64_t took_ns) {
-    if (took_ns > LIGHT_NS_MAX) {
-        turn->light_inputs /= 2; /* the processor may have been taken away meanwhile */
-    } else if (turn->light_inputs < LIGHT_MIN) {
-        turn->light_inputs++;
+    if (took_ns <= LIGHT_NS_MAX) {
+        turn->light_inputs += turn->light_inputs < LIGHT_MAX;
+    } else if (turn->light_inputs >= LIGHT_MIN) {
+        /* The processor may have been taken away meanwhile: who is known for long stays so. */
+        turn->light_inputs -= LIGHT_MIN;
+    } else {
+        turn->light_inputs /= 2;
     }
+}
+
+static bool is_light(const struct turn *turn) {
+    return turn->light_inputs >= LIGHT_MIN;
 }
 
 static void mark_backlogged(struct connection *connection) {
@@ -155,8 +164,7 @@ void turns_on_bytes(struct connection *connection, struct bytes bytes) {
     }
     if (turns->spent_ns >= COMING_NS_MAX) {
         keep(connection, bytes);
-        await(connection,
-              connection->turn.light_inputs == LIGHT_MIN ? &turns->light : &turns->fresh);
+        await(connection, is_light(&connection->turn) ? &turns->light : &turns->fresh);
         return;
     }
     if (bytes.size <= SMALL_SIZE && shared->partial_bytes <= PARTIAL_SIZE) {
@@ -213,15 +221,15 @@ static bool is_congested(const struct turns *turns) {
 
 /* Those that came when no time was left are not to be blamed for that. */
 static struct list *next_unblamed(struct turns *turns) {
-    bool is_light = !list_is_empty(&turns->light) &&
-                    (turns->light_row < LIGHT_ROW_MAX || list_is_empty(&turns->fresh));
-    turns->light_row = is_light ? turns->light_row + 1 : 0;
-    return list_pop_first(is_light ? &turns->light : &turns->fresh);
+    bool takes_light = !list_is_empty(&turns->light) &&
+                       (turns->light_row < LIGHT_ROW_MAX || list_is_empty(&turns->fresh));
+    turns->light_row = takes_light ? turns->light_row + 1 : 0;
+    return list_pop_first(takes_light ? &turns->light : &turns->fresh);
 }
 
-static struct connection *next(struct turns *turns) {
+static struct connection *next(struct turns *turns, bool takes_backlogged) {
     struct list *node = next_unblamed(turns);
-    if (node == NULL && !is_congested(turns)) {
+    if (node == NULL && takes_backlogged && !is_congested(turns)) {
         node = list_pop_first(&turns->backlogged);
     }
     return node != NULL ? list_entry(node, struct connection, turn.in_turns) : NULL;
@@ -231,8 +239,10 @@ void turns_serve(struct connection_pool *pool) {
     struct turns *turns = &pool->turns;
     uint64_t begun_ns = uv_hrtime();
     uint64_t now_ns = begun_ns;
-    for (size_t left = turns->n; left > 0 && now_ns - begun_ns < WAITING_NS_MAX; left--) {
-        struct connection *connection = next(turns);
+    uint64_t unused_ns = turns->spent_ns < COMING_NS_MAX ? COMING_NS_MAX - turns->spent_ns : 0;
+    uint64_t ns_max = WAITING_NS_MIN + unused_ns;
+    for (size_t left = turns->n; left > 0 && now_ns - begun_ns < ns_max; left--) {
+        struct connection *connection = next(turns, now_ns - begun_ns < WAITING_NS_MIN);
         if (connection == NULL) {
             break;
         }

@@ -38,7 +38,7 @@ struct turn {
     uint8_t *rest;        /* input that was read and not handled; NULL: none */
     size_t rest_size;
     uint64_t backlogged_until_ms; /* it used up a turn, not long ago */
-    uint8_t light_inputs;         /* handled in little time, one after the other; up to LIGHT_MIN */
+    uint8_t light_inputs;         /* handled in little time, less those that took long */
 };
 
 void turns_init(struct turns *turns);

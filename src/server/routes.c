@@ -13,7 +13,7 @@
 #include <string.h>
 #include <uv.h>
 
-enum { STATUS_200 = 200 };
+enum { STATUS_200 = 200, STATUS_503 = 503 };
 
 #define JSON "application/json"
 
@@ -26,6 +26,11 @@ static void serve_version(struct http_exchange *exchange) {
 static void serve_metrics(struct http_exchange *exchange) {
     struct metrics_sources *sources = http_context(exchange);
     struct metrics_text *kept = &sources->text;
+    if (!http_has_spare_room(exchange)) {
+        http_reply(exchange, STATUS_503, "text/plain; charset=utf-8",
+                   bytes_from_text("too many answers wait for clients to read them: try again\n"));
+        return;
+    }
     uint64_t begun_ns = uv_hrtime();
     if (metrics_text_is_due(kept, begun_ns)) {
         metrics_write(sources, &kept->text);

@@ -3,7 +3,7 @@
 #include "net_fixture.h"
 
 enum { MESSAGES = 600, MESSAGE_SIZE = 100, SPIN_US = 500, CONNECTIONS = 8 };
-enum { DEAR = 100, CHEAP = 24, KNOWN_AFTER = 12 };
+enum { DEAR = 100, CHEAP = 24, KNOWN_AFTER = 12, WELL_KNOWN_AFTER = 30 };
 enum { LARGE_SIZE = 20 * 1000, LATE_SPIN_US = 10 * 1000 };
 
 /* Takes its time for each message. */
@@ -261,6 +261,42 @@ static void who_asked_for_little_so_far_goes_first(void **state) {
     fixture_stop(&fixture);
 }
 
+/* The processor may have been taken away for a moment while its request was served. */
+static void one_request_that_took_long_is_forgiven(void **state) {
+    (void)state;
+    static struct client dear[DEAR];
+    struct client cheap;
+    struct fixture fixture;
+    fixture_start(&fixture, &net_limits_default, priced_methods, 2);
+    client_open(&cheap, &fixture);
+    for (size_t i = 0; i <= WELL_KNOWN_AFTER; i++) {
+        const char *path = i < WELL_KNOWN_AFTER ? "/test.Turns/Cheap" : "/test.Turns/Dear";
+        client_call(&cheap, path, bytes_of("c", 1), NULL, false);
+        client_wait(&cheap, cheap.answers[i].is_closed);
+    }
+    for (size_t i = 0; i < DEAR; i++) {
+        client_open(&dear[i], &fixture);
+        client_turn(&dear[i]);
+    }
+    n_cheap = 0;
+    for (size_t i = 0; i < DEAR; i++) {
+        client_call(&dear[i], "/test.Turns/Dear", bytes_of("d", 1), NULL, false);
+        client_write(&dear[i]);
+    }
+    client_call(&cheap, "/test.Turns/Cheap", bytes_of("c", 1), NULL, false);
+    client_write(&cheap);
+    while (n_cheap == 0) {
+        fixture_turn(&fixture);
+    }
+    assert_true(dear_before_first < DEAR / 2);
+    for (size_t i = 0; i < DEAR; i++) {
+        client_wait(&dear[i], dear[i].answers[0].is_closed);
+        client_close(&dear[i]);
+    }
+    client_close(&cheap);
+    fixture_stop(&fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_sends_much_keeps_another_waiting_for_a_turn_only),
@@ -269,6 +305,7 @@ int main(void) {
         cmocka_unit_test(while_there_is_congestion_only_those_that_ask_now_and_then_are_heard),
         cmocka_unit_test(large_messages_that_end_together_are_handled_one_after_the_other),
         cmocka_unit_test(who_asked_for_little_so_far_goes_first),
+        cmocka_unit_test(one_request_that_took_long_is_forgiven),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
