@@ -1,9 +1,13 @@
 """One client asks the doors of the registry for what takes long, again and again; see test_one_client.py."""
+import contextlib
 import time
 
+import hostile_client
 import pytest
 from hostile_client import check_memory_returns
-from registry_attack import INSTANCES, Flood, attacked, check_iterations, fill, many_instances, registry_server, request
+from registry_attack import (
+    INSTANCES, SECONDS, Flood, attacked, check_iterations, fill, many_instances, registry_server, request,
+)  # fmt: skip
 
 from harness.acceptance import either
 
@@ -12,6 +16,7 @@ pytestmark = pytest.mark.alone
 KEYS = either(10_000, 100_000)
 DOORS = ("consul", "eureka")
 JSON = "Accept: application/json\r\n"
+COMPRESSED_GROWTH_MAX = either(64, 144) * hostile_client.MIB
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +68,19 @@ def test_long_lists_that_nobody_takes(full, what):
     with attacked(full, f"{what} that nobody takes"):
         with Flood(full, CASES[what], connections=40, reads=False, receive_buffer=4096) as flood:
             flood.run()
+    check_memory_returns(full, before)
+    check_iterations(full)
+
+
+def test_compressed_lists_by_many_connections(full):
+    """Of a thousand, sixteen are made at a time; those that wait hold no memory of zlib's."""
+    before = full.rss_bytes()
+    asked = request("/eureka/apps", headers="Accept-Encoding: gzip\r\n")
+    with hostile_client.attacked(full, "compressed lists", growth_max=COMPRESSED_GROWTH_MAX):
+        with contextlib.ExitStack() as stack:
+            for _ in range(1_000):
+                hostile_client.send_all(stack.enter_context(hostile_client.connect(full, b"")), asked)
+            time.sleep(SECONDS)
     check_memory_returns(full, before)
     check_iterations(full)
 

@@ -24,6 +24,7 @@ struct listing {
     struct arena names; /* of the query */
     struct eureka_query query;
     enum eureka_format format;
+    bool is_compressed; /* as the client asked; without memory for it: plain */
     /* The worker's. */
     bool is_collected;
     struct eureka_collection collection;
@@ -112,6 +113,10 @@ static void run(struct service_scan *scan) {
             return;
         }
         open_document(listing);
+        /* Only now: lists that wait for a view hold none of zlib's 256 KiB. */
+        if (listing->is_compressed) {
+            (void)eureka_gzip_init(&listing->gzip);
+        }
     }
     while (listing->text.size < PART_SIZE && listing->position < listing->collection.n_items) {
         write_item(listing, listing->position++);
@@ -250,9 +255,7 @@ static struct listing *create(struct http_exchange *exchange, enum eureka_list l
     buffer_init(&listing->part);
     eureka_collection_init(&listing->collection);
     eureka_writer_init(&listing->writer, &listing->text, listing->format);
-    if (eureka_http_accepts_gzip(exchange)) {
-        (void)eureka_gzip_init(&listing->gzip); /* without memory for it: plain */
-    }
+    listing->is_compressed = eureka_http_accepts_gzip(exchange);
     return listing;
 }
 
