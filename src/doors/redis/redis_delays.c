@@ -20,9 +20,10 @@ enum {
      * times. */
     READ_BYTES = 4 * 1024 * 1024,
     RESUMED_AT_ONCE = 2,
-    /* Changes in an iteration, under pressure: of a connection, and of all. */
+    /* Changes in a millisecond, under pressure: of a connection, and of all. */
     PACED_AT_ONCE = 2,
     PACED_OF_ALL = 256,
+    PACED_MS = 1,
     REST_MS = 20,             /* behind a command that was all that may be on its way */
     TURN_NS = 4 * 1000 * 1000 /* of one connection's input */
 };
@@ -55,12 +56,17 @@ void redis_delays_wait(struct redis_connection *connection, struct list *delayed
     raw_connection_pause(connection->raw);
 }
 
-void redis_delays_yield(struct redis_connection *connection) {
+static void yield_for(struct redis_connection *connection, uint64_t ms) {
     struct redis_door *door = connection->door;
     redis_delays_wait(connection, connection->is_served ? &door->delayed_served : &door->delayed);
-    if (!uv_is_active((uv_handle_t *)door->delay_timer)) {
-        uv_timer_start(door->delay_timer, on_timer, 0, 0);
+    if (!uv_is_active((uv_handle_t *)door->delay_timer) ||
+        uv_timer_get_due_in(door->delay_timer) > ms) {
+        uv_timer_start(door->delay_timer, on_timer, ms, 0);
     }
+}
+
+void redis_delays_yield(struct redis_connection *connection) {
+    yield_for(connection, 0);
 }
 
 bool redis_delays_turn_is_over(uint64_t begun_ns) {
@@ -151,19 +157,21 @@ static bool has_to_wait_for_history(struct redis_connection *connection,
 }
 
 /* Small changes fill the history too, where clients send more and more of them: under pressure each
- * connection has a few in an iteration, so who asks now and then does not wait. */
+ * connection has a few in a millisecond, so who asks now and then does not wait. Not in an
+ * iteration, which is short when all that it does is to take them, while what is to be freed may
+ * have to wait for a snapshot. */
 static bool has_to_be_paced(struct redis_connection *connection) {
     struct redis_door *door = connection->door;
     if (service_history_pressure(door->service) == HISTORY_PRESSURE_NONE) {
         return false;
     }
-    uint64_t iteration = service_iteration(door->service);
-    if (door->paced_iteration != iteration) {
-        door->paced_iteration = iteration;
+    uint64_t now_ms = uv_now(door->environment->loop);
+    if (door->paced_ms != now_ms) {
+        door->paced_ms = now_ms;
         door->n_paced = 0;
     }
-    if (connection->paced_iteration != iteration) {
-        connection->paced_iteration = iteration;
+    if (connection->paced_ms != now_ms) {
+        connection->paced_ms = now_ms;
         connection->n_paced = 0;
     }
     if (connection->n_paced >= PACED_AT_ONCE || door->n_paced >= PACED_OF_ALL) {
@@ -282,7 +290,7 @@ bool redis_delays_has_to_wait(struct redis_connection *connection,
         return true;
     }
     if (is_change && has_to_be_paced(connection)) {
-        redis_delays_yield(connection);
+        yield_for(connection, PACED_MS);
         return true;
     }
     if (!is_rule && (flags & REDIS_F_READ) != 0 && has_read_enough(door)) {

@@ -70,9 +70,9 @@ struct redis_door {
      * them, and by the hash of the key. */
     uint32_t n_values[REDIS_VALUE_BITS_MAX + 1];
     uint32_t n_values_in[REDIS_VALUE_BUCKETS][REDIS_VALUE_BITS_MAX + 1];
-    size_t held_bytes;        /* of REDIS_HELD_BYTES_MAX */
-    size_t read_bytes;        /* of replies to reads, in that iteration of the loop */
-    uint64_t paced_iteration; /* of the loop, in which `n_paced` changes were run under pressure */
+    size_t held_bytes; /* of REDIS_HELD_BYTES_MAX */
+    size_t read_bytes; /* of replies to reads, in that iteration of the loop */
+    uint64_t paced_ms; /* the millisecond in which `n_paced` changes were run under pressure */
     unsigned n_paced;
     uint64_t read_iteration;
     size_t n_long_reads;
@@ -132,12 +132,12 @@ struct redis_connection {
     struct list subscriptions;   /* of redis_topics.h */
     size_t n_subscriptions[3];   /* by enum redis_topic_kind */
     size_t subscription_bytes;
-    struct redis_scan scan;   /* of the request whose bytes come */
-    struct list in_delayed;   /* of the door's */
-    size_t work;              /* of the command that is run next */
-    size_t work_made;         /* of it, redis_work_of_made() */
-    unsigned made_in;         /* of REDIS_VALUE_BUCKETS, where its value will be */
-    uint64_t paced_iteration; /* of the loop, in which `n_paced` changes were run under pressure */
+    struct redis_scan scan; /* of the request whose bytes come */
+    struct list in_delayed; /* of the door's */
+    size_t work;            /* of the command that is run next */
+    size_t work_made;       /* of it, redis_work_of_made() */
+    unsigned made_in;       /* of REDIS_VALUE_BUCKETS, where its value will be */
+    uint64_t paced_ms;      /* the millisecond in which `n_paced` changes were run under pressure */
     unsigned n_paced;
     size_t unfit_reply;   /* of the command that waits: its reply found no room; 0: not known */
     uint64_t sent_bytes;  /* in all */
