@@ -568,6 +568,7 @@ static enum status check_submitted(struct service *service, const struct caller 
         return status;
     }
     size_t work = work_of(service, command);
+    work = work > 0 ? work : quota_work_of_kept(service, command);
     if (service->proposals.pending_bytes > PROPOSALS_BYTES_MAX ||
         (work > 0 && is_too_much(service, work))) {
         return STATUS_TOO_MANY_REQUESTS;

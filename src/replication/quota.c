@@ -3,6 +3,7 @@
  * long: the leader compacts it when it takes too much memory, unless all of it is wanted. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/key_work.h"
 #include "replication/service_internal.h"
 
 enum {
@@ -17,8 +18,11 @@ enum {
     HISTORY_LEAST_PART = 16,
     /* Large changes wait when history has grown beyond its bound by this part of it. */
     HISTORY_EXCESS_PART = 4,
-    /* Values that a request writes again without bringing them along, together: a large change. */
-    KEPT_BYTES_LARGE = 64 * 1024,
+    /* Values that requests write again without bringing them along, in a millisecond while history
+     * is too large: 16 MB a second, which are freed meanwhile. Fewer bytes of one request are as
+     * little as what it brings. */
+    KEPT_BYTES_A_MS = 16 * 1024,
+    KEPT_BYTES_SMALL = 256,
     /* A leader that would compact has done so by then. */
     PRESSURE_MS_MAX = 5000
 };
@@ -91,6 +95,29 @@ static struct quota_cost cost_of(const struct key_store *keys, const struct comm
     }
 }
 
+size_t quota_work_of_kept(const struct service *service, const struct command *command) {
+    uint64_t kept = cost_of(state_machine_keys(service->machine), command).kept;
+    return kept < KEPT_BYTES_SMALL ? 0 : (size_t)kept / KEY_WORK_COPIED_BYTES;
+}
+
+/* Neither the network nor the disk slows these down: they would fill memory faster than history is
+ * freed. */
+static bool has_kept_too_much(struct service *service, uint64_t kept) {
+    if (kept < KEPT_BYTES_SMALL || service_history_pressure(service) == HISTORY_PRESSURE_NONE) {
+        return false;
+    }
+    uint64_t now_ms = clock_boottime_ms();
+    if (now_ms != service->quota.kept_ms) {
+        service->quota.kept_ms = now_ms;
+        service->quota.kept_bytes = 0;
+    }
+    if (service->quota.kept_bytes + kept > KEPT_BYTES_A_MS) {
+        return true;
+    }
+    service->quota.kept_bytes += kept;
+    return false;
+}
+
 static bool has_alarm(const struct service *service) {
     struct alarm_entry alarms[STATE_MACHINE_ALARMS_MAX];
     size_t n = state_machine_alarms(service->machine, alarms);
@@ -137,10 +164,7 @@ enum status quota_check(struct service *service, const struct command *command) 
     if (cost.bytes == 0) {
         return STATUS_OK;
     }
-    /* Neither the network nor the disk slows these down: they would fill memory faster than history
-     * is freed. */
-    if (cost.kept >= KEPT_BYTES_LARGE &&
-        service_history_pressure(service) != HISTORY_PRESSURE_NONE) {
+    if (has_kept_too_much(service, cost.kept)) {
         return STATUS_TOO_MANY_REQUESTS;
     }
     uint64_t quota = service->quota.bytes;

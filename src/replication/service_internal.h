@@ -297,6 +297,8 @@ struct quota {
     uint64_t seen_lease_bytes;
     int64_t pressed_revision; /* compacted when there was last no pressure, or some was relieved */
     uint64_t pressed_ms;      /* when that was */
+    uint64_t kept_ms; /* the millisecond in which `kept_bytes` of values were written again */
+    uint64_t kept_bytes;
 };
 
 /* refusals.c */
@@ -410,6 +412,8 @@ void quota_init(struct service *service);
 /* STATUS_NO_SPACE: the request would not fit the quota, and the alarm is raised.
  * STATUS_TOO_MANY_REQUESTS: it would once history is freed, which goes on. */
 enum status quota_check(struct service *service, const struct command *command);
+/* Of values that the command writes again without bringing them along; 0 for small ones. */
+size_t quota_work_of_kept(const struct service *service, const struct command *command);
 /* The leader compacts history that takes too much memory. */
 void quota_poll(struct service *service, uint64_t now_ms);
 

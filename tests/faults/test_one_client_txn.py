@@ -147,6 +147,28 @@ def test_a_large_value_that_is_kept(server, how):
     assert took < RESTART_SECONDS_MAX
 
 
+@pytest.mark.parametrize("size", [2_000, 15_000, 60_000])
+def test_smaller_values_that_are_kept(server, size):
+    """Each is little, and there are many more of them."""
+    seconds, at_once = either(1, 6), 200
+    with Rpc(server) as rpc:
+        rpc.put(b"kept", bytes(size))
+    request = etcdrpc.PutRequest(key=b"kept", ignore_value=True).SerializeToString()
+    before = server.rss_bytes()
+    with attacked(server, f"a value of {size} bytes kept by puts of {len(request)}"):
+        with contextlib.ExitStack() as stack:
+            opened = [stack.enter_context(connect(server, WIDE_OPEN)) for _ in range(8)]
+            for each in opened:
+                reading(each)
+            sent, end = 0, time.monotonic() + seconds
+            while time.monotonic() < end:
+                data = b"".join(call(1 + 2 * (sent + n), PUT, request) for n in range(at_once))
+                sent += at_once
+                for each in opened:
+                    send_all(each, data, end - time.monotonic())
+    check_memory_returns(server, before + (128 << 20))
+
+
 def test_ranges_sorted_by_large_equal_values(server):
     fill_keys(server, either(50, 200), bytes(500_000), b"/sorted/")
     by_value = range_op(b"/sorted/", range_end=b"/sorted0", limit=2, keys_only=True,
