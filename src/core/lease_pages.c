@@ -33,7 +33,8 @@ static size_t facts_page_bytes(const struct lease_facts_page *page) {
 }
 
 static size_t local_page_bytes(const struct lease_local_page *page) {
-    return sizeof *page + (page->kin == NULL ? 0 : LEASE_PAGE_SLOTS * sizeof page->kin[0]);
+    return sizeof *page + (page->kin == NULL ? 0 : LEASE_PAGE_SLOTS * sizeof page->kin[0]) +
+           (page->long_keys == NULL ? 0 : LEASE_PAGE_SLOTS * sizeof page->long_keys[0]);
 }
 
 void lease_pages_clear(struct lease_pages *pages) {
@@ -41,6 +42,7 @@ void lease_pages_clear(struct lease_pages *pages) {
         if (pages->facts[i] != NULL) {
             lease_facts_page_release(pages->facts[i]);
             free(pages->locals[i]->kin);
+            free(pages->locals[i]->long_keys);
             free(pages->locals[i]);
         }
     }
@@ -122,6 +124,7 @@ static void close_page(struct lease_pages *pages, uint32_t number) {
     pages->bytes -= local_page_bytes(pages->locals[number]);
     lease_facts_page_release(pages->facts[number]);
     free(pages->locals[number]->kin);
+    free(pages->locals[number]->long_keys);
     free(pages->locals[number]);
     pages->facts[number] = NULL;
     pages->locals[number] = NULL;
@@ -265,6 +268,15 @@ struct lease_kin *lease_pages_need_kin(struct lease_pages *pages, uint32_t handl
         }
     }
     return &page->kin[handle % LEASE_PAGE_SLOTS];
+}
+
+size_t *lease_pages_need_long_keys(struct lease_pages *pages, uint32_t handle) {
+    struct lease_local_page *page = pages->locals[handle / LEASE_PAGE_SLOTS];
+    if (page->long_keys == NULL) {
+        page->long_keys = allocate(LEASE_PAGE_SLOTS, sizeof page->long_keys[0]);
+        pages->bytes += LEASE_PAGE_SLOTS * sizeof page->long_keys[0];
+    }
+    return &page->long_keys[handle % LEASE_PAGE_SLOTS];
 }
 
 uint32_t lease_pages_next(const struct lease_pages *pages, uint32_t handle) {

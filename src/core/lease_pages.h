@@ -2,7 +2,8 @@
  * Storage of leases: pages of 256, found by a 32-bit handle. What is replicated is kept apart
  * from what is local. The replicated facts are in copy-on-write pages that views share; the local
  * part (timer, keys, links) is never shared. Facts that few leases have (parent, checkpoint, class)
- * cost memory only in pages where one of them has some, and so do the links of families.
+ * cost memory only in pages where one of them has some, and so do the links of families and the
+ * bytes of long keys.
  *
  * Memory that is out aborts.
  */
@@ -71,6 +72,7 @@ struct lease_local_page {
     uint32_t room_next;  /* other pages with free slots */
     uint32_t room_before;
     struct lease_kin *kin; /* LEASE_PAGE_SLOTS of them, or NULL */
+    size_t *long_keys;     /* bytes of attached keys that are long; the same */
     struct lease_local slots[LEASE_PAGE_SLOTS];
 };
 
@@ -125,7 +127,16 @@ static inline struct lease_kin *lease_pages_kin(const struct lease_pages *pages,
     return kin == NULL ? NULL : &kin[handle % LEASE_PAGE_SLOTS];
 }
 
-/* The same, made when missing. */
+/* The bytes of long keys that are attached to a lease. */
+static inline size_t lease_pages_long_keys(const struct lease_pages *pages, uint32_t handle) {
+    const size_t *long_keys = pages->locals[handle / LEASE_PAGE_SLOTS]->long_keys;
+    return long_keys == NULL ? 0 : long_keys[handle % LEASE_PAGE_SLOTS];
+}
+
+/* The same, to be changed; made when missing. */
+size_t *lease_pages_need_long_keys(struct lease_pages *pages, uint32_t handle);
+
+/* Links, made when missing. */
 struct lease_kin *lease_pages_need_kin(struct lease_pages *pages, uint32_t handle);
 
 /* The first lease at or after `handle`; LEASE_NONE: no more. For walking over all of them. */

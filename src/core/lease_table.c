@@ -1,5 +1,6 @@
 #include "core/lease_table.h"
 
+#include "core/key_work.h"
 #include "core/lease_family.h"
 #include "core/lease_table_internal.h"
 
@@ -188,6 +189,9 @@ enum status lease_table_attach(struct lease_table *table, struct record *record)
     if (lease->n_keys != LEASE_KEYS_UNCOUNTED) {
         lease->n_keys++;
     }
+    if (record->key_size >= KEY_WORK_LONG_KEY) {
+        *lease_pages_need_long_keys(&table->pages, handle) += record->key_size;
+    }
     if (table->checks != NULL) {
         lease_checks_attached(table->checks, record->lease_id);
     }
@@ -219,6 +223,11 @@ void lease_table_detach(struct lease_table *table, struct record *record) {
     } else if (lease->n_keys != LEASE_KEYS_UNCOUNTED) {
         assert(lease->n_keys > 1);
         lease->n_keys--;
+    }
+    if (record->key_size >= KEY_WORK_LONG_KEY) {
+        size_t *long_keys = lease_pages_need_long_keys(&table->pages, handle);
+        assert(*long_keys >= record->key_size);
+        *long_keys -= record->key_size;
     }
     if (table->checks != NULL) {
         lease_checks_detached(table->checks, record->lease_id);
@@ -269,17 +278,39 @@ size_t lease_table_key_count(const struct lease_table *table, int64_t id) {
     return handle == LEASE_NONE ? 0 : count_keys(lease_pages_local(&table->pages, handle));
 }
 
+size_t lease_table_end_work(const struct lease_table *table, int64_t id) {
+    uint32_t handle = find(table, id);
+    return handle == LEASE_NONE
+               ? 0
+               : KEY_WORK_A_DELETE * (1 + count_keys(lease_pages_local(&table->pages, handle))) +
+                     lease_pages_long_keys(&table->pages, handle) / KEY_WORK_COPIED_BYTES;
+}
+
+size_t lease_table_long_keys(const struct lease_table *table, int64_t id) {
+    uint32_t handle = find(table, id);
+    return handle == LEASE_NONE ? 0 : lease_pages_long_keys(&table->pages, handle);
+}
+
+static bool is_full(const struct lease_table *table, uint32_t handle, struct bytes key) {
+    /* Not LEASE_KEYS_UNCOUNTED, which a replica that has restored a snapshot may not have. */
+    return count_keys(lease_pages_local(&table->pages, handle)) >= LEASE_KEYS_MAX ||
+           (key.size >= KEY_WORK_LONG_KEY &&
+            lease_pages_long_keys(&table->pages, handle) + key.size > LEASE_LONG_KEYS_MAX);
+}
+
+bool lease_table_is_full(const struct lease_table *table, int64_t id, struct bytes key) {
+    uint32_t handle = find(table, id);
+    return handle != LEASE_NONE && is_full(table, handle, key);
+}
+
 enum status lease_table_may_attach(const struct lease_table *table, int64_t id,
-                                   struct key_space_id owner) {
+                                   struct key_space_id owner, struct bytes key) {
     uint32_t handle = find(table, id);
     if (handle == LEASE_NONE ||
         !key_space_equal(lease_pages_fact(&table->pages, handle)->owner, owner)) {
         return STATUS_LEASE_NOT_FOUND;
     }
-    /* Not LEASE_KEYS_UNCOUNTED, which a replica that has restored a snapshot may not have. */
-    return count_keys(lease_pages_local(&table->pages, handle)) < LEASE_KEYS_MAX
-               ? STATUS_OK
-               : STATUS_TOO_MANY_KEYS;
+    return is_full(table, handle, key) ? STATUS_TOO_MANY_KEYS : STATUS_OK;
 }
 
 struct lease_check *lease_table_check(struct lease_table *table, int64_t id) {
@@ -408,14 +439,17 @@ void lease_table_validate(const struct lease_table *table) {
         const struct record *before = NULL;
         const struct record *record = lease_pages_local(&table->pages, handle)->first_key;
         size_t n_keys = 0;
+        size_t long_keys = 0;
         for (; record != NULL; record = record->lease_next) {
             n_keys++;
+            long_keys += record->key_size >= KEY_WORK_LONG_KEY ? record->key_size : 0;
             assert(record->lease_before == before);
             assert(record->lease_id == lease_pages_fact(&table->pages, handle)->id);
             before = record;
         }
         assert(lease_pages_local(&table->pages, handle)->n_keys ==
                (n_keys < LEASE_KEYS_UNCOUNTED ? n_keys : LEASE_KEYS_UNCOUNTED));
+        assert(lease_pages_long_keys(&table->pages, handle) == long_keys);
         n_of_owner[lease_pages_fact(&table->pages, handle)->owner.value]++;
     }
     assert(memcmp(n_of_owner, table->n_of_owner, sizeof n_of_owner) == 0);

@@ -28,6 +28,9 @@
  * hundred milliseconds at most. Clients may attach no more; what an older release attached stays.
  */
 enum { LEASE_KEYS_MAX = 128 * 1024 };
+/* Of these, keys of KEY_WORK_LONG_KEY bytes and more, in bytes together: as much as one request may
+ * delete. */
+enum { LEASE_LONG_KEYS_MAX = 32 * 1024 * 1024 };
 
 /* Why a lease ended. */
 enum lease_end { LEASE_END_EXPIRED = 1, LEASE_END_REVOKED = 2, LEASE_END_PARENT = 3 };
@@ -109,10 +112,16 @@ void lease_table_prefetch(const struct lease_table *table, int64_t id, bool is_n
  * the same on every replica: a caller that deletes them sorts by key first. */
 struct record *lease_table_first_key(const struct lease_table *table, int64_t id);
 size_t lease_table_key_count(const struct lease_table *table, int64_t id);
+/* What it is to end the lease, in units of key_work.h, without its family and without hooks. */
+size_t lease_table_end_work(const struct lease_table *table, int64_t id);
+/* Bytes of its keys that are long. */
+size_t lease_table_long_keys(const struct lease_table *table, int64_t id);
+/* Whether a lease has as many keys as it may have, or would have too long ones with this. */
+bool lease_table_is_full(const struct lease_table *table, int64_t id, struct bytes key);
 /* Whether a protocol may attach one more key to its lease. STATUS_LEASE_NOT_FOUND: there is none,
  * or another's; STATUS_TOO_MANY_KEYS. */
 enum status lease_table_may_attach(const struct lease_table *table, int64_t id,
-                                   struct key_space_id owner);
+                                   struct key_space_id owner, struct bytes key);
 /* What was found out about a user's right to the keys of a lease: see lease_checks.h. */
 struct lease_check;
 struct lease_check *lease_table_check(struct lease_table *table, int64_t id);

@@ -154,7 +154,8 @@ static void spend_keys(struct rule_run *run, int64_t id) {
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        run->n_keys_ending += lease_table_key_count(scope->leases, ids[i]);
+        /* Long keys count as many. */
+        run->n_keys_ending += lease_table_end_work(scope->leases, ids[i]) / KEY_WORK_A_DELETE - 1;
     }
     if (!rule_run_spend_records(run, n)) {
         return;

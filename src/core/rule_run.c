@@ -329,7 +329,7 @@ int64_t rule_put(struct rule_run *run, struct key_space_id space, struct bytes k
     /* What is attached already may be written again. A hook may anything: the owner of a lease must
      * not be able to make the end of another one fail. */
     if (lease_id != 0 && run->hook == NULL &&
-        lease_table_key_count(run->scope->leases, lease_id) >= LEASE_KEYS_MAX &&
+        lease_table_is_full(run->scope->leases, lease_id, key) &&
         !is_attached(run, space, key, lease_id)) {
         rule_run_refuse(run, STATUS_TOO_MANY_KEYS);
         return 0;

@@ -67,7 +67,7 @@ static void set_off(struct rule_scope *scope, const struct rule_hook *ended,
 static void end_one(struct rule_scope *scope, const struct lease_facts *facts,
                     enum lease_end reason, unsigned depth) {
     if (scope->cluster_version >= CLUSTER_VERSION_RULES) {
-        scope->work += KEY_WORK_A_DELETE * (1 + lease_table_key_count(scope->leases, facts->id));
+        scope->work += lease_table_end_work(scope->leases, facts->id);
     }
     struct record *first = lease_table_first_key(scope->leases, facts->id);
     struct rule_hook ended = {.facts = *facts, .reason = reason, .depth = depth};

@@ -61,7 +61,8 @@ static enum status put_check_lease(const struct txn_source *source,
     if (request->lease_id == 0) {
         return STATUS_OK;
     }
-    enum status status = lease_table_may_attach(source->leases, request->lease_id, source->space);
+    enum status status =
+        lease_table_may_attach(source->leases, request->lease_id, source->space, request->key);
     if (status != STATUS_TOO_MANY_KEYS) {
         return status;
     }

@@ -33,6 +33,7 @@ struct estimate {
     size_t gathered;  /* what is answered costs so much more */
     size_t copied;    /* units, at most KEY_WORK_TXN_MAX: more is refused */
     size_t n_deletes; /* keys */
+    size_t long_keys; /* of deletes, units */
     size_t n_walked;  /* records */
     /* The last range that was looked at: a lock asks for the same in both branches. */
     struct bytes walked_key;
@@ -192,6 +193,7 @@ static void add_delete(struct estimate *estimate, const struct delete_request *r
         }
     } else if (n <= KEY_DELETES_MAX) {
         struct sizes sizes = sizes_of(estimate, request->key, request->range_end, n, false);
+        estimate->long_keys += sizes.long_keys;
         add_copied(estimate, sizes.long_keys + (request->want_previous ? sizes.copied : 0));
     }
 }
@@ -274,4 +276,18 @@ size_t delete_estimate(const struct key_store *keys, struct key_space_id space,
     struct estimate estimate = {.keys = keys, .space = space};
     add_delete(&estimate, request);
     return sum(&estimate);
+}
+
+size_t txn_long_keys(const struct key_store *keys, struct key_space_id space,
+                     const struct txn_request *request) {
+    struct estimate estimate = {.keys = keys, .space = space};
+    add_txn(&estimate, request);
+    return estimate.long_keys * KEY_WORK_COPIED_BYTES;
+}
+
+size_t delete_long_keys(const struct key_store *keys, struct key_space_id space,
+                        const struct delete_request *request) {
+    struct estimate estimate = {.keys = keys, .space = space};
+    add_delete(&estimate, request);
+    return estimate.long_keys * KEY_WORK_COPIED_BYTES;
 }

@@ -23,4 +23,11 @@ size_t put_estimate(const struct key_store *keys, struct key_space_id space,
 size_t delete_estimate(const struct key_store *keys, struct key_space_id space,
                        const struct delete_request *request);
 
+/* Bytes of long keys that deletions of ranges would leave behind in tombstones. Of many keys only
+ * the first ones are looked at. */
+size_t txn_long_keys(const struct key_store *keys, struct key_space_id space,
+                     const struct txn_request *request);
+size_t delete_long_keys(const struct key_store *keys, struct key_space_id space,
+                        const struct delete_request *request);
+
 #endif

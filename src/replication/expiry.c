@@ -27,7 +27,9 @@ enum {
     /* After leases whose end was much work, a millisecond for so many units of key_work.h: about
      * half as long as it took. What clients have sent meanwhile is written and answered before the
      * next are proposed. */
-    PAUSE_WORK_A_MS = 100 * 1000
+    PAUSE_WORK_A_MS = 100 * 1000,
+    /* Until leases that wait for history to be freed are looked at again. */
+    PRESSED_MS = 5
 };
 
 const uint32_t service_lateness_bounds_ms[11] = {1, 2, 5, 10, 20, 50, 100, 200, 1000, 5000, 30000};
@@ -315,15 +317,22 @@ static struct expiry_batch *expiry_free_batch(struct service *service) {
     return free_batch;
 }
 
-/* Ends the batch where applying it would end: the rest is due as before. */
-static void cut_batch(struct lease_table *leases, struct expiry_batch *batch) {
+/* Ends the batch where applying it would end: the rest is due as before. Long keys, which are
+ * repeated in tombstones, wait while there is too much of history. */
+static void cut_batch(struct service *service, struct lease_table *leases,
+                      struct expiry_batch *batch) {
+    bool is_pressed = service_history_pressure(service) != HISTORY_PRESSURE_NONE;
     size_t n = 0;
     batch->work = 0;
-    while (n < batch->n && batch->work < RULE_SCOPE_WORK_MUCH) {
-        batch->work += KEY_WORK_A_DELETE * (1 + lease_table_key_count(leases, batch->ids[n++]));
-    }
-    for (size_t i = n; i < batch->n; i++) {
-        lease_table_unclaim(leases, batch->ids[i]);
+    for (size_t i = 0; i < batch->n; i++) {
+        int64_t id = batch->ids[i];
+        if (batch->work >= RULE_SCOPE_WORK_MUCH ||
+            (is_pressed && lease_table_long_keys(leases, id) > 0)) {
+            lease_table_unclaim(leases, id);
+        } else {
+            batch->work += lease_table_end_work(leases, id);
+            batch->ids[n++] = id;
+        }
     }
     batch->n = n;
 }
@@ -342,7 +351,11 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
         if (batch->n == 0) {
             return; /* what is due nevertheless comes in the next iteration */
         }
-        cut_batch(leases, batch);
+        cut_batch(service, leases, batch);
+        if (batch->n == 0) {
+            service->expiry.pause_until_ms = now_ms + PRESSED_MS;
+            return;
+        }
         for (size_t i = 0; i < batch->n; i++) {
             batch->due_ms[i] = lease_table_due_ms(leases, batch->ids[i]);
             batch->epochs[i] = epoch_of(leases, batch->ids[i]);

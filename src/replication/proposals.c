@@ -429,8 +429,7 @@ static size_t work_of(const struct service *service, const struct command *comma
         work = delete_estimate(keys, KEY_SPACE_ETCD, &command->delete);
         break;
     case COMMAND_LEASE_REVOKE:
-        work = KEY_WORK_A_DELETE *
-               lease_table_key_count(state_machine_leases(service->machine), command->revoke.id);
+        work = lease_table_end_work(state_machine_leases(service->machine), command->revoke.id);
         break;
     case COMMAND_RULE:
         work = state_machine_rule_work(service->machine, command);

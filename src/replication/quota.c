@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/key_work.h"
+#include "core/txn_estimate.h"
 #include "replication/service_internal.h"
 
 enum {
@@ -18,9 +19,9 @@ enum {
     HISTORY_LEAST_PART = 16,
     /* Large changes wait when history has grown beyond its bound by this part of it. */
     HISTORY_EXCESS_PART = 4,
-    /* Values that requests write again without bringing them along, in a millisecond while history
-     * is too large: 16 MB a second, which are freed meanwhile. Fewer bytes of one request are as
-     * little as what it brings. */
+    /* Values that requests write again, and long keys that they delete, in a millisecond while
+     * history is too large: 16 MB a second, which are freed meanwhile. Fewer bytes of one request
+     * are as little as what it brings. */
     KEPT_BYTES_A_MS = 16 * 1024,
     KEPT_BYTES_SMALL = 256,
     /* A leader that would compact has done so by then. */
@@ -100,10 +101,30 @@ size_t quota_work_of_kept(const struct service *service, const struct command *c
     return kept < KEPT_BYTES_SMALL ? 0 : (size_t)kept / KEY_WORK_COPIED_BYTES;
 }
 
+/* Bytes of long keys that tombstones repeat. */
+static uint64_t long_keys_of(const struct service *service, const struct command *command) {
+    const struct key_store *keys = state_machine_keys(service->machine);
+    switch (command->type) {
+    case COMMAND_DELETE:
+        return delete_long_keys(keys, KEY_SPACE_ETCD, &command->delete);
+    case COMMAND_TXN:
+        return txn_long_keys(keys, KEY_SPACE_ETCD, &command->txn);
+    case COMMAND_LEASE_REVOKE:
+        return lease_table_long_keys(state_machine_leases(service->machine), command->revoke.id);
+    default:
+        return 0;
+    }
+}
+
 /* Neither the network nor the disk slows these down: they would fill memory faster than history is
  * freed. */
-static bool has_kept_too_much(struct service *service, uint64_t kept) {
-    if (kept < KEPT_BYTES_SMALL || service_history_pressure(service) == HISTORY_PRESSURE_NONE) {
+static bool has_kept_too_much(struct service *service, const struct command *command,
+                              uint64_t kept) {
+    if (service_history_pressure(service) == HISTORY_PRESSURE_NONE) {
+        return false;
+    }
+    kept += long_keys_of(service, command);
+    if (kept < KEPT_BYTES_SMALL) {
         return false;
     }
     uint64_t now_ms = clock_boottime_ms();
@@ -161,11 +182,11 @@ static bool is_history_worth_it(const struct service *service, const struct quot
 enum status quota_check(struct service *service, const struct command *command) {
     const struct key_store *keys = state_machine_keys(service->machine);
     struct quota_cost cost = cost_of(keys, command);
+    if (has_kept_too_much(service, command, cost.kept)) {
+        return STATUS_TOO_MANY_REQUESTS;
+    }
     if (cost.bytes == 0) {
         return STATUS_OK;
-    }
-    if (has_kept_too_much(service, cost.kept)) {
-        return STATUS_TOO_MANY_REQUESTS;
     }
     uint64_t quota = service->quota.bytes;
     uint64_t wanted = key_store_bytes(keys) +

@@ -18,6 +18,7 @@ from harness.http2_frames import (
 )  # fmt: skip
 from harness.ops import put_op, range_op, txn_op
 from harness.rpc import Rpc
+from harness.wait import wait_for
 
 PUT = b"/etcdserverpb.KV/Put"
 TXN = b"/etcdserverpb.KV/Txn"
@@ -215,6 +216,65 @@ def test_previous_values_of_a_deletion(server):
     with Rpc(server) as rpc:
         assert rpc.range(b"/deleted/", b"/deleted0", count_only=True).count == count
         assert rpc.delete(b"/deleted/", b"/deleted0").deleted == count
+
+
+def put_long_keys(rpc, count, size, grant):
+    """Each of the leases gets as many of the keys as it may have. `grant` makes one."""
+    leases = [grant()]
+    for number in range(count):
+        key = b"/long/" + bytes(size) + b"%08d" % number
+        try:
+            rpc.put(key, lease=leases[-1])
+        except grpc.RpcError as refusal:
+            assert refusal.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "more keys than one lease may have" in refusal.details()
+            leases.append(grant())
+            rpc.put(key, lease=leases[-1])
+    return leases
+
+
+def test_long_keys_that_end_with_leases(server):
+    """Those of one lease go in one revision, while everybody waits."""
+    count, size = either(60, 500), 1_400_000
+    with Rpc(server) as rpc:
+        leases = put_long_keys(rpc, count, size, lambda: rpc.grant(3600).ID)
+        before = server.rss_bytes()
+        with attacked(server, f"{len(leases)} leases with {count} keys of {size} bytes revoked"):
+            for lease in leases:
+                revoke_at_last(rpc, lease)
+        assert rpc.range(b"/long/", b"/long0", count_only=True).count == 0
+    check_memory_returns(server, before)
+    took = restart_seconds(server)
+    report("restart", seconds=round(took, 2))
+    assert took < RESTART_SECONDS_MAX
+    assert len(leases) > 1
+
+
+def revoke_at_last(rpc, lease):
+    """What is much work may be asked to wait for the work before it."""
+    for _ in range(100):
+        try:
+            return rpc.revoke(lease)
+        except grpc.RpcError as refusal:
+            assert refusal.details() == "etcdserver: too many requests"
+            time.sleep(0.1)
+    raise AssertionError("it was always too much")
+
+
+def test_long_keys_of_leases_that_expire_at_once(server):
+    """A batch of leases ends when there is much to copy, however few there are."""
+    count, size = either(60, 500), 1_000_000
+    with Rpc(server) as rpc:
+        request = etcdrpc.LeaseGrantRequest(TTL=either(8, 20))
+        granting = [rpc.lease.LeaseGrant.future(request, timeout=10) for _ in range(count)]
+        leases = [one.result().ID for one in granting]
+        for number, lease in enumerate(leases):
+            rpc.put(b"/long/" + bytes(size) + b"%08d" % number, lease=lease)
+        assert rpc.range(b"/long/", b"/long0", count_only=True).count == count
+        before = server.rss_bytes()
+        with attacked(server, f"{count} leases with a key of {size} bytes each expire at once"):
+            wait_for(lambda: rpc.range(b"/long/", b"/long0", count_only=True).count == 0, 60, "all are gone")
+    check_memory_returns(server, before)
 
 
 def test_long_keys_that_are_deleted(server):

@@ -3,6 +3,7 @@
 
 #include "state_machine_fixture.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 /* --- Helpers: operations and compares written shortly. --- */
@@ -344,6 +345,40 @@ static void a_lease_has_only_so_many_keys(void **state) {
     assert_int_equal(
         key_store_count(target.keys, KEY_SPACE_ETCD, bytes_from_text("a"), bytes_from_text("z")),
         0);
+    fixture_clear(&fixture);
+}
+
+static void long_keys_of_a_lease_are_bounded(void **state) {
+    enum { SIZE = 1024 * 1024, KEYS = LEASE_LONG_KEYS_MAX / SIZE };
+    struct fixture fixture;
+    fixture_init(&fixture);
+    grant(&fixture, 7, 60000);
+    struct txn_target target = target_of(&fixture);
+    size_t work = 0;
+    target.is_counted = true;
+    target.work = &work;
+    struct put_outcome put_done;
+    /* With the byte of their space they are as long as said. */
+    char *key = calloc(1, SIZE - 1);
+    assert_non_null(key);
+    struct put_request request = {.key = bytes_of(key, SIZE - 1), .lease_id = 7};
+    for (int i = 0; i < KEYS; i++) {
+        key[0] = (char)('a' + i);
+        assert_int_equal(txn_put(&target, &request, &put_done), STATUS_OK);
+    }
+    assert_int_equal(lease_table_long_keys(target.leases, 7), LEASE_LONG_KEYS_MAX);
+    assert_int_equal(lease_table_end_work(target.leases, 7),
+                     (1 + KEYS) * KEY_WORK_A_DELETE + LEASE_LONG_KEYS_MAX / KEY_WORK_COPIED_BYTES);
+    /* What is attached may be written again, and short keys have room. */
+    assert_int_equal(txn_put(&target, &request, &put_done), STATUS_OK);
+    key[0] = (char)('a' + KEYS);
+    assert_int_equal(txn_put(&target, &request, &put_done), STATUS_TOO_MANY_KEYS);
+    request.key.size = KEY_WORK_LONG_KEY - 2;
+    assert_int_equal(txn_put(&target, &request, &put_done), STATUS_OK);
+    lease_table_validate(target.leases);
+    assert_int_equal(revoke(&fixture, 7).status, STATUS_OK);
+    lease_table_validate(target.leases);
+    free(key);
     fixture_clear(&fixture);
 }
 
@@ -771,6 +806,7 @@ int main(void) {
         cmocka_unit_test(what_is_answered_counts_more_than_what_is_looked_at),
         cmocka_unit_test(more_keys_than_one_request_may_delete_are_left),
         cmocka_unit_test(a_lease_has_only_so_many_keys),
+        cmocka_unit_test(long_keys_of_a_lease_are_bounded),
         cmocka_unit_test(counting_at_an_old_revision_is_cheap),
         cmocka_unit_test(a_named_revision_is_read_once),
         cmocka_unit_test(all_compares_must_hold),
