@@ -246,6 +246,7 @@ static void add_txn(struct estimate *estimate, const struct txn_request *request
     failure.gathered = larger(failure.gathered, estimate->gathered);
     failure.copied = larger(failure.copied, estimate->copied);
     failure.n_deletes = larger(failure.n_deletes, estimate->n_deletes);
+    failure.long_keys = larger(failure.long_keys, estimate->long_keys);
     *estimate = failure;
 }
 
