@@ -567,7 +567,8 @@ static enum status check_submitted(struct service *service, const struct caller 
         return status;
     }
     size_t work = work_of(service, command);
-    work = work > 0 ? work : quota_work_of_kept(service, command);
+    size_t kept = quota_work_of_kept(service, command);
+    work = work > kept ? work : kept;
     if (service->proposals.pending_bytes > PROPOSALS_BYTES_MAX ||
         (work > 0 && is_too_much(service, work))) {
         return STATUS_TOO_MANY_REQUESTS;

@@ -24,6 +24,9 @@ enum {
      * are as little as what it brings. */
     KEPT_BYTES_A_MS = 16 * 1024,
     KEPT_BYTES_SMALL = 256,
+    /* They count so often as work, so 8 MiB of them are on their way through each member: every
+     * member of a cluster writes what the clients of all have sent. */
+    KEPT_TIMES = 8,
     /* A leader that would compact has done so by then. */
     PRESSURE_MS_MAX = 5000
 };
@@ -98,7 +101,7 @@ static struct quota_cost cost_of(const struct key_store *keys, const struct comm
 
 size_t quota_work_of_kept(const struct service *service, const struct command *command) {
     uint64_t kept = cost_of(state_machine_keys(service->machine), command).kept;
-    return kept < KEPT_BYTES_SMALL ? 0 : (size_t)kept / KEY_WORK_COPIED_BYTES;
+    return kept < KEPT_BYTES_SMALL ? 0 : KEPT_TIMES * (size_t)kept / KEY_WORK_COPIED_BYTES;
 }
 
 /* Bytes of long keys that tombstones repeat. */

@@ -90,3 +90,36 @@ def test_renewals_through_a_member_that_does_not_lead():
         with attacked(follower, "renewals through a follower"), attacked(cluster[leader], "its leader"):
             renew_without_pause(follower, lease, either(3.0, 10.0))
         check_memory_returns(follower, before)
+
+
+def much_work():
+    """A change that sorts all keys by value twenty times."""
+    read = etcdrpc.RequestOp(request_range=etcdrpc.RangeRequest(
+        key=b"/fill/", range_end=b"/fill0", limit=1,
+        sort_order=etcdrpc.RangeRequest.DESCEND, sort_target=etcdrpc.RangeRequest.VALUE))  # fmt: skip
+    write = etcdrpc.RequestOp(request_put=etcdrpc.PutRequest(key=b"result"))
+    return TXN, etcdrpc.TxnRequest(success=[read] * 20 + [write]).SerializeToString()
+
+
+@pytest.mark.seconds_max(120)
+def test_changes_through_members_that_do_not_lead():
+    """Each member looks after the work of its own clients, and the leader does what all of them forward."""
+    path, request = much_work()
+    what = "transactions that are much work"
+    with Cluster() as cluster:
+        leader = cluster.leader()
+        fill_keys(cluster[leader], 4_000)
+        followers = [cluster[(leader + n) % len(cluster)] for n in (1, 2)]
+        before = cluster[leader].rss_bytes()
+        with attacked(cluster[leader], f"{what}, at the leader"), attacked(followers[0], f"{what}, at a follower"):
+            with contextlib.ExitStack() as stack:
+                opened = [stack.enter_context(connect(server, WIDE_OPEN)) for server in followers * 4]
+                for each in opened:
+                    reading(each)
+                sent, end = 0, time.monotonic() + either(1, 6)
+                while time.monotonic() < end:
+                    data = b"".join(call(1 + 2 * (sent + n), path, request) for n in range(CALLS))
+                    sent += CALLS
+                    for each in opened:
+                        send_all(each, data, max(0.01, end - time.monotonic()))
+        check_memory_returns(cluster[leader], before + (128 << 20))
