@@ -24,8 +24,9 @@ enum {
      * are as little as what it brings. */
     KEPT_BYTES_A_MS = 16 * 1024,
     KEPT_BYTES_SMALL = 256,
-    /* They count so often as work, so 8 MiB of them are on their way through each member: every
-     * member of a cluster writes what the clients of all have sent. */
+    KEPT_US_AHEAD = 1000,
+    US_A_MS = 1000,
+    /* They count so often as work, so 8 MiB of them are on their way. */
     KEPT_TIMES = 8,
     /* A leader that would compact has done so by then. */
     PRESSURE_MS_MAX = 5000
@@ -99,9 +100,17 @@ static struct quota_cost cost_of(const struct key_store *keys, const struct comm
     }
 }
 
+/* Every member of a cluster writes what the clients of all have sent: each has its share. */
+static uint64_t n_sharing(const struct service *service) {
+    size_t n = raft_engine_configuration(service->engine)->n;
+    return n > 0 ? n : 1;
+}
+
 size_t quota_work_of_kept(const struct service *service, const struct command *command) {
     uint64_t kept = cost_of(state_machine_keys(service->machine), command).kept;
-    return kept < KEPT_BYTES_SMALL ? 0 : KEPT_TIMES * (size_t)kept / KEY_WORK_COPIED_BYTES;
+    return kept < KEPT_BYTES_SMALL
+               ? 0
+               : (size_t)(n_sharing(service) * KEPT_TIMES * kept / KEY_WORK_COPIED_BYTES);
 }
 
 /* Bytes of long keys that tombstones repeat. */
@@ -130,15 +139,13 @@ static bool has_kept_too_much(struct service *service, const struct command *com
     if (kept < KEPT_BYTES_SMALL) {
         return false;
     }
-    uint64_t now_ms = clock_boottime_ms();
-    if (now_ms != service->quota.kept_ms) {
-        service->quota.kept_ms = now_ms;
-        service->quota.kept_bytes = 0;
-    }
-    if (service->quota.kept_bytes + kept > KEPT_BYTES_A_MS) {
+    uint64_t now_us = clock_boottime_ms() * US_A_MS;
+    uint64_t until_us = service->quota.kept_until_us;
+    if (until_us > now_us + KEPT_US_AHEAD) {
         return true;
     }
-    service->quota.kept_bytes += kept;
+    service->quota.kept_until_us = (until_us > now_us ? until_us : now_us) +
+                                   n_sharing(service) * kept * US_A_MS / KEPT_BYTES_A_MS;
     return false;
 }
 

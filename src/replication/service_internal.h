@@ -297,8 +297,7 @@ struct quota {
     uint64_t seen_lease_bytes;
     int64_t pressed_revision; /* compacted when there was last no pressure, or some was relieved */
     uint64_t pressed_ms;      /* when that was */
-    uint64_t kept_ms; /* the millisecond in which `kept_bytes` of values were written again */
-    uint64_t kept_bytes;
+    uint64_t kept_until_us;   /* the time of values that were written again under pressure */
 };
 
 /* refusals.c */

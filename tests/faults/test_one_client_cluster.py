@@ -16,6 +16,7 @@ from harness.http2_frames import PREFACE, call, headers, message, settings, wind
 from harness.rpc import Rpc
 
 KEEP_ALIVE = b"/etcdserverpb.Lease/LeaseKeepAlive"
+PUT = b"/etcdserverpb.KV/Put"
 TXN = b"/etcdserverpb.KV/Txn"
 WIDE_OPEN = PREFACE + settings(initial_window_size=2**31 - 1) + window_update(0, 2**31 - 2**16)
 # Each is little, as work is counted.
@@ -101,14 +102,23 @@ def much_work():
     return TXN, etcdrpc.TxnRequest(success=[read] * 20 + [write]).SerializeToString()
 
 
+def kept():
+    return PUT, etcdrpc.PutRequest(key=b"kept", ignore_value=True).SerializeToString()
+
+
+FORWARDED = {"transactions that are much work": much_work, "values of 15 KB that are kept": kept}
+
+
 @pytest.mark.seconds_max(120)
-def test_changes_through_members_that_do_not_lead():
+@pytest.mark.parametrize("what", FORWARDED)
+def test_changes_through_members_that_do_not_lead(what):
     """Each member looks after the work of its own clients, and the leader does what all of them forward."""
-    path, request = much_work()
-    what = "transactions that are much work"
+    path, request = FORWARDED[what]()
     with Cluster() as cluster:
         leader = cluster.leader()
         fill_keys(cluster[leader], 4_000)
+        with Rpc(cluster[leader]) as rpc:
+            rpc.put(b"kept", bytes(15_000))
         followers = [cluster[(leader + n) % len(cluster)] for n in (1, 2)]
         before = cluster[leader].rss_bytes()
         with attacked(cluster[leader], f"{what}, at the leader"), attacked(followers[0], f"{what}, at a follower"):
