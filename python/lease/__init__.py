@@ -364,9 +364,13 @@ class Hold:
             if self._value.value and self._is_alive:
                 library.lease_release_start(self._value)
 
+    def _has_to_wait(self):
+        """One that was lost is asked for, so that its holder is told; etcd keeps no order between two requests."""
+        return self.valid_for == 0 or self._session._client.protocol != Protocol.NATIVE
+
     def __exit__(self, kind, *_):
         try:
-            self.release(wait=self.valid_for == 0)  # one that was lost is asked for, so that its holder is told
+            self.release(wait=self._has_to_wait())
         except Error as error:
             if kind is None and error.status != Status.NOT_FOUND and not self._session._client._is_inherited:
                 raise

@@ -6,11 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    /* Of a request's time: what is given back may take this share before it. */
-    FAREWELL_SHARE = 2
-};
-
 struct lib_asking {
     struct lib_call *call;
     struct lib_method method;
@@ -30,7 +25,7 @@ static void on_message(struct lib_call *call, struct bytes message) {
 
 static void free_asking(struct lib_asking *asking) {
     if (asking->done == NULL) {
-        lib_farewell_end(asking->connection);
+        asking->connection->n_farewells--;
     }
     buffer_clear(&asking->answer);
     free(asking);
@@ -74,11 +69,12 @@ struct lib_asking *lib_ask_start_by(struct lease_connection *connection,
     asking->method = (struct lib_method){
         .path = request->path,
         .is_repeatable = request->is_repeatable,
+        .is_farewell = done == NULL,
         .on_message = on_message,
         .on_end = on_end,
     };
     if (done == NULL) {
-        lib_farewell_begin(connection);
+        connection->n_farewells++;
     }
     asking->call =
         lib_call_start(connection, &asking->method,
@@ -132,13 +128,7 @@ enum lease_status lib_ask(struct lease_connection *connection, struct lib_reques
     lib_lock(connection);
     enum lease_status status = lib_may_wait(connection);
     if (status == LEASE_OK) {
-        uint64_t now_ms = clock_boottime_ms();
-        /* A server answers requests of one connection in any order: what the caller gave back
-         * before is not there any more when it looks. */
-        lib_wait_until(connection, &connection->has_no_farewells,
-                       now_ms + connection->request_timeout_ms / FAREWELL_SHARE);
-        (void)lib_ask_start_by(connection, request, now_ms + connection->request_timeout_ms, wake,
-                               &waiter);
+        (void)lib_ask_start(connection, request, wake, &waiter);
         lib_step(connection);
         lib_wait_until(connection, &waiter.is_done, 0);
         status = lib_code_status(waiter.code);

@@ -45,6 +45,7 @@ struct lib_method {
     bool keeps_message; /* as if it were, because its method may become one that is */
     bool is_stream;     /* the client may go on sending */
     bool is_early;      /* belongs to the making of a connection */
+    bool is_farewell;   /* nobody hears that it was refused for want of room: sent again */
     /* A message of the answer; valid during the call. Not NULL. */
     void (*on_message)(struct lib_call *call, struct bytes message);
     /* The last that is heard of it; its memory goes when this returns. `text` is a sentence. */

@@ -87,7 +87,9 @@ static void closed(struct lib_call *call) {
         wait_again(call, 0);
         return;
     }
-    if (code == LIB_CODE_UNAVAILABLE && call->method->is_repeatable && !call->method->is_early) {
+    bool is_crowded = code == LIB_CODE_RESOURCE_EXHAUSTED && call->method->is_farewell;
+    if ((code == LIB_CODE_UNAVAILABLE || is_crowded) && call->method->is_repeatable &&
+        !call->method->is_early) {
         snprintf(connection->last_failure, sizeof connection->last_failure, "%s", text);
         wait_again(call, clock_boottime_ms() + REPEAT_MS);
     } else {

@@ -161,7 +161,6 @@ static struct lease_connection *create(void) {
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&connection->mutex, NULL);
     lib_process_own(connection);
-    connection->has_no_farewells = true;
     connection->epoll_fd = -1;
     connection->wake_fd = -1;
     connection->timer_fd = -1;
@@ -212,7 +211,12 @@ enum lease_status lease_open(const struct lease_options *options,
 }
 
 static void say_farewell(struct lease_connection *connection) {
-    lib_wait_until(connection, &connection->has_no_farewells, clock_boottime_ms() + FAREWELL_MS);
+    uint64_t limit_ms = clock_boottime_ms() + FAREWELL_MS;
+    while (connection->n_farewells > 0 && clock_boottime_ms() < limit_ms) {
+        bool never = false;
+        uint64_t soon_ms = clock_boottime_ms() + FAREWELL_MS / 100;
+        lib_wait_until(connection, &never, soon_ms < limit_ms ? soon_ms : limit_ms);
+    }
 }
 
 void lease_close(struct lease_connection *connection) {

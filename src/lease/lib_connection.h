@@ -73,7 +73,6 @@ struct lease_connection {
     struct lib_call *current_call;
     bool is_dirty;        /* a callback started something: one more step */
     unsigned n_farewells; /* calls that nobody waits for but that should leave */
-    bool has_no_farewells;
 
     struct list sessions;
     struct list waits;
@@ -157,9 +156,6 @@ void lib_loop_process(struct lease_connection *connection, int timeout_ms);
 void lib_wake(struct lease_connection *connection);
 /* Somebody may wait for what has just changed. */
 void lib_changed(struct lease_connection *connection);
-/* A call that nobody waits for, and its end. */
-void lib_farewell_begin(struct lease_connection *connection);
-void lib_farewell_end(struct lease_connection *connection);
 /* Waits until *done, or until a moment (0: no limit). */
 void lib_wait_until(struct lease_connection *connection, const bool *done, uint64_t limit_ms);
 /* LEASE_INVALID in a callback: whoever waits there waits for itself. As lib_check_process(). */

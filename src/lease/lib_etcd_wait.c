@@ -26,6 +26,7 @@ struct lib_etcd_wait {
     bool is_after_farewells; /* while something was being given back */
     bool has_asked;          /* it was, at least once */
     int64_t revision;        /* in which the key was made; 0: not known */
+    int64_t known_revision;  /* the newest key of the session, when it was asked for first */
 };
 
 static void check(struct lib_etcd_wait *etcd);
@@ -245,15 +246,21 @@ static bool take_place(struct lib_etcd_wait *etcd, struct bytes message, bool *o
     return is_well && etcd->revision > 0;
 }
 
+/* The key that was there is not the one that was asked for: its session had it before. It may be on
+ * its way to be given back, and then somebody else gets what it stands for. */
+static bool is_another(const struct lib_etcd_wait *etcd, bool was_asked) {
+    return !was_asked || etcd->revision <= etcd->known_revision;
+}
+
 /* Nobody waits any more, and only now is it certain that the deletion comes after it. */
 static void leave_late(struct lib_etcd_wait *etcd, const struct lib_answer *answer) {
     bool was_there = false;
     bool is_known = answer->code == LIB_CODE_OK && take_place(etcd, answer->message, &was_there);
-    bool is_somebody_elses = is_known && was_there && !etcd->has_asked;
+    bool is_somebody_elses = is_known && was_there && is_another(etcd, etcd->has_asked);
     if (!is_somebody_elses) {
         remove_key(etcd, NULL);
     }
-    lib_farewell_end(etcd->connection);
+    etcd->connection->n_farewells--;
     free(etcd);
 }
 
@@ -265,6 +272,13 @@ static void found_own(struct lib_etcd_wait *etcd) {
         lib_wait_again(etcd->wait);
     } else {
         fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
+    }
+}
+
+static void note_place(const struct lib_etcd_wait *etcd) {
+    struct lease_session *session = etcd->wait->session;
+    if (session != NULL && etcd->revision > session->newest_revision) {
+        session->newest_revision = etcd->revision;
     }
 }
 
@@ -283,9 +297,10 @@ static void on_placed(void *context, const struct lib_answer *answer) {
         refused(etcd, answer);
     } else if (!take_place(etcd, answer->message, &was_there)) {
         fail(etcd, LEASE_PROTOCOL, "the server's answer is malformed");
-    } else if (was_there && !was_asked) {
+    } else if (was_there && is_another(etcd, was_asked)) {
         found_own(etcd);
     } else {
+        note_place(etcd);
         check(etcd);
     }
 }
@@ -300,6 +315,9 @@ static void place(struct lib_etcd_wait *etcd) {
     lib_etcd_txn_put(&txn, LIB_ETCD_THEN, key, bytes_from_text(value), etcd->wait->session->id);
     lib_etcd_txn_range(&txn, LIB_ETCD_ELSE, &own);
     lib_etcd_txn_finish(&txn, false, &request);
+    if (!etcd->has_asked) {
+        etcd->known_revision = etcd->wait->session->newest_revision;
+    }
     etcd->is_placing = true;
     etcd->is_after_farewells = etcd->connection->n_farewells > 0;
     etcd->asking = lib_ask_start(etcd->connection, &request, on_placed, etcd);
@@ -363,7 +381,7 @@ void lib_etcd_wait_leave(struct lease_wait *wait) {
     if (etcd->is_placing) {
         etcd->wait = NULL;
         wait->etcd = NULL;
-        lib_farewell_begin(etcd->connection);
+        etcd->connection->n_farewells++;
         return;
     }
     lib_asking_cancel(etcd->asking);

@@ -216,9 +216,10 @@ enum lease_status lease_release(struct lease_hold *hold) {
 }
 
 void lease_release_start(struct lease_hold *hold) {
-    if (lib_is_inherited(hold->connection) || !claim_end(hold)) {
+    if (lib_is_inherited(hold->connection)) {
         return;
     }
+    (void)claim_end(hold); /* a transfer may have done so, and may not have reached the server */
     go_on_releasing(hold);
 }
 

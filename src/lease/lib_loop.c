@@ -81,20 +81,6 @@ void lib_changed(struct lease_connection *connection) {
     }
 }
 
-void lib_farewell_begin(struct lease_connection *connection) {
-    connection->n_farewells++;
-    connection->has_no_farewells = false;
-}
-
-void lib_farewell_end(struct lease_connection *connection) {
-    assert(connection->n_farewells > 0);
-    connection->n_farewells--;
-    if (connection->n_farewells == 0) {
-        connection->has_no_farewells = true;
-        lib_changed(connection);
-    }
-}
-
 /* ---- one step ---- */
 
 static uint64_t least(uint64_t a, uint64_t b) {

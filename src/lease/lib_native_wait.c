@@ -266,14 +266,14 @@ static void on_orphan_message(struct lib_call *call, struct bytes message) {
         give_back(call->connection, response.acquisition.id, response.acquisition.session_id);
     }
     arena_clear(&arena);
-    lib_farewell_end(call->connection);
+    call->connection->n_farewells--;
     lib_call_cancel(call);
 }
 
 static void on_orphan_end(struct lib_call *call, enum lib_code code, const char *text) {
     (void)code;
     (void)text;
-    lib_farewell_end(call->connection);
+    call->connection->n_farewells--;
 }
 
 /* It finds the place of the call that was lost, if there is one, and is tried again when its
@@ -291,7 +291,7 @@ static void make_orphan(struct lease_wait *wait) {
     call->context = NULL;
     call->session_id = wait->session != NULL ? wait->session->id : 0;
     call->deadline_ms = lib_farewell_deadline_ms(wait->connection, call->session_id);
-    lib_farewell_begin(wait->connection);
+    wait->connection->n_farewells++;
     wait->call = NULL;
 }
 
