@@ -113,13 +113,19 @@ static void slot_remove(struct timing_wheel *wheel, struct timing_wheel_timer *t
     timer->slot = TIMING_WHEEL_NONE;
 }
 
+/* When it is taken out. */
+static uint64_t timer_ms(const struct timing_wheel_timer *timer) {
+    return timer->due_ms + timer->put_off_ms;
+}
+
 void timing_wheel_arm(struct timing_wheel *wheel, uint32_t handle, uint64_t due_ms) {
     assert(handle != TIMING_WHEEL_NONE);
     struct timing_wheel_timer *timer = wheel->resolve(wheel->owner, handle);
-    uint64_t old_due_ms = timer->due_ms;
+    uint64_t old_ms = timer_ms(timer);
     timer->due_ms = due_ms;
+    timer->put_off_ms = 0;
     if (timing_wheel_is_armed(timer)) {
-        if (due_ms >= old_due_ms) {
+        if (due_ms >= old_ms) {
             return;
         }
         slot_remove(wheel, timer);
@@ -127,6 +133,16 @@ void timing_wheel_arm(struct timing_wheel *wheel, uint32_t handle, uint64_t due_
         wheel->count++;
     }
     slot_insert(wheel, slot_for(wheel->now_ms, due_ms), handle, timer);
+}
+
+void timing_wheel_put_off(struct timing_wheel *wheel, uint32_t handle, uint64_t until_ms) {
+    struct timing_wheel_timer *timer = wheel->resolve(wheel->owner, handle);
+    assert(!timing_wheel_is_armed(timer));
+    assert(timer->due_ms <= until_ms);
+    uint64_t put_off_ms = until_ms - timer->due_ms;
+    timer->put_off_ms = put_off_ms < UINT32_MAX ? (uint32_t)put_off_ms : UINT32_MAX;
+    wheel->count++;
+    slot_insert(wheel, slot_for(wheel->now_ms, timer_ms(timer)), handle, timer);
 }
 
 void timing_wheel_disarm(struct timing_wheel *wheel, uint32_t handle) {
@@ -184,7 +200,7 @@ static bool move_down(struct timing_wheel *wheel, size_t *moves_left) {
         --*moves_left;
         struct timing_wheel_timer *timer = wheel->resolve(wheel->owner, handle);
         slot_remove(wheel, timer);
-        slot_insert(wheel, slot_for(wheel->now_ms, timer->due_ms), handle, timer);
+        slot_insert(wheel, slot_for(wheel->now_ms, timer_ms(timer)), handle, timer);
     }
     wheel->moving_level = 0;
     return true;
@@ -198,14 +214,14 @@ static bool take_due(struct timing_wheel *wheel, size_t *moves_left, uint32_t *o
     uint32_t handle;
     while (*n < capacity && (handle = wheel->first[slot]) != TIMING_WHEEL_NONE) {
         struct timing_wheel_timer *timer = wheel->resolve(wheel->owner, handle);
-        if (timer->due_ms <= wheel->now_ms) {
+        if (timer_ms(timer) <= wheel->now_ms) {
             slot_remove(wheel, timer);
             wheel->count--;
             out_handles[(*n)++] = handle;
         } else if (*moves_left > 0) {
             --*moves_left;
             slot_remove(wheel, timer);
-            slot_insert(wheel, slot_for(wheel->now_ms, timer->due_ms), handle, timer);
+            slot_insert(wheel, slot_for(wheel->now_ms, timer_ms(timer)), handle, timer);
         } else {
             return false;
         }
@@ -274,7 +290,7 @@ static size_t validate_slot(const struct timing_wheel *wheel, uint32_t slot) {
         assert(timer->previous == previous);
         /* An overdue timer is in the slot of the moment. */
         if (time_ms > wheel->now_ms) {
-            assert(timer->due_ms >= time_ms);
+            assert(timer_ms(timer) >= time_ms);
         }
         count++;
         assert(count <= wheel->count);

@@ -19,8 +19,9 @@
 struct timing_wheel_timer {
     uint64_t due_ms;
     uint32_t next;
-    uint32_t previous; /* a timer, or TIMING_WHEEL_NONE when it is the first of its slot */
-    uint32_t slot;     /* TIMING_WHEEL_NONE: not armed */
+    uint32_t previous;   /* a timer, or TIMING_WHEEL_NONE when it is the first of its slot */
+    uint32_t slot;       /* TIMING_WHEEL_NONE: not armed */
+    uint32_t put_off_ms; /* so much after due_ms it is taken out */
 };
 
 /* Finds the timer of a handle. Called often: keep it an array lookup. */
@@ -43,6 +44,9 @@ static inline bool timing_wheel_is_armed(const struct timing_wheel_timer *timer)
  * Moving to a later time touches nothing but the timer: it is put in its place when its old time
  * comes. Renewing is what a lease does most. */
 void timing_wheel_arm(struct timing_wheel *wheel, uint32_t handle, uint64_t due_ms);
+/* Arms a timer that is due, and was taken out, so that it comes out again at `until_ms`. `due_ms`
+ * is not changed. Armed anew it is as any other. By 49 days at most: later it is due at once. */
+void timing_wheel_put_off(struct timing_wheel *wheel, uint32_t handle, uint64_t until_ms);
 /* Harmless when not armed. */
 void timing_wheel_disarm(struct timing_wheel *wheel, uint32_t handle);
 

@@ -212,6 +212,10 @@ size_t lease_table_claim_expired(struct lease_table *table, uint64_t now_ms, int
 }
 
 void lease_table_unclaim(struct lease_table *table, int64_t id) {
+    lease_table_put_off(table, id, 0);
+}
+
+void lease_table_put_off(struct lease_table *table, int64_t id, uint64_t until_ms) {
     uint32_t handle = lease_index_find(&table->index, &table->pages, id);
     if (table->wheel == NULL || handle == LEASE_NONE) {
         return;
@@ -221,7 +225,12 @@ void lease_table_unclaim(struct lease_table *table, int64_t id) {
         return;
     }
     lease->is_expiring = false;
-    if (lease_pages_fact(&table->pages, handle)->ttl_ms != LEASE_TTL_FOREVER) {
+    if (lease_pages_fact(&table->pages, handle)->ttl_ms == LEASE_TTL_FOREVER) {
+        return;
+    }
+    if (until_ms > lease->timer.due_ms) {
+        timing_wheel_put_off(table->wheel, handle, until_ms);
+    } else {
         timing_wheel_arm(table->wheel, handle, lease->timer.due_ms);
     }
 }

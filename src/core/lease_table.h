@@ -180,6 +180,9 @@ size_t lease_table_claim_expired(struct lease_table *table, uint64_t now_ms, int
 /* The proposal failed: the lease is due again at once (or, if its TTL was changed meanwhile, when
  * that is over). Harmless when it is gone. */
 void lease_table_unclaim(struct lease_table *table, int64_t id);
+/* The same, but it is claimed again at `until_ms` only: until then it is in nobody's way. Its
+ * deadline, and what a renewal does, are those of any lease that is due. */
+void lease_table_put_off(struct lease_table *table, int64_t id, uint64_t until_ms);
 
 /* Leases that have not been renewed for half of their TTL, then for three quarters and seven
  * eighths: the next leader must learn of it, or it would give them their full TTL. Found by

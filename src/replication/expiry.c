@@ -28,8 +28,13 @@ enum {
      * half as long as it took. What clients have sent meanwhile is written and answered before the
      * next are proposed. */
     PAUSE_WORK_A_MS = 100 * 1000,
-    /* Until leases that wait for history to be freed are looked at again. */
-    PRESSED_MS = 5
+    /* Bytes of long keys that end in a millisecond while history is too large: what is freed
+     * meanwhile, as in quota.c. */
+    LONG_BYTES_A_MS = 16 * 1024,
+    US_A_MS = 1000,
+    /* Leases beyond that are put off for so long at most, spread over it: however many there are,
+     * few are looked at in a millisecond, and soon after history has been freed all have ended. */
+    PUT_OFF_MS_MAX = 2000
 };
 
 const uint32_t service_lateness_bounds_ms[11] = {1, 2, 5, 10, 20, 50, 100, 200, 1000, 5000, 30000};
@@ -317,18 +322,45 @@ static struct expiry_batch *expiry_free_batch(struct service *service) {
     return free_batch;
 }
 
-/* Ends the batch where applying it would end: the rest is due as before. Long keys, which are
- * repeated in tombstones, wait while there is too much of history. */
+/* Long keys are repeated in tombstones. While there is too much of history they end at the pace at
+ * which it is freed, one lease at least each time. 0: this one is among them. Otherwise when to
+ * look again: after those that wait already. */
+static uint64_t put_off_until_ms(struct service *service, size_t long_keys, uint64_t now_ms) {
+    struct expiry *expiry = &service->expiry;
+    uint64_t takes_us = (uint64_t)long_keys * US_A_MS / LONG_BYTES_A_MS;
+    uint64_t now_us = now_ms * US_A_MS;
+    if (expiry->long_until_us <= now_us + US_A_MS) {
+        expiry->long_until_us =
+            (expiry->long_until_us > now_us ? expiry->long_until_us : now_us) + takes_us;
+        return 0;
+    }
+    uint64_t most_us = now_us + (uint64_t)PUT_OFF_MS_MAX * US_A_MS;
+    uint64_t half_us = now_us + (uint64_t)PUT_OFF_MS_MAX * US_A_MS / 2;
+    uint64_t first_us = expiry->long_until_us < half_us ? expiry->long_until_us : half_us;
+    if (expiry->put_off_us < first_us || expiry->put_off_us > most_us) {
+        expiry->put_off_us = first_us;
+    }
+    uint64_t until_ms = expiry->put_off_us / US_A_MS + 1;
+    expiry->put_off_us += takes_us;
+    return until_ms;
+}
+
+/* Ends the batch where applying it would end: the rest is due as before. */
 static void cut_batch(struct service *service, struct lease_table *leases,
-                      struct expiry_batch *batch) {
+                      struct expiry_batch *batch, uint64_t now_ms) {
     bool is_pressed = service_history_pressure(service) != HISTORY_PRESSURE_NONE;
     size_t n = 0;
     batch->work = 0;
     for (size_t i = 0; i < batch->n; i++) {
         int64_t id = batch->ids[i];
-        if (batch->work >= RULE_SCOPE_WORK_MUCH ||
-            (is_pressed && lease_table_long_keys(leases, id) > 0)) {
+        if (batch->work >= RULE_SCOPE_WORK_MUCH) {
             lease_table_unclaim(leases, id);
+            continue;
+        }
+        size_t long_keys = is_pressed ? lease_table_long_keys(leases, id) : 0;
+        uint64_t until_ms = long_keys > 0 ? put_off_until_ms(service, long_keys, now_ms) : 0;
+        if (until_ms > 0) {
+            lease_table_put_off(leases, id, until_ms);
         } else {
             batch->work += lease_table_end_work(leases, id);
             batch->ids[n++] = id;
@@ -342,7 +374,8 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
     if (now_ms < service->expiry.pause_until_ms) {
         return;
     }
-    for (;;) {
+    /* As many as there are batches: those in which all were put off are work too. */
+    for (size_t i = 0; i < EXPIRY_IN_FLIGHT_MAX; i++) {
         struct expiry_batch *batch = expiry_free_batch(service);
         if (batch == NULL) {
             return;
@@ -351,14 +384,13 @@ static void expiry_propose(struct service *service, uint64_t now_ms) {
         if (batch->n == 0) {
             return; /* what is due nevertheless comes in the next iteration */
         }
-        cut_batch(service, leases, batch);
+        cut_batch(service, leases, batch, now_ms);
         if (batch->n == 0) {
-            service->expiry.pause_until_ms = now_ms + PRESSED_MS;
-            return;
+            continue;
         }
-        for (size_t i = 0; i < batch->n; i++) {
-            batch->due_ms[i] = lease_table_due_ms(leases, batch->ids[i]);
-            batch->epochs[i] = epoch_of(leases, batch->ids[i]);
+        for (size_t at = 0; at < batch->n; at++) {
+            batch->due_ms[at] = lease_table_due_ms(leases, batch->ids[at]);
+            batch->epochs[at] = epoch_of(leases, batch->ids[at]);
         }
         batch->in_flight = true;
         batch->request.done = expiry_done;

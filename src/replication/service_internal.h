@@ -258,6 +258,8 @@ struct expiry {
     uint64_t hold_until_ms;     /* after a stall or an election nothing expires before this */
     bool is_held;               /* see there */
     uint64_t pause_until_ms;    /* by the lease clock: the last ends were much work */
+    uint64_t long_until_us;     /* the same: the time of long keys that ended under pressure */
+    uint64_t put_off_us;        /* until then: the last lease that waits for such time */
     uv_timer_t timer;
     uint64_t timer_ms; /* when it fires; UINT64_MAX: not running */
     struct lease_clock clock;

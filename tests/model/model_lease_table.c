@@ -17,6 +17,7 @@ struct lease {
     bool exists;
     struct lease_facts facts;
     uint64_t due_ms;         /* 0: never */
+    uint64_t put_off_ms;     /* it is not given out before this */
     uint64_t counted_due_ms; /* while not leading, from its checkpoint; 0: none */
     bool is_expiring;
     bool is_being_noted;
@@ -61,6 +62,7 @@ static size_t index_of(int64_t id) {
 
 static void count_from_now(struct lease *lease, int64_t ttl_ms) {
     lease->due_ms = ttl_ms == LEASE_TTL_FOREVER ? 0 : model->now_ms + 1 + (uint64_t)ttl_ms;
+    lease->put_off_ms = 0;
 }
 
 static int64_t random_ttl_ms(void) {
@@ -229,7 +231,7 @@ static void do_renew(void) {
 
 static bool is_due(const struct lease *lease) {
     return lease->exists && !lease->is_expiring && lease->due_ms != 0 &&
-           lease->due_ms <= model->now_ms;
+           lease->due_ms <= model->now_ms && lease->put_off_ms <= model->now_ms;
 }
 
 /* Leases to be checkpointed have passed a half of their time, or some of their checkpoint. */
@@ -282,7 +284,12 @@ static void do_expire(void) {
     }
     for (size_t i = 0; i < LEASES; i++) {
         if (model->leases[i].exists && model->leases[i].is_expiring && random_one_in(3)) {
-            lease_table_unclaim(model->table, id_of(i));
+            model->leases[i].put_off_ms = random_one_in(2) ? 0 : model->now_ms + random_below(1000);
+            if (model->leases[i].put_off_ms == 0) {
+                lease_table_unclaim(model->table, id_of(i));
+            } else {
+                lease_table_put_off(model->table, id_of(i), model->leases[i].put_off_ms);
+            }
             model->leases[i].is_expiring = false;
         }
     }
@@ -431,8 +438,9 @@ static void check_all(void) {
     for (size_t i = 0; i < LEASES; i++) {
         const struct lease *lease = &model->leases[i];
         check_one(i);
-        if (lease->exists && !lease->is_expiring && lease->due_ms != 0 && lease->due_ms < next_ms) {
-            next_ms = lease->due_ms;
+        uint64_t at_ms = lease->due_ms > lease->put_off_ms ? lease->due_ms : lease->put_off_ms;
+        if (lease->exists && !lease->is_expiring && lease->due_ms != 0 && at_ms < next_ms) {
+            next_ms = at_ms;
         }
     }
     if (model->is_leading) {

@@ -80,6 +80,12 @@ static void model_advance(struct model *model) {
             assert(model->due_ms[out[i]] != NOT_ARMED);
             assert(model->due_ms[out[i]] <= model->now_ms);
             model->due_ms[out[i]] = NOT_ARMED;
+            uint64_t old_ms = model->timers[out[i]].due_ms;
+            if (random_below(4) == 0 && model->now_ms - old_ms < UINT32_MAX / 2) {
+                model->due_ms[out[i]] = model->now_ms + 1 + random_below(2000);
+                timing_wheel_put_off(model->wheel, out[i], model->due_ms[out[i]]);
+                assert(model->timers[out[i]].due_ms == old_ms);
+            }
         }
     } while (n == capacity);
     assert(model_next_ms(model) > model->now_ms);

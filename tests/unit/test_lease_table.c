@@ -302,6 +302,65 @@ static void an_expiring_lease_cannot_be_renewed_until_it_is_untaken(void **state
     lease_table_destroy(table);
 }
 
+static void a_lease_that_is_put_off_is_in_nobodys_way(void **state) {
+    enum { LEASES = 40 };
+    struct lease_table *table = lease_table_create(NULL);
+    int64_t ids[16];
+    int64_t ttl_ms = 0;
+    bool checkpointed = true;
+    lease_table_lead(table, 0);
+    for (int64_t id = 1; id <= LEASES; id++) {
+        grant(table, id, 240, 0);
+    }
+    grant(table, 100, 250, 0);
+    for (size_t n; (n = take(table, 241, ids)) > 0;) {
+        for (size_t i = 0; i < n; i++) {
+            lease_table_put_off(table, ids[i], 252 + (uint64_t)ids[i]); /* past the 256th, too */
+        }
+        lease_table_validate(table);
+    }
+    lease_table_put_off(table, 1, 999);    /* nobody has claimed it */
+    lease_table_put_off(table, 12345, 10); /* there is none */
+    assert_int_equal(take(table, 251, ids), 1);
+    assert_int_equal(ids[0], 100);
+    /* It is due as it was. */
+    assert_int_equal(lease_table_due_ms(table, 1), 241);
+    assert_int_equal(lease_table_remaining(table, 1, 251, &ttl_ms), STATUS_OK);
+    assert_int_equal(ttl_ms, 0);
+    /* Renewed it counts anew, even if that is sooner than it would have been looked at. */
+    assert_int_equal(lease_table_renew(table, 40, 251, &ttl_ms, &checkpointed), STATUS_OK);
+    assert_int_equal(lease_table_set_ttl(table, 39, 5, 251), STATUS_OK);
+    assert_int_equal(lease_table_set_ttl(table, 38, LEASE_TTL_FOREVER, 251), STATUS_OK);
+    end(table, 37);
+    lease_table_validate(table);
+    assert_int_equal(take(table, 252, ids), 0);
+    assert_int_equal(take(table, 253, ids), 1);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(lease_table_due_ms(table, 1), 241);
+    size_t total = 0;
+    bool seen[LEASES + 1] = {0};
+    for (uint64_t now_ms = 254; now_ms <= 491; now_ms++) {
+        for (size_t n; (n = take(table, now_ms, ids)) > 0; total += n) {
+            for (size_t i = 0; i < n; i++) {
+                assert_true(now_ms >= 257 || ids[i] != 39);
+                assert_true(now_ms <= 257 || ids[i] != 39);
+                seen[ids[i]] = true;
+            }
+        }
+    }
+    assert_int_equal(total, LEASES - 4); /* without 1, 37, 38 and 40 */
+    assert_false(seen[40]);
+    assert_int_equal(take(table, 492, ids), 1);
+    assert_int_equal(ids[0], 40);
+    /* Who follows and leads again knows nothing of it. */
+    lease_table_put_off(table, 40, 5000);
+    lease_table_follow(table);
+    lease_table_validate(table);
+    lease_table_lead(table, 600);
+    lease_table_validate(table);
+    lease_table_destroy(table);
+}
+
 static void a_new_ttl_makes_another_epoch_that_is_not_expiring(void **state) {
     struct lease_table *table = lease_table_create(NULL);
     int64_t ids[16];
@@ -818,6 +877,7 @@ int main(void) {
         cmocka_unit_test(nothing_expires_while_following),
         cmocka_unit_test(renewing_counts_anew),
         cmocka_unit_test(an_expiring_lease_cannot_be_renewed_until_it_is_untaken),
+        cmocka_unit_test(a_lease_that_is_put_off_is_in_nobodys_way),
         cmocka_unit_test(a_new_ttl_makes_another_epoch_that_is_not_expiring),
         cmocka_unit_test(a_changed_ttl_counts_from_the_change),
         cmocka_unit_test(a_lease_without_end_has_no_deadline),

@@ -727,6 +727,64 @@ static void a_small_change_of_a_large_value_counts_by_what_it_writes(void **stat
     node_remove_dir(&node);
 }
 
+/* As while a compaction is on its way that does not come to an end. */
+static void press_history(struct node *node) {
+    struct command put = put_command("pressed", "some value", 0);
+    assert_int_equal(run(node, &put).status, STATUS_OK);
+    assert_int_equal(run(node, &put).status, STATUS_OK);
+    node->service->options.compacts_history = true;
+    node->service->quota.history_bytes_max = 0;
+    node->service->quota.is_compacting = true;
+    assert_int_equal(service_history_pressure(node->service), HISTORY_PRESSURE_HIGH);
+}
+
+/* More than one batch of leases with long keys is due, and history is not freed. */
+static void leases_with_long_keys_are_not_in_the_way_of_others(void **state) {
+    enum { LEASES = EXPIRY_BATCH_MAX + 100, KEY_SIZE = 1100, FIRST = 1000, OTHER = 7 };
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    press_history(&node);
+    static struct waiter waiters[LEASES];
+    for (int i = 0; i < LEASES; i++) {
+        struct command grant = grant_command(FIRST + i, 3600 * 1000);
+        submit(&node, &waiters[i], &grant);
+    }
+    wait_for(&node, &waiters[LEASES - 1].done);
+    char key[KEY_SIZE + 1];
+    for (int i = 0; i < LEASES; i++) {
+        snprintf(key, sizeof key, "%0*d", KEY_SIZE, i);
+        struct command put = put_command(key, "", FIRST + i);
+        submit(&node, &waiters[i], &put);
+    }
+    wait_for(&node, &waiters[LEASES - 1].done);
+    struct lease_table *leases = state_machine_leases(node.service->machine);
+    assert_int_equal(lease_table_long_keys(leases, FIRST), KEY_SIZE + 1);
+    struct command other = grant_command(OTHER, 300);
+    assert_int_equal(run(&node, &other).status, STATUS_OK);
+    uint64_t began_ms = clock_boottime_ms();
+    for (int i = 0; i < LEASES; i++) {
+        lease_table_set_ttl(leases, FIRST + i, 200, expiry_now_ms(node.service));
+    }
+    struct lease_facts facts;
+    while (lease_table_find(leases, OTHER, &facts) && clock_boottime_ms() < began_ms + 5000) {
+        uv_run(&node.loop, UV_RUN_ONCE);
+    }
+    assert_false(lease_table_find(leases, OTHER, &facts));
+    assert_true(clock_boottime_ms() < began_ms + 1300);
+    while (lease_table_count(leases) > 0 && clock_boottime_ms() < began_ms + 10000) {
+        uv_run(&node.loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(lease_table_count(leases), 0);
+    assert_int_equal(service_history_pressure(node.service), HISTORY_PRESSURE_HIGH);
+    /* At their pace: 2.3 MB at 16 KiB in a millisecond. */
+    assert_true(clock_boottime_ms() >= began_ms + 200 + 100);
+    node.service->quota.is_compacting = false;
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 /* Nothing is freed while the view of a snapshot is open. */
 static void history_is_freed_before_the_next_snapshot(void **state) {
     (void)state;
@@ -1138,6 +1196,7 @@ int main(void) {
         cmocka_unit_test(a_full_log_is_cut_by_a_snapshot_and_restarts_from_it),
         cmocka_unit_test(a_snapshot_that_fails_while_closing_is_let_go),
         cmocka_unit_test(a_small_change_of_a_large_value_counts_by_what_it_writes),
+        cmocka_unit_test(leases_with_long_keys_are_not_in_the_way_of_others),
         cmocka_unit_test(history_is_freed_before_the_next_snapshot),
         cmocka_unit_test(a_lease_expires_on_time_and_never_early),
         cmocka_unit_test(a_renewal_that_meets_a_proposed_expiry_waits_and_is_told_not_found),

@@ -108,6 +108,29 @@ static void a_time_that_has_passed_is_due_at_the_next_advance(void **state) {
     timing_wheel_destroy(wheel);
 }
 
+static void a_timer_that_is_put_off_keeps_its_time(void **state) {
+    struct timing_wheel *wheel = wheel_at(0);
+    timing_wheel_arm(wheel, 1, 100);
+    timing_wheel_arm(wheel, 2, 100);
+    timing_wheel_arm(wheel, 3, 100);
+    EXPECT_DUE(wheel, 100, 1, 2, 3);
+    timing_wheel_put_off(wheel, 1, 700); /* it moves down on the way */
+    timing_wheel_put_off(wheel, 2, 700);
+    timing_wheel_put_off(wheel, 3, 700);
+    assert_int_equal(timers[1].due_ms, 100);
+    assert_int_equal(timing_wheel_count(wheel), 3);
+    timing_wheel_arm(wheel, 2, 150); /* sooner than it would have come */
+    timing_wheel_arm(wheel, 3, 800);
+    EXPECT_NONE_DUE(wheel, 149);
+    EXPECT_DUE(wheel, 150, 2);
+    EXPECT_NONE_DUE(wheel, 699);
+    EXPECT_DUE(wheel, 700, 1);
+    assert_int_equal(timers[1].due_ms, 100);
+    EXPECT_NONE_DUE(wheel, 799);
+    EXPECT_DUE(wheel, 800, 3);
+    timing_wheel_destroy(wheel);
+}
+
 static void arming_again_moves_the_timer(void **state) {
     struct timing_wheel *wheel = wheel_at(0);
     timing_wheel_arm(wheel, 3, 100);
@@ -343,6 +366,7 @@ int main(void) {
         cmocka_unit_test(a_jump_far_ahead_takes_everything_out),
         cmocka_unit_test(the_last_millisecond_of_time_can_be_reached),
         cmocka_unit_test(a_time_that_has_passed_is_due_at_the_next_advance),
+        cmocka_unit_test(a_timer_that_is_put_off_keeps_its_time),
         cmocka_unit_test(arming_again_moves_the_timer),
         cmocka_unit_test(moving_within_one_slot_keeps_the_new_time),
         cmocka_unit_test(a_timer_renewed_forever_never_comes_out),
