@@ -292,10 +292,11 @@ size_t lease_table_long_keys(const struct lease_table *table, int64_t id) {
 }
 
 static bool is_full(const struct lease_table *table, uint32_t handle, struct bytes key) {
+    size_t key_size = key.size + 1; /* as in its record, with the byte of its space */
     /* Not LEASE_KEYS_UNCOUNTED, which a replica that has restored a snapshot may not have. */
     return count_keys(lease_pages_local(&table->pages, handle)) >= LEASE_KEYS_MAX ||
-           (key.size >= KEY_WORK_LONG_KEY &&
-            lease_pages_long_keys(&table->pages, handle) + key.size > LEASE_LONG_KEYS_MAX);
+           (key_size >= KEY_WORK_LONG_KEY &&
+            lease_pages_long_keys(&table->pages, handle) + key_size > LEASE_LONG_KEYS_MAX);
 }
 
 bool lease_table_is_full(const struct lease_table *table, int64_t id, struct bytes key) {

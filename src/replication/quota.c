@@ -28,6 +28,10 @@ enum {
     US_A_MS = 1000,
     /* They count so often as work, so 8 MiB of them are on their way. */
     KEPT_TIMES = 8,
+    /* What one request counts at most: others find room beside it, and are not refused for long,
+     * however large it is and however many members there are. */
+    KEPT_WORK_MAX = PROPOSALS_WORK_MAX / 2,
+    KEPT_US_MAX = 200 * 1000,
     /* A leader that would compact has done so by then. */
     PRESSURE_MS_MAX = 5000
 };
@@ -84,7 +88,9 @@ static struct quota_cost cost_of_branch(const struct key_store *keys,
 static struct quota_cost cost_of_txn(const struct key_store *keys, const struct txn_request *txn) {
     struct quota_cost success = cost_of_branch(keys, txn->success, txn->n_success);
     struct quota_cost failure = cost_of_branch(keys, txn->failure, txn->n_failure);
-    return success.bytes > failure.bytes ? success : failure;
+    return (struct quota_cost){.bytes =
+                                   success.bytes > failure.bytes ? success.bytes : failure.bytes,
+                               .kept = success.kept > failure.kept ? success.kept : failure.kept};
 }
 
 static struct quota_cost cost_of(const struct key_store *keys, const struct command *command) {
@@ -108,9 +114,11 @@ static uint64_t n_sharing(const struct service *service) {
 
 size_t quota_work_of_kept(const struct service *service, const struct command *command) {
     uint64_t kept = cost_of(state_machine_keys(service->machine), command).kept;
-    return kept < KEPT_BYTES_SMALL
-               ? 0
-               : (size_t)(n_sharing(service) * KEPT_TIMES * kept / KEY_WORK_COPIED_BYTES);
+    if (kept < KEPT_BYTES_SMALL) {
+        return 0;
+    }
+    uint64_t work = n_sharing(service) * KEPT_TIMES * kept / KEY_WORK_COPIED_BYTES;
+    return work < KEPT_WORK_MAX ? (size_t)work : KEPT_WORK_MAX;
 }
 
 /* Bytes of long keys that tombstones repeat. */
@@ -144,8 +152,9 @@ static bool has_kept_too_much(struct service *service, const struct command *com
     if (until_us > now_us + KEPT_US_AHEAD) {
         return true;
     }
-    service->quota.kept_until_us = (until_us > now_us ? until_us : now_us) +
-                                   n_sharing(service) * kept * US_A_MS / KEPT_BYTES_A_MS;
+    uint64_t takes_us = n_sharing(service) * kept * US_A_MS / KEPT_BYTES_A_MS;
+    service->quota.kept_until_us =
+        (until_us > now_us ? until_us : now_us) + (takes_us < KEPT_US_MAX ? takes_us : KEPT_US_MAX);
     return false;
 }
 

@@ -738,6 +738,46 @@ static void press_history(struct node *node) {
     assert_int_equal(service_history_pressure(node->service), HISTORY_PRESSURE_HIGH);
 }
 
+static void what_one_request_keeps_does_not_keep_others_out(void **state) {
+    enum { VALUE_SIZE = 1000 * 1000, KEYS = 6, MOST_US = 200 * 1000 };
+    static const char *const names[KEYS] = {"a", "b", "c", "d", "e", "f"};
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    char *value = malloc(VALUE_SIZE + 1);
+    assert_non_null(value);
+    memset(value, 'x', VALUE_SIZE);
+    value[VALUE_SIZE] = '\0';
+    struct operation keeping[KEYS];
+    for (size_t i = 0; i < KEYS; i++) {
+        struct command put = put_command(names[i], value, 0);
+        assert_int_equal(run(&node, &put).status, STATUS_OK);
+        keeping[i] = (struct operation){
+            .type = OPERATION_PUT, .put = {.key = bytes_from_text(names[i]), .ignore_value = true}};
+    }
+    struct command txn = {.type = COMMAND_TXN, .txn = {.n_success = 1, .success = keeping}};
+    size_t one = quota_work_of_kept(node.service, &txn);
+    assert_true(one > 0);
+    assert_true(one < PROPOSALS_WORK_MAX / 2);
+    /* What another branch brings does not hide it. */
+    struct operation bringing = {
+        .type = OPERATION_PUT,
+        .put = {.key = bytes_from_text("longer than those"), .value = bytes_of(value, VALUE_SIZE)}};
+    txn.txn.n_failure = 1;
+    txn.txn.failure = &bringing;
+    assert_int_equal(quota_work_of_kept(node.service, &txn), one);
+    txn.txn.n_success = KEYS;
+    assert_int_equal(quota_work_of_kept(node.service, &txn), PROPOSALS_WORK_MAX / 2);
+    press_history(&node);
+    assert_int_equal(quota_check(node.service, &txn), STATUS_OK);
+    assert_int_equal(quota_check(node.service, &txn), STATUS_TOO_MANY_REQUESTS);
+    assert_true(node.service->quota.kept_until_us <= clock_boottime_ms() * 1000 + MOST_US);
+    free(value);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 /* More than one batch of leases with long keys is due, and history is not freed. */
 static void leases_with_long_keys_are_not_in_the_way_of_others(void **state) {
     enum { LEASES = EXPIRY_BATCH_MAX + 100, KEY_SIZE = 1100, FIRST = 1000, OTHER = 7 };
@@ -1196,6 +1236,7 @@ int main(void) {
         cmocka_unit_test(a_full_log_is_cut_by_a_snapshot_and_restarts_from_it),
         cmocka_unit_test(a_snapshot_that_fails_while_closing_is_let_go),
         cmocka_unit_test(a_small_change_of_a_large_value_counts_by_what_it_writes),
+        cmocka_unit_test(what_one_request_keeps_does_not_keep_others_out),
         cmocka_unit_test(leases_with_long_keys_are_not_in_the_way_of_others),
         cmocka_unit_test(history_is_freed_before_the_next_snapshot),
         cmocka_unit_test(a_lease_expires_on_time_and_never_early),

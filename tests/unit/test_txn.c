@@ -373,6 +373,8 @@ static void long_keys_of_a_lease_are_bounded(void **state) {
     assert_int_equal(txn_put(&target, &request, &put_done), STATUS_OK);
     key[0] = (char)('a' + KEYS);
     assert_int_equal(txn_put(&target, &request, &put_done), STATUS_TOO_MANY_KEYS);
+    request.key.size = KEY_WORK_LONG_KEY - 1; /* long, with that byte */
+    assert_int_equal(txn_put(&target, &request, &put_done), STATUS_TOO_MANY_KEYS);
     request.key.size = KEY_WORK_LONG_KEY - 2;
     assert_int_equal(txn_put(&target, &request, &put_done), STATUS_OK);
     lease_table_validate(target.leases);
