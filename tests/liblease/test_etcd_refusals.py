@@ -1,0 +1,144 @@
+"""Requests that etcd refuses for a moment, without a leader or with too many requests, from a fake that refuses chosen ones."""
+import concurrent.futures
+import threading
+
+import grpc
+import pytest
+from etcd3 import etcdrpc
+from etcd3.etcdrpc import kv_pb2
+
+import lease
+from harness import wait_for
+
+SECONDS = 20.0
+PUT = "request_put"
+DELETE = "request_delete_range"
+RANGE = "request_range"
+NO_LEADER = (grpc.StatusCode.UNAVAILABLE, "etcdserver: no leader")
+TOO_MANY = (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests")
+
+
+class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
+    """The leases and transactions that locks of liblease consist of. What it does not know is UNIMPLEMENTED."""
+
+    def __init__(self):
+        self.keys = {}  # key: (value, lease, create revision)
+        self.refusals = {PUT: [], DELETE: []}  # what the next transactions that begin with it are answered
+        self.has_met = threading.Event()  # a key was to be made that was there
+        self.may_delete = threading.Event()  # transactions that begin with a deletion wait for it
+        self.may_delete.set()
+        self._revision = 1
+        self._n_leases = 0
+        self._mutex = threading.Lock()
+
+    def tokens(self):
+        with self._mutex:
+            return [created for _, _, created in self.keys.values()]
+
+    def _header(self):
+        return etcdrpc.ResponseHeader(revision=self._revision)
+
+    def LeaseGrant(self, request, context):
+        with self._mutex:
+            self._n_leases += 1
+            return etcdrpc.LeaseGrantResponse(header=self._header(), ID=self._n_leases, TTL=request.TTL)
+
+    def LeaseRevoke(self, request, context):
+        with self._mutex:
+            self._revision += 1
+            self.keys = {key: entry for key, entry in self.keys.items() if entry[1] != request.ID}
+            return etcdrpc.LeaseRevokeResponse(header=self._header())
+
+    def Txn(self, request, context):
+        kind = request.success[0].WhichOneof("request")
+        with self._mutex:
+            refusals = self.refusals.get(kind)
+            refusal = refusals.pop(0) if refusals else None
+        if refusal:
+            context.abort(*refusal)
+        if kind == DELETE:
+            self.may_delete.wait(SECONDS)
+        with self._mutex:
+            return self._apply(request, kind)
+
+    def _apply(self, request, kind):
+        succeeded = all(self._holds(each) for each in request.compare)
+        operations = request.success if succeeded else request.failure
+        if any(each.WhichOneof("request") != RANGE for each in operations):
+            self._revision += 1
+        if kind == PUT and not succeeded:
+            self.has_met.set()
+        return etcdrpc.TxnResponse(
+            succeeded=succeeded, responses=[self._operate(each) for each in operations], header=self._header()
+        )
+
+    def _holds(self, compare):
+        assert compare.target == etcdrpc.Compare.CREATE
+        assert compare.result == etcdrpc.Compare.EQUAL
+        return self.keys.get(compare.key, (b"", 0, 0))[2] == compare.create_revision
+
+    def _operate(self, operation):
+        kind = operation.WhichOneof("request")
+        if kind == PUT:
+            put = operation.request_put
+            created = self.keys.get(put.key, (b"", 0, self._revision))[2]
+            self.keys[put.key] = (put.value, put.lease, created)
+            return etcdrpc.ResponseOp(response_put=etcdrpc.PutResponse())
+        if kind == DELETE:
+            n_deleted = int(self.keys.pop(operation.request_delete_range.key, None) is not None)
+            return etcdrpc.ResponseOp(response_delete_range=etcdrpc.DeleteRangeResponse(deleted=n_deleted))
+        return etcdrpc.ResponseOp(response_range=self._range(operation.request_range))
+
+    def _range(self, asked):
+        end = asked.range_end or asked.key + b"\0"
+        found = [
+            kv_pb2.KeyValue(key=key, value=value, lease=lease_id, create_revision=created)
+            for key, (value, lease_id, created) in self.keys.items()
+            if asked.key <= key < end and created <= (asked.max_create_revision or created)
+        ]
+        found.sort(key=lambda each: each.create_revision, reverse=asked.sort_order == etcdrpc.RangeRequest.DESCEND)
+        return etcdrpc.RangeResponse(kvs=found[: asked.limit or None], count=len(found))
+
+
+@pytest.fixture
+def etcd():
+    fake = FakeEtcd()
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
+    etcdrpc.add_KVServicer_to_server(fake, server)
+    etcdrpc.add_LeaseServicer_to_server(fake, server)
+    fake.endpoint = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    yield fake
+    fake.may_delete.set()
+    server.stop(None).wait()
+
+
+@pytest.fixture
+def session(etcd):
+    with lease.Client(etcd.endpoint, protocol=lease.Protocol.ETCD) as client:
+        yield client.session(ttl=600)
+
+
+def test_a_place_that_is_being_given_back_is_not_taken_for_a_new_one(etcd, session, prefix):
+    first = session.lock(prefix)
+    assert etcd.tokens() == [first.token]
+    etcd.refusals[DELETE].append(NO_LEADER)
+    etcd.refusals[PUT].append(NO_LEADER)
+    etcd.may_delete = etcd.has_met  # the second request for a place comes before the second one for the deletion
+    first.release(wait=False)
+    again = session.lock(prefix, wait=SECONDS)
+    assert etcd.has_met.is_set()
+    assert etcd.refusals == {PUT: [], DELETE: []}
+    assert again.token > first.token
+    assert etcd.tokens() == [again.token]
+    assert again.valid_for > 0
+
+
+def test_a_release_that_is_refused_for_want_of_room_is_repeated(etcd, session, prefix):
+    hold = session.lock(prefix)
+    assert etcd.tokens() == [hold.token]
+    etcd.refusals[DELETE].extend([TOO_MANY, TOO_MANY])
+    hold.release(wait=False)
+    wait_for(lambda: not etcd.tokens(), SECONDS, "the key is deleted")
+    assert etcd.refusals[DELETE] == []
+    assert session.valid_for > 0
