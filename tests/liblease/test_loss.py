@@ -164,11 +164,12 @@ def test_a_second_place_is_given_back_although_the_first_is_known(leased_server,
     with Proxy(leased_server.endpoint) as proxy, lease.Client(leased_server.endpoint) as other:
         with lease.Client(proxy.endpoint, protocol=lease.Protocol.NATIVE) as client:
             session = client.session(ttl=600)
-            with other.lock(prefix):
-                pending = session.acquire_start(lease.wants(prefix), on_progress=lambda *_: queued.set())
-                assert queued.wait(SECONDS)
-                proxy.drop_clients()
-                assert proxy.has_refused.wait(SECONDS)
+            hold = other.lock(prefix)
+            pending = session.acquire_start(lease.wants(prefix), on_progress=lambda *_: queued.set())
+            assert queued.wait(SECONDS)
+            proxy.drop_clients()
+            assert proxy.has_refused.wait(SECONDS)
+            hold.release()
             first = other.resource(prefix).holders[0]
             release_by_id(leased_server.endpoint, first)
             proxy.let_pass()
