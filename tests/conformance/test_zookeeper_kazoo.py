@@ -299,7 +299,6 @@ def test_barriers(join):
         double.leave()
 
     join_all([in_thread(both, client) for client in clients])
-    assert len(entered) == 3
 
 
 def test_counter(join):
