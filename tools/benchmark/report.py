@@ -18,7 +18,8 @@ FLAGS = {one.name: one.flags for one in measures(FULL)}
 README_BEGIN = "<!-- written by tools/bench: begin -->"
 README_END = "<!-- written by tools/bench: end -->"
 KEPT_TITLES = (
-    "## Ten thousand connections, plain and over TLS", "## What the checks of a request cost", "## The registry",
+    "## Ten thousand connections, plain and over TLS", "## What the checks of a request cost", "## Beside other programs",
+    "## The registry",
 )  # fmt: skip
 README_BEFORE = "## Where things are"
 LOCKS_TITLE = "## Locks beside redis-py and kazoo"
