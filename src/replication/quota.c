@@ -23,6 +23,8 @@ enum {
      * history is too large: 16 MB a second, which are freed meanwhile. Fewer bytes of one request
      * are as little as what it brings. */
     KEPT_BYTES_A_MS = 16 * 1024,
+    /* Nothing is freed while a snapshot or a scan reads the state: then a quarter of that. */
+    KEPT_BYTES_A_MS_READ = KEPT_BYTES_A_MS / 4,
     KEPT_BYTES_SMALL = 256,
     KEPT_US_AHEAD = 1000,
     US_A_MS = 1000,
@@ -152,7 +154,12 @@ static bool has_kept_too_much(struct service *service, const struct command *com
     if (until_us > now_us + KEPT_US_AHEAD) {
         return true;
     }
-    uint64_t takes_us = n_sharing(service) * kept * US_A_MS / KEPT_BYTES_A_MS;
+    bool is_read = snapshots_are_read(service);
+    uint64_t takes_us =
+        n_sharing(service) * kept * US_A_MS / (is_read ? KEPT_BYTES_A_MS_READ : KEPT_BYTES_A_MS);
+    if (is_read && takes_us > KEPT_US_MAX) {
+        return true; /* it would stay until the snapshot is written, and so would the next */
+    }
     service->quota.kept_until_us =
         (until_us > now_us ? until_us : now_us) + (takes_us < KEPT_US_MAX ? takes_us : KEPT_US_MAX);
     return false;

@@ -778,6 +778,40 @@ static void what_one_request_keeps_does_not_keep_others_out(void **state) {
     node_remove_dir(&node);
 }
 
+/* Nothing is freed until then, so a second one would find the first still there. */
+static void a_request_that_keeps_much_waits_for_the_end_of_a_snapshot(void **state) {
+    enum { LARGE = 1000 * 1000, SMALL = 1000 };
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    static char value[LARGE + 1];
+    memset(value, 'x', LARGE);
+    struct command put_large = put_command("large", value, 0);
+    struct command put_small = put_command("small", value + LARGE - SMALL, 0);
+    assert_int_equal(run(&node, &put_large).status, STATUS_OK);
+    assert_int_equal(run(&node, &put_small).status, STATUS_OK);
+    struct command large = {.type = COMMAND_PUT,
+                            .put = {.key = bytes_from_text("large"), .ignore_value = true}};
+    struct command small = {.type = COMMAND_PUT,
+                            .put = {.key = bytes_from_text("small"), .ignore_value = true}};
+    press_history(&node);
+    node.service->options.log_bytes_max = 1000;
+    node.service->snapshots.log_bytes = LARGE;
+    snapshots_poll(node.service);
+    assert_true(snapshots_are_read(node.service));
+    assert_int_equal(quota_check(node.service, &large), STATUS_TOO_MANY_REQUESTS);
+    assert_int_equal(quota_check(node.service, &small), STATUS_OK);
+    while (snapshots_are_read(node.service)) {
+        uv_run(&node.loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(service_history_pressure(node.service), HISTORY_PRESSURE_HIGH);
+    assert_int_equal(quota_check(node.service, &large), STATUS_OK);
+    node.service->quota.is_compacting = false;
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 /* More than one batch of leases with long keys is due, and history is not freed. */
 static void leases_with_long_keys_are_not_in_the_way_of_others(void **state) {
     enum { LEASES = EXPIRY_BATCH_MAX + 100, KEY_SIZE = 1100, FIRST = 1000, OTHER = 7 };
@@ -1237,6 +1271,7 @@ int main(void) {
         cmocka_unit_test(a_snapshot_that_fails_while_closing_is_let_go),
         cmocka_unit_test(a_small_change_of_a_large_value_counts_by_what_it_writes),
         cmocka_unit_test(what_one_request_keeps_does_not_keep_others_out),
+        cmocka_unit_test(a_request_that_keeps_much_waits_for_the_end_of_a_snapshot),
         cmocka_unit_test(leases_with_long_keys_are_not_in_the_way_of_others),
         cmocka_unit_test(history_is_freed_before_the_next_snapshot),
         cmocka_unit_test(a_lease_expires_on_time_and_never_early),
