@@ -67,10 +67,10 @@ enum status key_store_restore(struct key_store *store, const struct record *temp
     record->sub_revision = template->sub_revision;
     record->older = key_tree_set(&store->tree, record);
     if (record->older != NULL && !record_is_tombstone(record->older)) {
-        store->record_bytes_live -= key_store_record_bytes(record->older);
+        key_store_remove_live(store, record->older);
     }
     if (!record_is_tombstone(record)) {
-        store->record_bytes_live += key_store_record_bytes(record);
+        key_store_add_live(store, record);
     }
     store->restored = record;
     if (out_record != NULL) {
@@ -188,6 +188,7 @@ void key_store_validate(const struct key_store *store) {
     size_t records = 0;
     size_t bytes = 0;
     size_t bytes_live = 0;
+    size_t long_keys = 0;
     uint64_t in_history = 0;
     struct key_tree_cursor cursor;
     key_tree_seek(store->tree.root, bytes_of(NULL, 0), false, &cursor);
@@ -195,6 +196,7 @@ void key_store_validate(const struct key_store *store) {
     for (; (record = key_tree_cursor_record(&cursor)) != NULL; key_tree_cursor_next(&cursor)) {
         if (!record_is_tombstone(record)) {
             bytes_live += key_store_record_bytes(record);
+            long_keys += record->key_size >= KEY_WORK_LONG_KEY ? record->key_size : 0;
         }
         for (; record != NULL; record = record->older) {
             validate_record(store, record);
@@ -208,6 +210,7 @@ void key_store_validate(const struct key_store *store) {
     assert(records == store->records);
     assert(bytes == store->record_bytes);
     assert(bytes_live == store->record_bytes_live);
+    assert(long_keys == store->long_keys_live);
     /* Every record of the history was met in some chain: none is dangling. */
     assert(in_history == store->history.end - store->history.first);
     for (uint64_t i = store->history.first + 1; i < store->history.end; i++) {

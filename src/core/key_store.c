@@ -51,6 +51,10 @@ size_t key_store_bytes(const struct key_store *store) {
     return store->record_bytes + store->tree.bytes + store->history.bytes;
 }
 
+size_t key_store_long_keys(const struct key_store *store) {
+    return store->long_keys_live;
+}
+
 void key_store_stats(const struct key_store *store, struct key_store_stats *out_stats) {
     out_stats->keys = key_tree_live(store->tree.root);
     out_stats->records = store->records;
@@ -142,9 +146,9 @@ struct record *key_store_put(struct key_store *store, struct key_space_id space,
     if (previous != NULL) {
         record->create_revision = previous->create_revision;
         record->version = previous->version + 1;
-        store->record_bytes_live -= key_store_record_bytes(previous);
+        key_store_remove_live(store, previous);
     }
-    store->record_bytes_live += key_store_record_bytes(record);
+    key_store_add_live(store, record);
     if (out_previous != NULL) {
         *out_previous = previous;
     }
@@ -157,7 +161,7 @@ struct record *key_store_delete(struct key_store *store, struct record *live) {
         key_store_record_create(store, record_space(live), record_key(live), bytes_of(NULL, 0));
     store_link(store, tombstone);
     assert(tombstone->older == live);
-    store->record_bytes_live -= key_store_record_bytes(live);
+    key_store_remove_live(store, live);
     return tombstone;
 }
 

@@ -46,6 +46,10 @@ void key_store_stats(const struct key_store *store, struct key_store_stats *out_
 /* Of these, `bytes`. */
 size_t key_store_bytes(const struct key_store *store);
 
+/* Bytes of live keys that are long (KEY_WORK_LONG_KEY), of every space: their deletion repeats
+ * them. */
+size_t key_store_long_keys(const struct key_store *store);
+
 /* --- Writing. All changes between begin and end share one revision. --- */
 
 /* Starts a revision. Not nestable. */

@@ -14,6 +14,7 @@
 #include "core/key_history.h"
 #include "core/key_store.h"
 #include "core/key_tree.h"
+#include "core/key_work.h"
 
 #include <assert.h>
 
@@ -29,7 +30,8 @@ struct key_store {
     size_t records;
     size_t record_bytes;
     size_t record_bytes_live;
-    struct list views; /* oldest first */
+    size_t long_keys_live; /* bytes of live keys that are long (KEY_WORK_LONG_KEY) */
+    struct list views;     /* oldest first */
     bool is_restoring;
     struct record *restored; /* the last one */
 };
@@ -62,6 +64,18 @@ static inline size_t key_store_record_bytes(const struct record *record) {
     size_t size = offsetof(struct record, bytes) + record->key_size + (size_t)record->value_size;
     size = size < sizeof *record ? sizeof *record : size;
     return (size + sizeof(size_t) + 15) & ~(size_t)15;
+}
+
+/* A record is the newest of its key, and no tombstone. */
+static inline void key_store_add_live(struct key_store *store, const struct record *record) {
+    store->record_bytes_live += key_store_record_bytes(record);
+    store->long_keys_live += record->key_size >= KEY_WORK_LONG_KEY ? record->key_size : 0;
+}
+
+/* It is no longer. */
+static inline void key_store_remove_live(struct key_store *store, const struct record *record) {
+    store->record_bytes_live -= key_store_record_bytes(record);
+    store->long_keys_live -= record->key_size >= KEY_WORK_LONG_KEY ? record->key_size : 0;
 }
 
 /* A record with nothing but its bytes, counted by the store. */

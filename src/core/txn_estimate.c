@@ -96,6 +96,7 @@ static struct sizes sizes_of(struct estimate *estimate, struct bytes key, struct
         size_t bytes = key_store_bytes(estimate->keys);
         sizes.copied = sizes.copied_most = bytes / KEY_WORK_COPIED_BYTES;
         sizes.compared = bytes / KEY_WORK_COMPARED_BYTES;
+        sizes.long_keys = key_store_long_keys(estimate->keys) / KEY_WORK_COPIED_BYTES;
     }
     return sizes;
 }
@@ -193,7 +194,8 @@ static void add_delete(struct estimate *estimate, const struct delete_request *r
         }
     } else if (n <= KEY_DELETES_MAX) {
         struct sizes sizes = sizes_of(estimate, request->key, request->range_end, n, false);
-        estimate->long_keys += sizes.long_keys;
+        size_t left = KEY_WORK_TXN_MAX - estimate->long_keys;
+        estimate->long_keys += sizes.long_keys < left ? sizes.long_keys : left;
         add_copied(estimate, sizes.long_keys + (request->want_previous ? sizes.copied : 0));
     }
 }

@@ -179,6 +179,43 @@ static void long_keys_that_are_deleted_count(void **state) {
     fixture_clear(&counted.fixture);
 }
 
+/* Whoever lets the estimate look at many records first cannot hide them behind those. */
+static void long_keys_count_behind_many_that_were_looked_at(void **state) {
+    enum { TINY = 8 * 1024, LONG_SIZE = 100 * 1000 };
+    struct counted counted;
+    counted_init(&counted);
+    char key[16];
+    for (int i = 0; i < TINY; i++) {
+        snprintf(key, sizeof key, "/tiny/%05d", i);
+        put_large(&counted, key, 1);
+    }
+    static char long_key[LONG_SIZE + 1];
+    memset(long_key, 'z', LONG_SIZE);
+    put_large(&counted, long_key, 0);
+    put_large(&counted, "zz", 0);
+    struct operation operations[] = {
+        {.type = OPERATION_RANGE,
+         .range = {.key = bytes_from_text("/tiny/"),
+                   .range_end = bytes_from_text("/tiny0"),
+                   .limit = 1,
+                   .order = SORT_ASCENDING,
+                   .target = SORT_BY_VALUE}},
+        {.type = OPERATION_DELETE,
+         .delete = {.key = bytes_from_text("z"), .range_end = bytes_from_text("{")}},
+    };
+    const struct txn_request request = {.n_success = 2, .success = operations};
+    const size_t least = LONG_SIZE / KEY_WORK_COPIED_BYTES * KEY_WORK_COPIED_BYTES;
+    assert_true(txn_long_keys(counted.target.keys, KEY_SPACE_ETCD, &request) >= least);
+    /* Where no key is long, many that are deleted are not taken for it. */
+    assert_int_equal(run(&counted, &operations[1], 1), STATUS_OK);
+    assert_int_equal(key_store_long_keys(counted.target.keys), 0);
+    operations[1].delete = (struct delete_request){.key = bytes_from_text("/tiny/"),
+                                                   .range_end = bytes_from_text("/tiny0")};
+    assert_int_equal(txn_long_keys(counted.target.keys, KEY_SPACE_ETCD, &request), 0);
+    key_store_validate(counted.target.keys);
+    fixture_clear(&counted.fixture);
+}
+
 static void values_that_are_sorted_or_compared_count_by_their_size(void **state) {
     enum { KEYS = 16, RANGES = 20 };
     struct counted counted;
@@ -272,6 +309,7 @@ int main(void) {
         cmocka_unit_test(a_value_that_is_kept_and_a_record_that_is_answered_count),
         cmocka_unit_test(previous_values_of_a_deletion_count),
         cmocka_unit_test(long_keys_that_are_deleted_count),
+        cmocka_unit_test(long_keys_count_behind_many_that_were_looked_at),
         cmocka_unit_test(values_that_are_sorted_or_compared_count_by_their_size),
         cmocka_unit_test(a_lock_that_many_wait_for_counts_by_those_who_wait),
     };
