@@ -1,7 +1,11 @@
 /*
- * Locks and elections in the words of etcd, as its client libraries do them: a key under the name
- * for each session, attached to its lease. The oldest key has it; each of the others waits for the
- * one before it. The key's create revision is the token.
+ * Locks and elections in the words of etcd, as its client libraries do them: a key under the name,
+ * attached to the lease of a session. The oldest key has it; each of the others waits for the one
+ * before it. The key's create revision is the token.
+ *
+ * Every wait has a key of its own. What is found under it when it is asked for again was made by
+ * this wait, and whatever deletes it takes nothing from another one, in whatever order a server
+ * meets the two.
  */
 #include "lease/lib_etcd_wire.h"
 #include "lease/lib_wait.h"
@@ -11,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POSITION_MAX = 1024, KEY_SIZE_MAX = 256 + 1 + 16 + 1 };
+enum { POSITION_MAX = 1024, KEY_SIZE_MAX = 256 + 1 + 16 + 1 + LIB_REQUEST_ID_SIZE };
 
 struct lib_etcd_wait {
     struct lease_connection *connection;
@@ -22,11 +26,10 @@ struct lib_etcd_wait {
     char key[KEY_SIZE_MAX];
     struct lib_asking *asking;
     struct lib_call *watch;
-    bool is_placing;         /* a place is being asked for */
-    bool is_after_farewells; /* while something was being given back */
-    bool has_asked;          /* it was, at least once */
-    int64_t revision;        /* in which the key was made; 0: not known */
-    int64_t known_revision;  /* the newest key of the session, when it was asked for first */
+    bool is_placing;       /* a place is being asked for */
+    bool is_after_release; /* the queue was asked for while something was being given back */
+    bool has_asked;        /* a place was asked for, at least once */
+    int64_t revision;      /* in which the key was made; 0: not known */
 };
 
 static void check(struct lib_etcd_wait *etcd);
@@ -39,17 +42,13 @@ void lib_etcd_wait_free(struct lib_etcd_wait *etcd) {
     }
 }
 
-/* Deletes the key if it is still the one that was made. A repeated deletion must not meet a later
- * one: where the revision is not known it is sent once. */
+/* Nobody makes this key again, so the deletion may be repeated. */
 static void remove_key(struct lib_etcd_wait *etcd, lib_answered *done) {
     struct lib_etcd_txn txn = {0};
     struct lib_request request;
     struct bytes key = bytes_from_text(etcd->key);
-    if (etcd->revision != 0) {
-        lib_etcd_txn_if_created(&txn, key, etcd->revision);
-    }
     lib_etcd_txn_delete(&txn, LIB_ETCD_THEN, key);
-    lib_etcd_txn_finish(&txn, etcd->revision != 0, &request);
+    lib_etcd_txn_finish(&txn, true, &request);
     if (done != NULL) {
         etcd->asking = lib_ask_start(etcd->connection, &request, done, etcd);
     } else {
@@ -152,6 +151,22 @@ static void on_given_up(void *context, const struct lib_answer *answer) {
     fail(etcd, LEASE_BUSY, "somebody else has it");
 }
 
+static void on_refused_itself(void *context, const struct lib_answer *answer) {
+    struct lib_etcd_wait *etcd = context;
+    (void)answer;
+    etcd->asking = NULL;
+    etcd->has_asked = false;
+    fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
+}
+
+/* It would wait for itself. */
+static bool is_behind_itself(const struct lib_etcd_wait *etcd,
+                             const struct lib_etcd_outcome *outcome) {
+    return outcome->ranges[1].items[0].lease == etcd->session_id ||
+           (outcome->ranges[2].n_items > 0 &&
+            outcome->ranges[2].items[0].lease == etcd->session_id);
+}
+
 static void tell(struct lib_etcd_wait *etcd, const struct lib_etcd_outcome *outcome) {
     struct lease_acquisition holder = {
         .stage = LEASE_STAGE_ACQUIRED, .value = "", .owner = "", .request_id = ""};
@@ -179,6 +194,12 @@ static void decide(struct lib_etcd_wait *etcd, const struct lib_etcd_outcome *ou
              "deleted its key");
     } else if (before->n_items == 0) {
         succeed(etcd);
+    } else if (is_behind_itself(etcd, outcome)) {
+        if (etcd->is_after_release) {
+            lib_wait_again(etcd->wait); /* it may be what is being given back */
+        } else {
+            remove_key(etcd, on_refused_itself);
+        }
     } else if (!etcd->wait->waits) {
         remove_key(etcd, on_given_up);
     } else {
@@ -224,12 +245,13 @@ static void check(struct lib_etcd_wait *etcd) {
     lib_etcd_txn_range(&txn, LIB_ETCD_THEN, &before);
     lib_etcd_txn_range(&txn, LIB_ETCD_THEN, &first);
     lib_etcd_txn_finish(&txn, true, &request);
+    etcd->is_after_release = etcd->connection->n_farewells > 0;
     etcd->asking = lib_ask_start(etcd->connection, &request, on_checked, etcd);
 }
 
 /* ---- a place in the queue ---- */
 
-static bool take_place(struct lib_etcd_wait *etcd, struct bytes message, bool *out_was_there) {
+static bool take_place(struct lib_etcd_wait *etcd, struct bytes message) {
     struct arena arena;
     struct lib_etcd_outcome outcome;
     arena_init(&arena);
@@ -241,66 +263,27 @@ static bool take_place(struct lib_etcd_wait *etcd, struct bytes message, bool *o
     } else {
         is_well = false;
     }
-    *out_was_there = is_well && !outcome.succeeded;
     arena_clear(&arena);
     return is_well && etcd->revision > 0;
 }
 
-/* The key that was there is not the one that was asked for: its session had it before. It may be on
- * its way to be given back, and then somebody else gets what it stands for. */
-static bool is_another(const struct lib_etcd_wait *etcd, bool was_asked) {
-    return !was_asked || etcd->revision <= etcd->known_revision;
-}
-
-/* Nobody waits any more, and only now is it certain that the deletion comes after it. */
-static void leave_late(struct lib_etcd_wait *etcd, const struct lib_answer *answer) {
-    bool was_there = false;
-    bool is_known = answer->code == LIB_CODE_OK && take_place(etcd, answer->message, &was_there);
-    bool is_somebody_elses = is_known && was_there && is_another(etcd, etcd->has_asked);
-    if (!is_somebody_elses) {
-        remove_key(etcd, NULL);
-    }
-    etcd->connection->n_farewells--;
-    free(etcd);
-}
-
-/* The key was there before: of another acquisition, or of one that is just being given back. */
-static void found_own(struct lib_etcd_wait *etcd) {
-    etcd->has_asked = false;
-    etcd->revision = 0;
-    if (etcd->is_after_farewells) {
-        lib_wait_again(etcd->wait);
-    } else {
-        fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
-    }
-}
-
-static void note_place(const struct lib_etcd_wait *etcd) {
-    struct lease_session *session = etcd->wait->session;
-    if (session != NULL && etcd->revision > session->newest_revision) {
-        session->newest_revision = etcd->revision;
-    }
-}
-
 static void on_placed(void *context, const struct lib_answer *answer) {
     struct lib_etcd_wait *etcd = context;
-    bool was_asked = etcd->has_asked;
-    bool was_there = false;
     etcd->asking = NULL;
     etcd->is_placing = false;
     if (etcd->wait == NULL) {
-        leave_late(etcd, answer);
+        /* Nobody waits any more, and only now is it certain that the deletion comes after it. */
+        remove_key(etcd, NULL);
+        etcd->connection->n_farewells--;
+        free(etcd);
         return;
     }
     etcd->has_asked = true;
     if (answer->code != LIB_CODE_OK) {
         refused(etcd, answer);
-    } else if (!take_place(etcd, answer->message, &was_there)) {
+    } else if (!take_place(etcd, answer->message)) {
         fail(etcd, LEASE_PROTOCOL, "the server's answer is malformed");
-    } else if (was_there && is_another(etcd, was_asked)) {
-        found_own(etcd);
     } else {
-        note_place(etcd);
         check(etcd);
     }
 }
@@ -315,11 +298,7 @@ static void place(struct lib_etcd_wait *etcd) {
     lib_etcd_txn_put(&txn, LIB_ETCD_THEN, key, bytes_from_text(value), etcd->wait->session->id);
     lib_etcd_txn_range(&txn, LIB_ETCD_ELSE, &own);
     lib_etcd_txn_finish(&txn, false, &request);
-    if (!etcd->has_asked) {
-        etcd->known_revision = etcd->wait->session->newest_revision;
-    }
     etcd->is_placing = true;
-    etcd->is_after_farewells = etcd->connection->n_farewells > 0;
     etcd->asking = lib_ask_start(etcd->connection, &request, on_placed, etcd);
 }
 
@@ -352,7 +331,8 @@ static struct lib_etcd_wait *create(struct lease_wait *wait) {
     etcd->session_id = wait->session->id;
     snprintf(etcd->prefix, sizeof etcd->prefix, "%s/", name);
     snprintf(etcd->prefix_end, sizeof etcd->prefix_end, "%s0", name); /* '0' follows '/' */
-    snprintf(etcd->key, sizeof etcd->key, "%s/%llx", name, (unsigned long long)wait->session->id);
+    snprintf(etcd->key, sizeof etcd->key, "%s/%llx-%s", name, (unsigned long long)wait->session->id,
+             wait->request_id);
     return etcd;
 }
 

@@ -19,7 +19,6 @@ struct lease_session {
     bool is_settled;   /* since lease_session_renew() began: a renewal succeeded or failed */
     bool has_renewed;  /* and which */
     char reason[LIB_TEXT_SIZE_MAX];
-    int64_t newest_revision; /* of its keys in queues of etcd */
 };
 
 /* What creates one, in the words of the protocol. */

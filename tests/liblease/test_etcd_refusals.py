@@ -23,8 +23,10 @@ class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
 
     def __init__(self):
         self.keys = {}  # key: (value, lease, create revision)
-        self.refusals = {PUT: [], DELETE: []}  # what the next transactions that begin with it are answered
-        self.has_met = threading.Event()  # a key was to be made that was there
+        # What the next transactions that begin with it are answered, perhaps when something has happened.
+        self.refusals = {PUT: [], DELETE: []}
+        self.has_met = threading.Event()  # a key was made where there was another
+        self.n_deletions = 0
         self.may_delete = threading.Event()  # transactions that begin with a deletion wait for it
         self.may_delete.set()
         self._revision = 1
@@ -55,7 +57,9 @@ class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
             refusals = self.refusals.get(kind)
             refusal = refusals.pop(0) if refusals else None
         if refusal:
-            context.abort(*refusal)
+            code, text, *when = refusal
+            assert all(event.wait(SECONDS) for event in when)
+            context.abort(code, text)
         if kind == DELETE:
             self.may_delete.wait(SECONDS)
         with self._mutex:
@@ -66,8 +70,9 @@ class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
         operations = request.success if succeeded else request.failure
         if any(each.WhichOneof("request") != RANGE for each in operations):
             self._revision += 1
-        if kind == PUT and not succeeded:
+        if kind == PUT and self.keys:
             self.has_met.set()
+        self.n_deletions += kind == DELETE
         return etcdrpc.TxnResponse(
             succeeded=succeeded, responses=[self._operate(each) for each in operations], header=self._header()
         )
@@ -142,3 +147,40 @@ def test_a_release_that_is_refused_for_want_of_room_is_repeated(etcd, session, p
     wait_for(lambda: not etcd.tokens(), SECONDS, "the key is deleted")
     assert etcd.refusals[DELETE] == []
     assert session.valid_for > 0
+
+
+def test_a_place_of_another_thread_is_not_taken_for_its_own(etcd, session, prefix):
+    is_held = threading.Event()
+    etcd.refusals[PUT].append((*NO_LEADER, is_held))
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        second = thread.submit(session.lock, prefix, wait=SECONDS)
+        wait_for(lambda: not etcd.refusals[PUT], SECONDS, "the first request for a place is there")
+        first = session.lock(prefix)
+        is_held.set()
+        with pytest.raises(lease.Error) as caught:
+            second.result(SECONDS)
+    assert caught.value.status == lease.Status.REFUSED
+    assert etcd.tokens() == [first.token]
+    assert first.valid_for > 0
+
+
+def test_leaving_a_queue_late_takes_nothing_from_the_next_lock(etcd, session, prefix):
+    etcd.refusals[PUT].append(NO_LEADER)
+    etcd.may_delete.clear()
+    with pytest.raises(lease.Error) as caught:
+        session.lock(prefix, wait=0.03)
+    assert caught.value.status == lease.Status.TIMEOUT
+    again = session.lock(prefix, wait=SECONDS)
+    etcd.may_delete.set()
+    wait_for(lambda: etcd.n_deletions == 1, SECONDS, "the deletion has come")
+    assert etcd.tokens() == [again.token]
+    assert again.valid_for > 0
+
+
+def test_leaving_a_queue_is_repeated_where_a_server_has_no_room(etcd, session, prefix):
+    etcd.refusals[PUT].append(NO_LEADER)
+    etcd.refusals[DELETE].extend([TOO_MANY, TOO_MANY])
+    with pytest.raises(lease.Error):
+        session.lock(prefix, wait=0.03)
+    wait_for(lambda: etcd.n_deletions == 1, SECONDS, "the deletion has come")
+    assert etcd.tokens() == []
