@@ -29,6 +29,7 @@ struct lib_etcd_wait {
     bool is_placing;       /* a place is being asked for */
     bool is_after_release; /* the queue was asked for while something was being given back */
     bool has_asked;        /* a place was asked for, at least once */
+    bool is_refused;       /* it is being given up because it would wait for itself */
     int64_t revision;      /* in which the key was made; 0: not known */
 };
 
@@ -143,20 +144,17 @@ static void succeed(struct lib_etcd_wait *etcd) {
     arena_clear(&arena);
 }
 
+/* The place was given up: now the wait ends as was decided. */
 static void on_given_up(void *context, const struct lib_answer *answer) {
     struct lib_etcd_wait *etcd = context;
     (void)answer;
     etcd->asking = NULL;
     etcd->has_asked = false;
-    fail(etcd, LEASE_BUSY, "somebody else has it");
-}
-
-static void on_refused_itself(void *context, const struct lib_answer *answer) {
-    struct lib_etcd_wait *etcd = context;
-    (void)answer;
-    etcd->asking = NULL;
-    etcd->has_asked = false;
-    fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
+    if (etcd->is_refused) {
+        fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
+    } else {
+        fail(etcd, LEASE_BUSY, "somebody else has it");
+    }
 }
 
 /* It would wait for itself. */
@@ -198,7 +196,8 @@ static void decide(struct lib_etcd_wait *etcd, const struct lib_etcd_outcome *ou
         if (etcd->is_after_release) {
             lib_wait_again(etcd->wait); /* it may be what is being given back */
         } else {
-            remove_key(etcd, on_refused_itself);
+            etcd->is_refused = true;
+            remove_key(etcd, on_given_up);
         }
     } else if (!etcd->wait->waits) {
         remove_key(etcd, on_given_up);

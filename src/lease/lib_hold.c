@@ -121,9 +121,9 @@ struct lease_session *lease_hold_session(const struct lease_hold *hold) {
 
 int64_t lease_hold_valid_for_ms(const struct lease_hold *hold) {
     lib_lock(hold->connection);
-    bool is_over = hold->is_over;
+    bool may_be_over = hold->n_ends > 0;
     lib_unlock(hold->connection);
-    if (is_over) {
+    if (may_be_over) {
         return 0;
     }
     int64_t left_ms = lease_valid_for_ms(hold->session);
@@ -162,13 +162,20 @@ static bool decode_release(struct bytes message, bool *out_released) {
     return !reader.failed;
 }
 
-/* Marks it as given back; false: it was. */
-static bool claim_end(struct lease_hold *hold) {
+/* From here on it may be somebody else's. */
+static void begin_end(struct lease_hold *hold) {
     lib_lock(hold->connection);
-    bool was_over = hold->is_over;
-    hold->is_over = true;
+    hold->n_ends++;
     lib_unlock(hold->connection);
-    return !was_over;
+}
+
+/* The server refused, and this was the only one that was begun: it is held as before. */
+static void undo_end(struct lease_hold *hold) {
+    lib_lock(hold->connection);
+    if (hold->n_ends == 1) {
+        hold->n_ends = 0;
+    }
+    lib_unlock(hold->connection);
 }
 
 /* Its session may be renewed for ever, and then nothing else would end it. */
@@ -193,7 +200,7 @@ enum lease_status lease_release(struct lease_hold *hold) {
     if (status != LEASE_OK) {
         return status;
     }
-    (void)claim_end(hold); /* a second call asks again: the first may not have reached the server */
+    begin_end(hold); /* a second call asks again: the first may not have reached the server */
     struct lib_request request;
     struct buffer answer;
     encode_release(hold, &request);
@@ -219,7 +226,7 @@ void lease_release_start(struct lease_hold *hold) {
     if (lib_is_inherited(hold->connection)) {
         return;
     }
-    (void)claim_end(hold); /* a transfer may have done so, and may not have reached the server */
+    begin_end(hold);
     go_on_releasing(hold);
 }
 
@@ -282,14 +289,12 @@ enum lease_status lease_transfer(struct lease_hold *hold, int64_t to_session_id,
     lib_put_int(&request.message, 3, to_session_id);
     lib_put_text(&request.message, 4, to_session_id == 0 ? to_owner : NULL);
     /* It may be somebody else's before the answer comes, or without one. */
-    (void)claim_end(hold);
+    begin_end(hold);
     enum lease_status status = lib_tell(hold->connection, &request);
     bool is_refused = status != LEASE_OK && status != LEASE_UNAVAILABLE &&
                       status != LEASE_TIMEOUT && status != LEASE_PROTOCOL;
     if (is_refused) {
-        lib_lock(hold->connection);
-        hold->is_over = false;
-        lib_unlock(hold->connection);
+        undo_end(hold);
     }
     return status;
 }

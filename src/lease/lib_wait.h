@@ -18,7 +18,7 @@ struct lease_hold {
     struct lease_acquisition acquisition;
     uint64_t limit_ms; /* not valid from then on, by its hold limit; UINT64_MAX: none */
     const char *key;   /* etcd: the key that is the lock */
-    bool is_over;      /* given back, or handed on */
+    uint32_t n_ends;   /* how often somebody began to give it back or to hand it on */
     bool has_farewell; /* the library goes on giving it back */
 };
 

@@ -78,6 +78,18 @@ def test_a_lock_is_handed_to_a_named_successor(client, other, prefix):
         assert holders[0].token > hold.token
 
 
+def test_a_refused_transfer_leaves_the_hold_as_it_was(client, other, prefix):
+    with client.session() as session, other.session() as successor:
+        hold = session.lock(prefix)
+        with pytest.raises(lease.Error):
+            hold.transfer(session_id=12345)
+        assert hold.valid_for > 0
+        hold.transfer(session_id=successor.id)
+        with pytest.raises(lease.Error):
+            hold.transfer(session_id=successor.id)
+        assert hold.valid_for == 0, "it is the successor's"
+
+
 def test_a_hold_limit_ends_it_here_before_there(client, other, prefix):
     hold = client.session().lock(prefix, hold_limit=1)
     assert hold.valid_for <= 0.9
