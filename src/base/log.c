@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log_writer.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -68,42 +69,14 @@ static void line_text(struct line *line, const char *text) {
     line_append(line, text, strlen(text));
 }
 
-/* The length of the UTF-8 character at `text`, 0 when there is none (RFC 3629, section 4). */
-static size_t utf8_length(const unsigned char *text) {
-    static const struct {
-        unsigned char first_min, first_max, second_min, second_max, length;
-    } forms[] = {
-        {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-        {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    if (text[0] < 0x80) {
-        return 1;
-    }
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        if (text[0] >= forms[i].first_min && text[0] <= forms[i].first_max) {
-            if (text[1] < forms[i].second_min || text[1] > forms[i].second_max) {
-                return 0;
-            }
-            /* The terminating zero is no continuation, so this stops at the end. */
-            for (size_t j = 2; j < forms[i].length; j++) {
-                if ((text[j] & 0xc0) != 0x80) {
-                    return 0;
-                }
-            }
-            return forms[i].length;
-        }
-    }
-    return 0;
-}
-
 /* A text with everything escaped that could end its quotes, break the line, or move the cursor of
  * a terminal. What is not UTF-8 becomes the replacement character. Valid in JSON (RFC 8259,
  * section 7). */
 static void line_escaped(struct line *line, const char *text) {
     const unsigned char *at = (const unsigned char *)text;
-    while (*at != 0) {
-        size_t length = utf8_length(at);
+    const unsigned char *end = at + strlen(text);
+    while (at < end) {
+        size_t length = utf8_character_size(bytes_of(at, (size_t)(end - at)));
         char escape[8];
         if (length == 0) {
             line_text(line, "\\ufffd");

@@ -1,5 +1,7 @@
 #include "net/grpc_json_token.h"
 
+#include "base/utf8.h"
+
 #include <string.h>
 
 void json_tokens_init(struct json_tokens *tokens, struct bytes json) {
@@ -116,34 +118,19 @@ static bool read_escape(struct json_tokens *tokens) {
     return true;
 }
 
-/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. 0: not UTF-8. */
-static size_t utf8_size(const uint8_t *data, size_t size) {
-    uint8_t first = data[0];
-    size_t wanted = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (wanted == 0 || first > 0xf4 || wanted > size) {
-        return 0;
-    }
-    for (size_t i = 1; i < wanted; i++) {
-        if ((data[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool is_bad = (first == 0xe0 && data[1] < 0xa0) || (first == 0xed && data[1] > 0x9f) ||
-                  (first == 0xf0 && data[1] < 0x90) || (first == 0xf4 && data[1] > 0x8f);
-    return is_bad ? 0 : wanted;
-}
-
 /* Up to the next quote or backslash; at most ASCII is passed over by the byte. */
 static bool pass_plain(struct json_tokens *tokens) {
     while (tokens->at < tokens->json.size) {
-        const uint8_t *data = tokens->json.data + tokens->at;
-        if (*data == '"' || *data == '\\') {
+        struct bytes rest =
+            bytes_of(tokens->json.data + tokens->at, tokens->json.size - tokens->at);
+        uint8_t first = rest.data[0];
+        if (first == '"' || first == '\\') {
             return true;
         }
-        size_t size = *data < 0x20 ? 0 : utf8_size(data, tokens->json.size - tokens->at);
+        size_t size = first < 0x20 ? 0 : utf8_character_size(rest);
         if (size == 0) {
             return fail(tokens,
-                        *data < 0x20 ? "control character in a string" : "a string is not UTF-8");
+                        first < 0x20 ? "control character in a string" : "a string is not UTF-8");
         }
         tokens->at += size;
     }

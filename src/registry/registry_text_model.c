@@ -1,27 +1,8 @@
 #include "registry/registry_text_model.h"
 
-/* --- Texts. --- */
+#include "base/utf8.h"
 
-/* The length of a well-formed sequence (RFC 3629, section 4), 0: it is not one. */
-static size_t utf8_sequence(const uint8_t *text, size_t size) {
-    uint8_t first = text[0];
-    size_t n = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (n == 1) {
-        return 1;
-    }
-    if (first < 0xc2 || first > 0xf4 || n > size) {
-        return 0;
-    }
-    for (size_t i = 1; i < n; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool is_overlong = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
-    bool is_surrogate = first == 0xed && text[1] > 0x9f;
-    bool is_too_great = first == 0xf4 && text[1] > 0x8f;
-    return is_overlong || is_surrogate || is_too_great ? 0 : n;
-}
+/* --- Texts. --- */
 
 /* U+0000 to U+001F, U+007F to U+009F. */
 static bool is_control(const uint8_t *text, size_t n) {
@@ -31,7 +12,7 @@ static bool is_control(const uint8_t *text, size_t n) {
 
 static bool is_text(struct bytes text, bool may_have_controls) {
     for (size_t i = 0; i < text.size;) {
-        size_t n = utf8_sequence(text.data + i, text.size - i);
+        size_t n = utf8_character_size(bytes_of(text.data + i, text.size - i));
         if (n == 0 || text.data[i] == 0 || (!may_have_controls && is_control(text.data + i, n))) {
             return false;
         }

@@ -1,6 +1,7 @@
 #include "doors/consul/consul_json.h"
 
 #include "base/duration.h"
+#include "base/utf8.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -32,25 +33,6 @@ void consul_json_begin(struct consul_json *json, char bracket) {
 void consul_json_end(struct consul_json *json, char bracket) {
     buffer_put_u8(json->out, (uint8_t)bracket);
     json->needs_comma = true;
-}
-
-/* How long the UTF-8 character at the front is; 0: it is none. */
-static size_t character_size(struct bytes text) {
-    uint8_t first = text.data[0];
-    size_t size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (size == 0 || first > 0xf4 || size > text.size) {
-        return 0;
-    }
-    for (size_t i = 1; i < size; i++) {
-        if ((text.data[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool is_overlong =
-        (first == 0xe0 && text.data[1] < 0xa0) || (first == 0xf0 && text.data[1] < 0x90);
-    bool is_surrogate = first == 0xed && text.data[1] >= 0xa0;
-    bool is_beyond = first == 0xf4 && text.data[1] >= 0x90;
-    return is_overlong || is_surrogate || is_beyond ? 0 : size;
 }
 
 static void put_escaped(struct buffer *out, uint8_t character) {
@@ -85,7 +67,7 @@ static bool is_escaped(uint8_t character) {
 static void put_string(struct buffer *out, struct bytes text) {
     buffer_put_u8(out, '"');
     while (text.size > 0) {
-        size_t size = character_size(text);
+        size_t size = utf8_character_size(text);
         if (size == 0) {
             put_text(out, "\\ufffd");
             size = 1;

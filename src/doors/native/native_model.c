@@ -1,32 +1,13 @@
 #include "doors/native/native_model.h"
 
+#include "base/utf8.h"
+
 #include <stdlib.h>
 
 /* Of every record: another layout is another number. */
 enum { FORMAT = 1 };
 
 /* --- Names. --- */
-
-/* The length of a well-formed sequence (RFC 3629, section 4), 0: it is not one. */
-static size_t utf8_sequence(const uint8_t *text, size_t size) {
-    uint8_t first = text[0];
-    size_t n = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (n == 1) {
-        return 1;
-    }
-    if (first < 0xc2 || first > 0xf4 || n > size) {
-        return 0;
-    }
-    for (size_t i = 1; i < n; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool is_overlong = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
-    bool is_surrogate = first == 0xed && text[1] > 0x9f;
-    bool is_too_great = first == 0xf4 && text[1] > 0x8f;
-    return is_overlong || is_surrogate || is_too_great ? 0 : n;
-}
 
 /* How many bytes from here on are ASCII and not 0, in whole words: a pool has 128 KiB of names. */
 static size_t plain_words(const uint8_t *text, size_t size) {
@@ -47,7 +28,8 @@ bool native_text_is_valid(struct bytes text, size_t size_max) {
         return false;
     }
     for (size_t i = plain_words(text.data, text.size); i < text.size;) {
-        size_t n = text.data[i] == 0 ? 0 : utf8_sequence(text.data + i, text.size - i);
+        struct bytes rest = bytes_of(text.data + i, text.size - i);
+        size_t n = rest.data[0] == 0 ? 0 : utf8_character_size(rest);
         if (n == 0) {
             return false;
         }
