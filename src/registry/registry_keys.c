@@ -1,5 +1,6 @@
 #include "registry/registry_keys.h"
 
+#include "core/key_writer.h"
 #include "core/reserved_keys.h"
 #include "registry/registry_model.h"
 
@@ -11,90 +12,60 @@ static const char mirror_prefix[] = RESERVED_KEYS_PREFIX;
 
 /* --- Writing. --- */
 
-/* A key that is written into memory of its greatest size. */
-struct writer {
-    uint8_t *data;
-    size_t size;
-};
-
-static struct writer writer_of(struct arena *arena, size_t size) {
-    return (struct writer){.data = arena_alloc(arena, size)};
-}
-
-static void put_byte(struct writer *writer, uint8_t byte) {
-    writer->data[writer->size++] = byte;
-}
-
-static void put_text(struct writer *writer, struct bytes text) {
-    if (text.size > 0) {
-        memcpy(writer->data + writer->size, text.data, text.size);
-    }
-    writer->size += text.size;
-}
-
-static void put_number(struct writer *writer, uint64_t number, size_t size) {
-    for (size_t i = 0; i < size; i++) {
-        put_byte(writer, (uint8_t)(number >> 8 * (size - 1 - i)));
-    }
-}
-
-static struct bytes written(const struct writer *writer) {
-    return bytes_of(writer->data, writer->size);
-}
-
 /* What comes after the part has at most `more` bytes. */
-static struct writer part_of(struct arena *arena, struct bytes service, char part, size_t more) {
-    struct writer writer = writer_of(arena, 3 + service.size + more);
-    put_byte(&writer, 's');
-    put_text(&writer, service);
-    put_byte(&writer, 0);
-    put_byte(&writer, (uint8_t)part);
+static struct key_writer part_of(struct arena *arena, struct bytes service, char part,
+                                 size_t more) {
+    struct key_writer writer = key_writer_of(arena, 3 + service.size + more);
+    key_writer_put_byte(&writer, 's');
+    key_writer_put_text(&writer, service);
+    key_writer_put_byte(&writer, 0);
+    key_writer_put_byte(&writer, (uint8_t)part);
     return writer;
 }
 
 struct bytes registry_key_service(struct arena *arena, struct bytes service) {
-    struct writer writer = part_of(arena, service, 'g', 0);
-    return written(&writer);
+    struct key_writer writer = part_of(arena, service, 'g', 0);
+    return key_writer_key(&writer);
 }
 
 struct bytes registry_key_instance(struct arena *arena, struct bytes service, struct bytes id) {
-    struct writer writer = part_of(arena, service, 'i', id.size);
-    put_text(&writer, id);
-    return written(&writer);
+    struct key_writer writer = part_of(arena, service, 'i', id.size);
+    key_writer_put_text(&writer, id);
+    return key_writer_key(&writer);
 }
 
 struct bytes registry_key_check(struct arena *arena, struct bytes service, struct bytes id,
                                 struct bytes check) {
-    struct writer writer = part_of(arena, service, 'i', id.size + 1 + check.size);
-    put_text(&writer, id);
-    put_byte(&writer, 0);
-    put_text(&writer, check);
-    return written(&writer);
+    struct key_writer writer = part_of(arena, service, 'i', id.size + 1 + check.size);
+    key_writer_put_text(&writer, id);
+    key_writer_put_byte(&writer, 0);
+    key_writer_put_text(&writer, check);
+    return key_writer_key(&writer);
 }
 
 struct bytes registry_key_lost(struct arena *arena, struct bytes service, struct bytes id) {
-    struct writer writer = part_of(arena, service, 'l', id.size);
-    put_text(&writer, id);
-    return written(&writer);
+    struct key_writer writer = part_of(arena, service, 'l', id.size);
+    key_writer_put_text(&writer, id);
+    return key_writer_key(&writer);
 }
 
-static struct writer named(struct arena *arena, char kind, struct bytes name, size_t more) {
-    struct writer writer = writer_of(arena, 1 + name.size + more);
-    put_byte(&writer, (uint8_t)kind);
-    put_text(&writer, name);
+static struct key_writer named(struct arena *arena, char kind, struct bytes name, size_t more) {
+    struct key_writer writer = key_writer_of(arena, 1 + name.size + more);
+    key_writer_put_byte(&writer, (uint8_t)kind);
+    key_writer_put_text(&writer, name);
     return writer;
 }
 
 struct bytes registry_key_name(struct arena *arena, struct bytes service) {
-    struct writer writer = named(arena, 'n', service, 0);
-    return written(&writer);
+    struct key_writer writer = named(arena, 'n', service, 0);
+    return key_writer_key(&writer);
 }
 
 struct bytes registry_key_index(struct arena *arena, struct bytes id, struct bytes service) {
-    struct writer writer = named(arena, 'x', id, 1 + service.size);
-    put_byte(&writer, 0);
-    put_text(&writer, service);
-    return written(&writer);
+    struct key_writer writer = named(arena, 'x', id, 1 + service.size);
+    key_writer_put_byte(&writer, 0);
+    key_writer_put_text(&writer, service);
+    return key_writer_key(&writer);
 }
 
 struct bytes registry_key_deleted(void) {
@@ -102,10 +73,10 @@ struct bytes registry_key_deleted(void) {
 }
 
 struct bytes registry_key_event(struct arena *arena, uint64_t number) {
-    struct writer writer = writer_of(arena, 1 + PLACE_SIZE);
-    put_byte(&writer, 'e');
-    put_number(&writer, number % REGISTRY_EVENTS_MAX, PLACE_SIZE);
-    return written(&writer);
+    struct key_writer writer = key_writer_of(arena, 1 + PLACE_SIZE);
+    key_writer_put_byte(&writer, 'e');
+    key_writer_put_number(&writer, number % REGISTRY_EVENTS_MAX, PLACE_SIZE);
+    return key_writer_key(&writer);
 }
 
 struct bytes registry_key_event_count(void) {
@@ -113,30 +84,31 @@ struct bytes registry_key_event_count(void) {
 }
 
 struct bytes registry_key_runner(struct arena *arena, uint64_t member_id) {
-    struct writer writer = writer_of(arena, 1 + NUMBER_SIZE);
-    put_byte(&writer, 'r');
-    put_number(&writer, member_id, NUMBER_SIZE);
-    return written(&writer);
+    struct key_writer writer = key_writer_of(arena, 1 + NUMBER_SIZE);
+    key_writer_put_byte(&writer, 'r');
+    key_writer_put_number(&writer, member_id, NUMBER_SIZE);
+    return key_writer_key(&writer);
 }
 
 /* Without slashes, so that two services never have the same key: "a/b" with "c", "a" with "b/c". */
-static void put_escaped(struct writer *writer, struct bytes text) {
+static void put_escaped(struct key_writer *writer, struct bytes text) {
     for (size_t i = 0; i < text.size; i++) {
         if (text.data[i] == '/' || text.data[i] == '%') {
-            put_text(writer, bytes_from_text(text.data[i] == '/' ? "%2F" : "%25"));
+            key_writer_put_text(writer, bytes_from_text(text.data[i] == '/' ? "%2F" : "%25"));
         } else {
-            put_byte(writer, text.data[i]);
+            key_writer_put_byte(writer, text.data[i]);
         }
     }
 }
 
 struct bytes registry_key_mirror(struct arena *arena, struct bytes service, struct bytes id) {
-    struct writer writer = writer_of(arena, sizeof mirror_prefix + 3 * service.size + 1 + id.size);
-    put_text(&writer, bytes_of(mirror_prefix, sizeof mirror_prefix - 1));
+    struct key_writer writer =
+        key_writer_of(arena, sizeof mirror_prefix + 3 * service.size + 1 + id.size);
+    key_writer_put_text(&writer, bytes_of(mirror_prefix, sizeof mirror_prefix - 1));
     put_escaped(&writer, service);
-    put_byte(&writer, '/');
-    put_text(&writer, id);
-    return written(&writer);
+    key_writer_put_byte(&writer, '/');
+    key_writer_put_text(&writer, id);
+    return key_writer_key(&writer);
 }
 
 /* --- Ranges. --- */
@@ -155,19 +127,19 @@ static struct key_range beginning_with(struct arena *arena, struct key_space_id 
 }
 
 struct key_range registry_service_range(struct arena *arena, struct bytes service) {
-    struct writer writer = named(arena, 's', service, 1);
-    put_byte(&writer, 0);
-    return beginning_with(arena, KEY_SPACE_REGISTRY, written(&writer));
+    struct key_writer writer = named(arena, 's', service, 1);
+    key_writer_put_byte(&writer, 0);
+    return beginning_with(arena, KEY_SPACE_REGISTRY, key_writer_key(&writer));
 }
 
 struct key_range registry_prefix_range(struct arena *arena, struct bytes prefix) {
-    struct writer writer = named(arena, 's', prefix, 0);
-    return beginning_with(arena, KEY_SPACE_REGISTRY, written(&writer));
+    struct key_writer writer = named(arena, 's', prefix, 0);
+    return beginning_with(arena, KEY_SPACE_REGISTRY, key_writer_key(&writer));
 }
 
 struct key_range registry_instances_range(struct arena *arena, struct bytes service) {
-    struct writer writer = part_of(arena, service, 'i', 0);
-    return beginning_with(arena, KEY_SPACE_REGISTRY, written(&writer));
+    struct key_writer writer = part_of(arena, service, 'i', 0);
+    return beginning_with(arena, KEY_SPACE_REGISTRY, key_writer_key(&writer));
 }
 
 struct key_range registry_checks_range(struct arena *arena, struct bytes service, struct bytes id) {
@@ -176,8 +148,8 @@ struct key_range registry_checks_range(struct arena *arena, struct bytes service
 }
 
 struct key_range registry_lost_range(struct arena *arena, struct bytes service) {
-    struct writer writer = part_of(arena, service, 'l', 0);
-    return beginning_with(arena, KEY_SPACE_REGISTRY, written(&writer));
+    struct key_writer writer = part_of(arena, service, 'l', 0);
+    return beginning_with(arena, KEY_SPACE_REGISTRY, key_writer_key(&writer));
 }
 
 struct key_range registry_names_range(struct arena *arena, struct bytes prefix) {

@@ -1,6 +1,7 @@
 #include "doors/native/native_keys.h"
 
 #include "core/key_store.h"
+#include "core/key_writer.h"
 
 #include <string.h>
 
@@ -8,57 +9,26 @@ enum { NUMBER_SIZE = 8, COUNT_SIZE = 4, PLACE_SIZE = 2 };
 
 /* --- Writing. --- */
 
-/* A key that is written into memory of its exact size. */
-struct writer {
-    uint8_t *data;
-    size_t size;
-};
-
-static struct writer writer_of(struct arena *arena, size_t size) {
-    return (struct writer){.data = arena_alloc(arena, size)};
-}
-
-static void put_byte(struct writer *writer, uint8_t byte) {
-    writer->data[writer->size++] = byte;
-}
-
-static void put_text(struct writer *writer, struct bytes text) {
-    if (text.size > 0) {
-        memcpy(writer->data + writer->size, text.data, text.size);
-    }
-    writer->size += text.size;
-}
-
-static void put_unsigned(struct writer *writer, uint64_t number, size_t size) {
-    for (size_t i = 0; i < size; i++) {
-        put_byte(writer, (uint8_t)(number >> 8 * (size - 1 - i)));
-    }
-}
-
-static void put_number(struct writer *writer, int64_t number) {
-    put_unsigned(writer, (uint64_t)number ^ UINT64_C(1) << 63, NUMBER_SIZE);
-}
-
-static struct bytes written(const struct writer *writer) {
-    return bytes_of(writer->data, writer->size);
+static void put_id(struct key_writer *writer, int64_t id) {
+    key_writer_put_number(writer, (uint64_t)id ^ UINT64_C(1) << 63, NUMBER_SIZE);
 }
 
 /* What comes after the name has at most `more` bytes. */
-static struct writer named(struct arena *arena, char kind, struct bytes name, size_t more) {
-    struct writer writer = writer_of(arena, 1 + name.size + 1 + more);
-    put_byte(&writer, (uint8_t)kind);
-    put_text(&writer, name);
-    put_byte(&writer, 0);
+static struct key_writer named(struct arena *arena, char kind, struct bytes name, size_t more) {
+    struct key_writer writer = key_writer_of(arena, 1 + name.size + 1 + more);
+    key_writer_put_byte(&writer, (uint8_t)kind);
+    key_writer_put_text(&writer, name);
+    key_writer_put_byte(&writer, 0);
     return writer;
 }
 
 static struct bytes place_of(struct arena *arena, struct bytes name, char part,
                              enum native_mode mode, int64_t id) {
-    struct writer writer = named(arena, 'r', name, 2 + NUMBER_SIZE);
-    put_byte(&writer, (uint8_t)part);
-    put_byte(&writer, (uint8_t)mode);
-    put_number(&writer, id);
-    return written(&writer);
+    struct key_writer writer = named(arena, 'r', name, 2 + NUMBER_SIZE);
+    key_writer_put_byte(&writer, (uint8_t)part);
+    key_writer_put_byte(&writer, (uint8_t)mode);
+    put_id(&writer, id);
+    return key_writer_key(&writer);
 }
 
 struct bytes native_key_holder(struct arena *arena, struct bytes name, enum native_mode mode,
@@ -72,30 +42,30 @@ struct bytes native_key_waiter(struct arena *arena, struct bytes name, enum nati
 }
 
 struct bytes native_key_pool(struct arena *arena, struct bytes name) {
-    struct writer writer = named(arena, 'p', name, 1);
-    put_byte(&writer, 'c');
-    return written(&writer);
+    struct key_writer writer = named(arena, 'p', name, 1);
+    key_writer_put_byte(&writer, 'c');
+    return key_writer_key(&writer);
 }
 
 struct bytes native_key_taken(struct arena *arena, struct bytes name, struct bytes slot) {
-    struct writer writer = named(arena, 'p', name, 1 + slot.size);
-    put_byte(&writer, 'u');
-    put_text(&writer, slot);
-    return written(&writer);
+    struct key_writer writer = named(arena, 'p', name, 1 + slot.size);
+    key_writer_put_byte(&writer, 'u');
+    key_writer_put_text(&writer, slot);
+    return key_writer_key(&writer);
 }
 
 struct bytes native_key_pool_waiter(struct arena *arena, struct bytes name, int64_t id) {
-    struct writer writer = named(arena, 'p', name, 1 + NUMBER_SIZE);
-    put_byte(&writer, 'v');
-    put_number(&writer, id);
-    return written(&writer);
+    struct key_writer writer = named(arena, 'p', name, 1 + NUMBER_SIZE);
+    key_writer_put_byte(&writer, 'v');
+    put_id(&writer, id);
+    return key_writer_key(&writer);
 }
 
 static struct bytes numbered(struct arena *arena, char kind, int64_t number) {
-    struct writer writer = writer_of(arena, 1 + NUMBER_SIZE);
-    put_byte(&writer, (uint8_t)kind);
-    put_number(&writer, number);
-    return written(&writer);
+    struct key_writer writer = key_writer_of(arena, 1 + NUMBER_SIZE);
+    key_writer_put_byte(&writer, (uint8_t)kind);
+    put_id(&writer, number);
+    return key_writer_key(&writer);
 }
 
 struct bytes native_key_session(struct arena *arena, int64_t session_id) {
@@ -115,20 +85,20 @@ struct bytes native_key_request(struct arena *arena, int64_t session_id, struct 
         native_wants_put(&encoded, wants, n_wants);
     }
     struct bytes request = request_id.size > 0 ? request_id : bytes_of(encoded.data, encoded.size);
-    struct writer writer = writer_of(arena, 2 + NUMBER_SIZE + request.size);
-    put_byte(&writer, 'i');
-    put_number(&writer, session_id);
-    put_byte(&writer, request_id.size > 0 ? 'r' : 'w');
-    put_text(&writer, request);
+    struct key_writer writer = key_writer_of(arena, 2 + NUMBER_SIZE + request.size);
+    key_writer_put_byte(&writer, 'i');
+    put_id(&writer, session_id);
+    key_writer_put_byte(&writer, request_id.size > 0 ? 'r' : 'w');
+    key_writer_put_text(&writer, request);
     buffer_clear(&encoded);
-    return written(&writer);
+    return key_writer_key(&writer);
 }
 
 struct bytes native_key_ended(struct arena *arena, uint64_t number) {
-    struct writer writer = writer_of(arena, 1 + PLACE_SIZE);
-    put_byte(&writer, 'e');
-    put_unsigned(&writer, number % NATIVE_ENDED_MAX, PLACE_SIZE);
-    return written(&writer);
+    struct key_writer writer = key_writer_of(arena, 1 + PLACE_SIZE);
+    key_writer_put_byte(&writer, 'e');
+    key_writer_put_number(&writer, number % NATIVE_ENDED_MAX, PLACE_SIZE);
+    return key_writer_key(&writer);
 }
 
 struct bytes native_key_ended_count(void) {
@@ -137,12 +107,12 @@ struct bytes native_key_ended_count(void) {
 
 struct bytes native_key_unsettled(struct arena *arena, int64_t revision, int64_t lease_id,
                                   uint32_t count) {
-    struct writer writer = writer_of(arena, 1 + 2 * NUMBER_SIZE + COUNT_SIZE);
-    put_byte(&writer, 'm');
-    put_number(&writer, revision);
-    put_number(&writer, lease_id);
-    put_unsigned(&writer, count, COUNT_SIZE);
-    return written(&writer);
+    struct key_writer writer = key_writer_of(arena, 1 + 2 * NUMBER_SIZE + COUNT_SIZE);
+    key_writer_put_byte(&writer, 'm');
+    put_id(&writer, revision);
+    put_id(&writer, lease_id);
+    key_writer_put_number(&writer, count, COUNT_SIZE);
+    return key_writer_key(&writer);
 }
 
 /* --- Ranges. --- */
@@ -157,30 +127,30 @@ static struct key_range beginning_with(struct arena *arena, struct key_space_id 
 }
 
 struct key_range native_name_range(struct arena *arena, bool is_pool, struct bytes name) {
-    struct writer writer = named(arena, is_pool ? 'p' : 'r', name, 0);
-    return beginning_with(arena, KEY_SPACE_NATIVE, written(&writer));
+    struct key_writer writer = named(arena, is_pool ? 'p' : 'r', name, 0);
+    return beginning_with(arena, KEY_SPACE_NATIVE, key_writer_key(&writer));
 }
 
 /* UTF-8 has no byte 255. */
 struct key_range native_prefix_range(struct arena *arena, bool is_pool, struct bytes prefix) {
-    struct writer writer = writer_of(arena, 1 + prefix.size);
-    put_byte(&writer, is_pool ? 'p' : 'r');
-    put_text(&writer, prefix);
-    return beginning_with(arena, KEY_SPACE_NATIVE, written(&writer));
+    struct key_writer writer = key_writer_of(arena, 1 + prefix.size);
+    key_writer_put_byte(&writer, is_pool ? 'p' : 'r');
+    key_writer_put_text(&writer, prefix);
+    return beginning_with(arena, KEY_SPACE_NATIVE, key_writer_key(&writer));
 }
 
 static struct key_range part_of(struct arena *arena, char kind, struct bytes name, char part) {
-    struct writer writer = named(arena, kind, name, 1);
-    put_byte(&writer, (uint8_t)part);
-    return beginning_with(arena, KEY_SPACE_NATIVE, written(&writer));
+    struct key_writer writer = named(arena, kind, name, 1);
+    key_writer_put_byte(&writer, (uint8_t)part);
+    return beginning_with(arena, KEY_SPACE_NATIVE, key_writer_key(&writer));
 }
 
 static struct key_range mode_of(struct arena *arena, struct bytes name, char part,
                                 enum native_mode mode) {
-    struct writer writer = named(arena, 'r', name, 2);
-    put_byte(&writer, (uint8_t)part);
-    put_byte(&writer, (uint8_t)mode);
-    return beginning_with(arena, KEY_SPACE_NATIVE, written(&writer));
+    struct key_writer writer = named(arena, 'r', name, 2);
+    key_writer_put_byte(&writer, (uint8_t)part);
+    key_writer_put_byte(&writer, (uint8_t)mode);
+    return beginning_with(arena, KEY_SPACE_NATIVE, key_writer_key(&writer));
 }
 
 struct key_range native_holders(struct arena *arena, struct bytes name) {
@@ -217,14 +187,15 @@ struct key_range native_pool_waiters(struct arena *arena, struct bytes name) {
 
 struct key_range native_requests(struct arena *arena, int64_t session_id) {
     /* The byte that follows the number is 'r' or 'w'. */
-    struct writer from = writer_of(arena, 1 + NUMBER_SIZE);
-    put_byte(&from, 'i');
-    put_number(&from, session_id);
-    struct writer to = writer_of(arena, 2 + NUMBER_SIZE);
-    put_text(&to, written(&from));
-    put_byte(&to, UINT8_MAX);
-    return (struct key_range){
-        .space = KEY_SPACE_NATIVE_RECORDS, .key = written(&from), .range_end = written(&to)};
+    struct key_writer from = key_writer_of(arena, 1 + NUMBER_SIZE);
+    key_writer_put_byte(&from, 'i');
+    put_id(&from, session_id);
+    struct key_writer to = key_writer_of(arena, 2 + NUMBER_SIZE);
+    key_writer_put_text(&to, key_writer_key(&from));
+    key_writer_put_byte(&to, UINT8_MAX);
+    return (struct key_range){.space = KEY_SPACE_NATIVE_RECORDS,
+                              .key = key_writer_key(&from),
+                              .range_end = key_writer_key(&to)};
 }
 
 struct key_range native_records(char kind) {
@@ -245,7 +216,7 @@ static uint64_t get_unsigned(const uint8_t *data, size_t size) {
     return number;
 }
 
-static int64_t get_number(const uint8_t *data) {
+static int64_t get_id(const uint8_t *data) {
     return (int64_t)(get_unsigned(data, NUMBER_SIZE) ^ UINT64_C(1) << 63);
 }
 
@@ -254,7 +225,7 @@ static struct native_key read_resource(struct native_key key, struct bytes rest)
         (rest.data[0] == 'h' || rest.data[0] == 'q')) {
         key.kind = rest.data[0] == 'h' ? NATIVE_KEY_HOLDER : NATIVE_KEY_WAITER;
         key.mode = rest.data[1] == NATIVE_SHARED ? NATIVE_SHARED : NATIVE_EXCLUSIVE;
-        key.id = get_number(rest.data + 2);
+        key.id = get_id(rest.data + 2);
     }
     return key;
 }
@@ -268,7 +239,7 @@ static struct native_key read_pool(struct native_key key, struct bytes rest) {
         key.slot = bytes_of(rest.data + 1, rest.size - 1);
     } else if (rest.size == 1 + NUMBER_SIZE && rest.data[0] == 'v') {
         key.kind = NATIVE_KEY_POOL_WAITER;
-        key.id = get_number(rest.data + 1);
+        key.id = get_id(rest.data + 1);
     }
     return key;
 }
@@ -295,7 +266,7 @@ static struct native_key read_record(struct bytes bytes) {
     struct native_key key = {.kind = NATIVE_KEY_OTHER};
     char kind = bytes.size > 0 ? (char)bytes.data[0] : 0;
     if (bytes.size >= 1 + NUMBER_SIZE) {
-        key.id = get_number(bytes.data + 1);
+        key.id = get_id(bytes.data + 1);
     }
     if (bytes.size == 1 + NUMBER_SIZE && (kind == 's' || kind == 'a')) {
         key.kind = kind == 's' ? NATIVE_KEY_SESSION : NATIVE_KEY_ACQUISITION;
@@ -325,10 +296,10 @@ struct native_key native_key_read(const struct record *record) {
 
 struct bytes native_fence_key(struct arena *arena, struct bytes resource) {
     static const char prefix[] = "leased/fences/";
-    struct writer writer = writer_of(arena, sizeof prefix - 1 + resource.size);
-    put_text(&writer, bytes_of(prefix, sizeof prefix - 1));
-    put_text(&writer, resource);
-    return written(&writer);
+    struct key_writer writer = key_writer_of(arena, sizeof prefix - 1 + resource.size);
+    key_writer_put_text(&writer, bytes_of(prefix, sizeof prefix - 1));
+    key_writer_put_text(&writer, resource);
+    return key_writer_key(&writer);
 }
 
 void native_fence_write(int64_t token, uint8_t out_digits[NATIVE_FENCE_DIGITS]) {
