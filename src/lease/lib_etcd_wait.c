@@ -57,7 +57,10 @@ static void remove_key(struct lib_etcd_wait *etcd, lib_answered *done) {
     }
 }
 
+/* Whatever it fails for, its place does not stay: what was refused may have been carried out, as by
+ * etcd when its quota is exceeded. */
 static void fail(struct lib_etcd_wait *etcd, enum lease_status status, const char *text) {
+    lib_etcd_wait_leave(etcd->wait);
     lib_wait_fail(etcd->wait, status, text);
 }
 
@@ -87,8 +90,6 @@ static void on_watch_message(struct lib_call *call, struct bytes message) {
     struct lib_etcd_wait *etcd = call->context;
     struct lib_etcd_event event;
     if (!lib_etcd_decode_watch(message, &event)) {
-        stop_watch(etcd);
-        lib_etcd_wait_leave(etcd->wait);
         fail(etcd, LEASE_PROTOCOL, "the server's answer is malformed");
     } else if (event.is_canceled || event.has_delete) {
         stop_watch(etcd);
@@ -147,9 +148,8 @@ static void succeed(struct lib_etcd_wait *etcd) {
 /* The place was given up: now the wait ends as was decided. */
 static void on_given_up(void *context, const struct lib_answer *answer) {
     struct lib_etcd_wait *etcd = context;
-    (void)answer;
     etcd->asking = NULL;
-    etcd->has_asked = false;
+    etcd->has_asked = answer->code != LIB_CODE_OK; /* then the library goes on giving it up */
     if (etcd->is_refused) {
         fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
     } else {
@@ -186,7 +186,6 @@ static void decide(struct lib_etcd_wait *etcd, const struct lib_etcd_outcome *ou
     const struct lib_etcd_keys *own = &outcome->ranges[0];
     const struct lib_etcd_keys *before = &outcome->ranges[1];
     if (own->n_items == 0 || own->items[0].create_revision != etcd->revision) {
-        etcd->has_asked = false;
         fail(etcd, LEASE_LOST,
              "the place in the queue is gone: the session has ended, or somebody "
              "deleted its key");
@@ -220,7 +219,6 @@ static void on_checked(void *context, const struct lib_answer *answer) {
     if (lib_etcd_decode_txn(&arena, answer->message, &outcome) && outcome.n_responses == 3) {
         decide(etcd, &outcome);
     } else {
-        lib_etcd_wait_leave(etcd->wait);
         fail(etcd, LEASE_PROTOCOL, "the server's answer is malformed");
     }
     arena_clear(&arena);

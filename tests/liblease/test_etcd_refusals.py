@@ -16,6 +16,7 @@ DELETE = "request_delete_range"
 RANGE = "request_range"
 NO_LEADER = (grpc.StatusCode.UNAVAILABLE, "etcdserver: no leader")
 TOO_MANY = (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests")
+NO_SPACE = (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded")
 
 
 class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
@@ -24,7 +25,8 @@ class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
     def __init__(self):
         self.keys = {}  # key: (value, lease, create revision)
         # What the next transactions that begin with it are answered, perhaps when something has happened.
-        self.refusals = {PUT: [], DELETE: []}
+        self.refusals = {PUT: [], DELETE: [], RANGE: []}
+        self.is_late = False  # refusals come when it was carried out: so etcd says that its quota is exceeded
         self.has_met = threading.Event()  # a key was made where there was another
         self.n_deletions = 0
         self.may_delete = threading.Event()  # transactions that begin with a deletion wait for it
@@ -59,6 +61,9 @@ class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
         if refusal:
             code, text, *when = refusal
             assert all(event.wait(SECONDS) for event in when)
+            if self.is_late:
+                with self._mutex:
+                    self._apply(request, kind)
             context.abort(code, text)
         if kind == DELETE:
             self.may_delete.wait(SECONDS)
@@ -133,7 +138,7 @@ def test_a_place_that_is_being_given_back_is_not_taken_for_a_new_one(etcd, sessi
     first.release(wait=False)
     again = session.lock(prefix, wait=SECONDS)
     assert etcd.has_met.is_set()
-    assert etcd.refusals == {PUT: [], DELETE: []}
+    assert not any(etcd.refusals.values())
     assert again.token > first.token
     assert etcd.tokens() == [again.token]
     assert again.valid_for > 0
@@ -184,3 +189,33 @@ def test_leaving_a_queue_is_repeated_where_a_server_has_no_room(etcd, session, p
         session.lock(prefix, wait=0.03)
     wait_for(lambda: etcd.n_deletions == 1, SECONDS, "the deletion has come")
     assert etcd.tokens() == []
+
+
+def test_a_place_is_given_back_where_the_queue_cannot_be_seen(etcd, session, prefix):
+    etcd.refusals[RANGE].append(TOO_MANY)
+    with pytest.raises(lease.Error) as caught:
+        session.lock(prefix)
+    assert caught.value.status == lease.Status.QUEUE_FULL
+    wait_for(lambda: not etcd.tokens(), SECONDS, "the key is deleted")
+    assert session.valid_for > 0
+
+
+def test_a_place_is_given_back_that_was_made_and_refused(etcd, session, prefix):
+    etcd.refusals[PUT].append(NO_SPACE)
+    etcd.is_late = True
+    with pytest.raises(lease.Error) as caught:
+        session.lock(prefix)
+    assert caught.value.status == lease.Status.QUEUE_FULL
+    wait_for(lambda: not etcd.tokens(), SECONDS, "the key is deleted")
+    assert session.valid_for > 0
+
+
+def test_giving_up_a_place_is_repeated_where_a_server_has_no_room(etcd, session, prefix):
+    with lease.Client(etcd.endpoint, protocol=lease.Protocol.ETCD) as other:
+        hold = other.session(ttl=600).lock(prefix)
+        etcd.refusals[DELETE].extend([TOO_MANY, TOO_MANY])
+        with pytest.raises(lease.Busy):
+            session.lock(prefix, wait=0)
+        wait_for(lambda: etcd.tokens() == [hold.token], SECONDS, "the key is deleted")
+        assert etcd.refusals[DELETE] == []
+    assert session.valid_for > 0
