@@ -322,10 +322,40 @@ static struct expiry_batch *expiry_free_batch(struct service *service) {
     return free_batch;
 }
 
+struct overdue {
+    uint64_t due_ms;
+    int64_t id;
+};
+
+static int compare_overdue(const void *left, const void *right) {
+    const struct overdue *a = left;
+    const struct overdue *b = right;
+    if (a->due_ms != b->due_ms) {
+        return a->due_ms < b->due_ms ? -1 : 1;
+    }
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* Those that have been due for longest come first, whatever their ids: not all of the batch may
+ * end. Only the leader asks for this order; what it proposes has it for every replica. */
+static void order_by_age(const struct lease_table *leases, struct expiry_batch *batch) {
+    struct overdue each[EXPIRY_BATCH_MAX];
+    for (size_t i = 0; i < batch->n; i++) {
+        each[i] = (struct overdue){.due_ms = lease_table_due_ms(leases, batch->ids[i]),
+                                   .id = batch->ids[i]};
+    }
+    qsort(each, batch->n, sizeof each[0], compare_overdue);
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->ids[i] = each[i].id;
+    }
+}
+
 /* Long keys are repeated in tombstones. While there is too much of history they end at the pace at
  * which it is freed, one lease at least each time. 0: this one is among them. Otherwise when to
- * look again: after those that wait already. */
-static uint64_t put_off_until_ms(struct service *service, size_t long_keys, uint64_t now_ms) {
+ * look again: the oldest one of those that wait in the first millisecond that has time for it, so
+ * that no newer one comes before it; others after those that wait already. */
+static uint64_t put_off_until_ms(struct service *service, size_t long_keys, uint64_t due_ms,
+                                 uint64_t now_ms) {
     struct expiry *expiry = &service->expiry;
     uint64_t takes_us = (uint64_t)long_keys * US_A_MS / LONG_BYTES_A_MS;
     uint64_t now_us = now_ms * US_A_MS;
@@ -333,6 +363,12 @@ static uint64_t put_off_until_ms(struct service *service, size_t long_keys, uint
         expiry->long_until_us =
             (expiry->long_until_us > now_us ? expiry->long_until_us : now_us) + takes_us;
         return 0;
+    }
+    /* One that was renewed or revoked meanwhile is not waited for any longer than that. */
+    if (expiry->oldest_until_ms <= now_ms || due_ms < expiry->oldest_due_ms) {
+        expiry->oldest_due_ms = due_ms;
+        expiry->oldest_until_ms = (expiry->long_until_us - 1) / US_A_MS;
+        return expiry->oldest_until_ms;
     }
     uint64_t most_us = now_us + (uint64_t)PUT_OFF_MS_MAX * US_A_MS;
     uint64_t half_us = now_us + (uint64_t)PUT_OFF_MS_MAX * US_A_MS / 2;
@@ -351,6 +387,9 @@ static void cut_batch(struct service *service, struct lease_table *leases,
     bool is_pressed = service_history_pressure(service) != HISTORY_PRESSURE_NONE;
     size_t n = 0;
     batch->work = 0;
+    if (is_pressed) {
+        order_by_age(leases, batch);
+    }
     for (size_t i = 0; i < batch->n; i++) {
         int64_t id = batch->ids[i];
         if (batch->work >= RULE_SCOPE_WORK_MUCH) {
@@ -358,7 +397,10 @@ static void cut_batch(struct service *service, struct lease_table *leases,
             continue;
         }
         size_t long_keys = is_pressed ? lease_table_long_keys(leases, id) : 0;
-        uint64_t until_ms = long_keys > 0 ? put_off_until_ms(service, long_keys, now_ms) : 0;
+        uint64_t until_ms = 0;
+        if (long_keys > 0) {
+            until_ms = put_off_until_ms(service, long_keys, lease_table_due_ms(leases, id), now_ms);
+        }
         if (until_ms > 0) {
             lease_table_put_off(leases, id, until_ms);
         } else {

@@ -260,6 +260,8 @@ struct expiry {
     uint64_t pause_until_ms;    /* by the lease clock: the last ends were much work */
     uint64_t long_until_us;     /* the same: the time of long keys that ended under pressure */
     uint64_t put_off_us;        /* until then: the last lease that waits for such time */
+    uint64_t oldest_due_ms;     /* of those that wait, which comes next */
+    uint64_t oldest_until_ms;   /* when; in the past: none does */
     uv_timer_t timer;
     uint64_t timer_ms; /* when it fires; UINT64_MAX: not running */
     struct lease_clock clock;

@@ -157,6 +157,75 @@ static void leases_with_long_keys_are_not_in_the_way_of_others(void **state) {
     node_remove_dir(&node);
 }
 
+enum { OLDEST = 1000000, NEWER = 1000, N_NEWER = 40, LONG_KEY_SIZE = 100 * 1000 };
+
+/* The oldest one has the highest id. */
+static void grant_with_long_keys(struct node *node) {
+    static char key[LONG_KEY_SIZE + 1];
+    for (int i = 0; i <= N_NEWER; i++) {
+        int64_t id = i < N_NEWER ? NEWER + i : OLDEST;
+        struct command grant = grant_command(id, 3600 * 1000);
+        assert_int_equal(run(node, &grant).status, STATUS_OK);
+        snprintf(key, sizeof key, "%0*d", LONG_KEY_SIZE, i);
+        struct command put = put_command(key, "", id);
+        assert_int_equal(run(node, &put).status, STATUS_OK);
+    }
+    press_history(node);
+}
+
+static void let_them_end(struct node *node, int64_t oldest_ms, int64_t newer_ms) {
+    struct lease_table *leases = state_machine_leases(node->service->machine);
+    uint64_t now_ms = expiry_now_ms(node->service);
+    lease_table_set_ttl(leases, OLDEST, oldest_ms, now_ms);
+    for (int i = 0; i < N_NEWER; i++) {
+        lease_table_set_ttl(leases, NEWER + i, newer_ms, now_ms);
+    }
+}
+
+static void the_oldest_ends_first(struct node *node) {
+    struct lease_table *leases = state_machine_leases(node->service->machine);
+    struct lease_facts facts;
+    uint64_t end_ms = clock_boottime_ms() + 10000;
+    while (lease_table_find(leases, OLDEST, &facts) && clock_boottime_ms() < end_ms) {
+        uv_run(&node->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(lease_table_count(leases), N_NEWER);
+    while (lease_table_count(leases) > 0 && clock_boottime_ms() < end_ms) {
+        uv_run(&node->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(lease_table_count(leases), 0);
+    node->service->quota.is_compacting = false;
+}
+
+static void the_lease_that_is_due_for_longest_ends_first(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    grant_with_long_keys(&node);
+    let_them_end(&node, 50, 100);
+    node.service->expiry.pause_until_ms = expiry_now_ms(node.service) + 200;
+    the_oldest_ends_first(&node);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
+/* It waits behind many others when it is met first. */
+static void leases_that_are_due_later_do_not_overtake_the_oldest(void **state) {
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    grant_with_long_keys(&node);
+    let_them_end(&node, 50, 300);
+    uint64_t now_us = expiry_now_ms(node.service) * 1000;
+    node.service->expiry.long_until_us = now_us + 200 * 1000;
+    node.service->expiry.put_off_us = now_us + 1500 * 1000;
+    the_oldest_ends_first(&node);
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 /* Nothing is freed while the view of a snapshot is open. */
 static void history_is_freed_before_the_next_snapshot(void **state) {
     (void)state;
@@ -184,6 +253,8 @@ int main(void) {
         cmocka_unit_test(what_one_request_keeps_does_not_keep_others_out),
         cmocka_unit_test(a_request_that_keeps_much_waits_for_the_end_of_a_snapshot),
         cmocka_unit_test(leases_with_long_keys_are_not_in_the_way_of_others),
+        cmocka_unit_test(the_lease_that_is_due_for_longest_ends_first),
+        cmocka_unit_test(leases_that_are_due_later_do_not_overtake_the_oldest),
         cmocka_unit_test(history_is_freed_before_the_next_snapshot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
