@@ -401,10 +401,12 @@ LEASE_API int64_t lease_hold_valid_for_ms(const struct lease_hold *hold);
 LEASE_API enum lease_status lease_release(struct lease_hold *hold);
 /* The same without waiting for the answer. */
 LEASE_API void lease_release_start(struct lease_hold *hold);
-/* Another value for observers. Waits. */
+/* Another value for observers. Waits. LEASE_NOT_FOUND: it had ended, and is not valid. */
 LEASE_API enum lease_status lease_proclaim(struct lease_hold *hold, const char *value);
 /* Hands it to a session by id, or (to_session_id 0) to the first waiting one of this owner, before
- * all others. Waits. From LEASE_OK on it is theirs. etcd: LEASE_UNSUPPORTED. */
+ * all others. Waits. From LEASE_OK on it is theirs. LEASE_REFUSED: there is no such session, or
+ * nobody of that owner waits for the same, and it is held as before. LEASE_NOT_FOUND: it had ended.
+ * Where no answer came it is not valid either. etcd: LEASE_UNSUPPORTED. */
 LEASE_API enum lease_status lease_transfer(struct lease_hold *hold, int64_t to_session_id,
                                            const char *to_owner);
 /* Releases the memory, not the resource; also after its session was destroyed. Accepts NULL. */

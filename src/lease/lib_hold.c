@@ -169,6 +169,12 @@ static void begin_end(struct lease_hold *hold) {
     lib_unlock(hold->connection);
 }
 
+/* The server did nothing, and says nothing of whether it is held. */
+static bool is_refused(enum lease_status status) {
+    return status == LEASE_INVALID || status == LEASE_REFUSED || status == LEASE_DENIED ||
+           status == LEASE_QUEUE_FULL || status == LEASE_UNSUPPORTED;
+}
+
 /* The server refused, and this was the only one that was begun: it is held as before. */
 static void undo_end(struct lease_hold *hold) {
     lib_lock(hold->connection);
@@ -261,18 +267,24 @@ static enum lease_status proclaim_etcd(struct lease_hold *hold, const char *valu
     return was_there ? LEASE_OK : lib_error(LEASE_NOT_FOUND, "it had ended already");
 }
 
-enum lease_status lease_proclaim(struct lease_hold *hold, const char *value) {
-    if (value == NULL) {
-        return lib_error(LEASE_INVALID, "a value is missing");
-    }
-    if (is_etcd(hold)) {
-        return proclaim_etcd(hold, value);
-    }
+static enum lease_status proclaim_native(struct lease_hold *hold, const char *value) {
     struct lib_request request = {.path = "/leased.v1.Resources/Proclaim", .is_repeatable = true};
     lib_put_int(&request.message, 1, hold->acquisition.id);
     lib_put_int(&request.message, 2, hold->acquisition.session_id);
     lib_put_text(&request.message, 3, value);
     return lib_tell(hold->connection, &request);
+}
+
+enum lease_status lease_proclaim(struct lease_hold *hold, const char *value) {
+    if (value == NULL) {
+        return lib_error(LEASE_INVALID, "a value is missing");
+    }
+    enum lease_status status =
+        is_etcd(hold) ? proclaim_etcd(hold, value) : proclaim_native(hold, value);
+    if (status == LEASE_NOT_FOUND) {
+        begin_end(hold);
+    }
+    return status;
 }
 
 enum lease_status lease_transfer(struct lease_hold *hold, int64_t to_session_id,
@@ -291,9 +303,7 @@ enum lease_status lease_transfer(struct lease_hold *hold, int64_t to_session_id,
     /* It may be somebody else's before the answer comes, or without one. */
     begin_end(hold);
     enum lease_status status = lib_tell(hold->connection, &request);
-    bool is_refused = status != LEASE_OK && status != LEASE_UNAVAILABLE &&
-                      status != LEASE_TIMEOUT && status != LEASE_PROTOCOL;
-    if (is_refused) {
+    if (is_refused(status)) {
         undo_end(hold);
     }
     return status;

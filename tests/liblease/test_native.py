@@ -1,5 +1,7 @@
 """What only leased's own API can do: shared and several at once, pools, transfer, limits, history."""
+import json
 import threading
+import urllib.request
 
 import pytest
 
@@ -81,13 +83,32 @@ def test_a_lock_is_handed_to_a_named_successor(client, other, prefix):
 def test_a_refused_transfer_leaves_the_hold_as_it_was(client, other, prefix):
     with client.session() as session, other.session() as successor:
         hold = session.lock(prefix)
-        with pytest.raises(lease.Error):
-            hold.transfer(session_id=12345)
-        assert hold.valid_for > 0
+        for target in ({"session_id": 12345}, {"owner": "nobody"}):
+            with pytest.raises(lease.Error) as caught:
+                hold.transfer(**target)
+            assert caught.value.status == lease.Status.REFUSED
+            assert hold.valid_for > 0
         hold.transfer(session_id=successor.id)
         with pytest.raises(lease.Error):
             hold.transfer(session_id=successor.id)
         assert hold.valid_for == 0, "it is the successor's"
+
+
+@pytest.mark.parametrize("what", ["transfer", "proclaim"])
+def test_what_is_found_to_be_gone_is_not_valid(client, other, prefix, leased_server, what):
+    with client.session() as session, other.session() as successor:
+        hold = session.lock(prefix)
+        request = {"acquisition_id": str(hold.acquisition.id), "session_id": str(session.id)}
+        url = f"http://{leased_server.endpoint}/lease/v1/resources/release"
+        with urllib.request.urlopen(url, json.dumps(request).encode()):
+            pass  # by whoever knows both ids
+        with pytest.raises(lease.Error) as caught:
+            if what == "transfer":
+                hold.transfer(session_id=successor.id)
+            else:
+                hold.proclaim("value")
+        assert caught.value.status == lease.Status.NOT_FOUND
+        assert hold.valid_for == 0
 
 
 def test_a_hold_limit_ends_it_here_before_there(client, other, prefix):

@@ -58,6 +58,20 @@ def test_a_hold_that_was_released_in_an_outage(clients, prefix):
         assert session.valid_for > 0
 
 
+def test_a_transfer_after_a_release_without_an_answer_does_not_make_it_valid(native_clients, prefix):
+    client, proxy, other = native_clients
+    hold = client.session(ttl=600).lock(prefix)
+    proxy.drop_clients()
+    with pytest.raises(lease.Error) as caught:
+        hold.release()
+    assert caught.value.status in NOT_REACHED
+    proxy.let_pass()
+    with other.session(ttl=600).lock(prefix, wait=SECONDS) as next_hold:
+        with pytest.raises(lease.Error):
+            hold.transfer(session_id=next_hold.session.id)
+        assert hold.valid_for == 0
+
+
 def test_release_asks_again_after_an_outage(clients, prefix):
     client, proxy, other = clients
     hold = client.session(ttl=600).lock(prefix)

@@ -395,7 +395,7 @@ static void a_transfer_goes_to_whom_it_names(void **state) {
     struct native_acquired b = acquire(&fixture, session(&fixture, "b"), exclusive("lock"));
     struct native_acquired c = acquire(&fixture, session(&fixture, "c"), exclusive("lock"));
     /* To one that waits, before those that came earlier. */
-    assert_int_equal(transfer(&fixture, &a, 0, "nobody", &done), STATUS_KEY_NOT_FOUND);
+    assert_int_equal(transfer(&fixture, &a, 0, "nobody", &done), STATUS_LEASE_NOT_FOUND);
     assert_int_equal(transfer(&fixture, &a, 0, "c", &done), STATUS_OK);
     assert_int_equal(done.acquisition.id, c.acquisition.id);
     assert_int_equal(token_of(&fixture, &c), revision(&fixture));

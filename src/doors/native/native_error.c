@@ -38,9 +38,8 @@ const struct leased_v1_error native_error_pool_missing = {GRPC_NOT_FOUND, "there
 const struct leased_v1_error native_error_pool_in_use = {
     GRPC_FAILED_PRECONDITION, "somebody has a slot of the pool or waits for one"};
 const struct leased_v1_error native_error_transfer_target = {
-    GRPC_NOT_FOUND,
-    "nothing was transferred: the session has no such acquisition, or nobody of that "
-    "owner waits for the same"};
+    GRPC_FAILED_PRECONDITION, "nothing was transferred: there is no such session, or nobody of "
+                              "that owner waits for the same"};
 const struct leased_v1_error native_error_not_read = {GRPC_RESOURCE_EXHAUSTED,
                                                       "answers are not read"};
 const struct leased_v1_error native_error_missed = {

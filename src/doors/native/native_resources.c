@@ -35,8 +35,16 @@ static void on_release(struct grpc_call *call, struct bytes message) {
     buffer_clear(&request);
 }
 
+/* A holder must be able to tell whether it still has what it wanted to hand over. */
 static const struct leased_v1_error *transfer_error_of(enum status status) {
-    return status == STATUS_KEY_NOT_FOUND ? &native_error_transfer_target : native_error_of(status);
+    switch (status) {
+    case STATUS_KEY_NOT_FOUND:
+        return &native_error_acquisition;
+    case STATUS_LEASE_NOT_FOUND:
+        return &native_error_transfer_target;
+    default:
+        return native_error_of(status);
+    }
 }
 
 static void reply_transferred(struct leased_v1_call *waiting, const struct outcome *outcome) {

@@ -179,7 +179,7 @@ static enum status run_transfer(struct rule_run *run, struct bytes request, stru
     enum status status = STATUS_OK;
     if (!find_waiting(&work, &transfer, &held, &next)) {
         status =
-            has_owner ? STATUS_KEY_NOT_FOUND : make_new(&work, &transfer, &held, user_id, &next);
+            has_owner ? STATUS_LEASE_NOT_FOUND : make_new(&work, &transfer, &held, user_id, &next);
     }
     if (status == STATUS_OK) {
         hand_over(&work, &held, &next, user_id);
