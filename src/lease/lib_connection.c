@@ -1,6 +1,7 @@
 #include "lease/lib_connection.h"
 
 #include "base/clock.h"
+#include "lease/lib_etcd_late.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -165,9 +166,10 @@ static struct lease_connection *create(void) {
     connection->wake_fd = -1;
     connection->timer_fd = -1;
     connection->reader_fd = -1;
-    struct list *lists[] = {&connection->waiting, &connection->open,         &connection->sessions,
-                            &connection->waits,   &connection->watches,      &connection->copies,
-                            &connection->notices, &connection->registrations};
+    struct list *lists[] = {
+        &connection->waiting, &connection->open,          &connection->sessions,
+        &connection->waits,   &connection->watches,       &connection->copies,
+        &connection->notices, &connection->registrations, &connection->late_keys};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         list_init(lists[i]);
     }
@@ -252,6 +254,7 @@ void lease_close(struct lease_connection *connection) {
 void lib_connection_finish(struct lease_connection *connection) {
     lib_lock(connection);
     lib_ready_abandon(connection);
+    lib_etcd_late_clear(connection);
     lib_unlock(connection);
     destroy(connection);
 }

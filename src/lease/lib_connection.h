@@ -79,6 +79,7 @@ struct lease_connection {
     struct list watches;
     struct list copies; /* directories and services */
     struct list registrations;
+    struct list late_keys;     /* of lib_etcd_late.c */
     struct lib_call *renewals; /* the stream of renewals; NULL: none */
     uint64_t next_number;
 

@@ -7,6 +7,7 @@
  * this wait, and whatever deletes it takes nothing from another one, in whatever order a server
  * meets the two.
  */
+#include "lease/lib_etcd_late.h"
 #include "lease/lib_etcd_wire.h"
 #include "lease/lib_wait.h"
 
@@ -29,6 +30,7 @@ struct lib_etcd_wait {
     bool is_placing;       /* a place is being asked for */
     bool is_after_release; /* the queue was asked for while something was being given back */
     bool has_asked;        /* a place was asked for, at least once */
+    bool is_in_doubt;      /* one that was asked for may be made later */
     bool is_refused;       /* it is being given up because it would wait for itself */
     int64_t revision;      /* in which the key was made; 0: not known */
 };
@@ -43,17 +45,19 @@ void lib_etcd_wait_free(struct lib_etcd_wait *etcd) {
     }
 }
 
-/* Nobody makes this key again, so the deletion may be repeated. */
-static void remove_key(struct lib_etcd_wait *etcd, lib_answered *done) {
-    struct lib_etcd_txn txn = {0};
+static void ask_for_removal(struct lib_etcd_wait *etcd, lib_answered *done) {
     struct lib_request request;
-    struct bytes key = bytes_from_text(etcd->key);
-    lib_etcd_txn_delete(&txn, LIB_ETCD_THEN, key);
-    lib_etcd_txn_finish(&txn, true, &request);
-    if (done != NULL) {
-        etcd->asking = lib_ask_start(etcd->connection, &request, done, etcd);
-    } else {
-        lib_farewell(etcd->connection, &request, etcd->session_id);
+    lib_etcd_encode_removal(etcd->key, &request);
+    etcd->asking = lib_ask_start(etcd->connection, &request, done, etcd);
+}
+
+/* Nobody waits for it. */
+static void remove_key(struct lib_etcd_wait *etcd) {
+    struct lib_request request;
+    lib_etcd_encode_removal(etcd->key, &request);
+    lib_farewell(etcd->connection, &request, etcd->session_id);
+    if (etcd->is_in_doubt) {
+        lib_etcd_late_add(etcd->connection, etcd->session_id, etcd->key);
     }
 }
 
@@ -140,8 +144,11 @@ static void succeed(struct lib_etcd_wait *etcd) {
         .owner = "",
         .request_id = "",
     };
-    const char *key = arena_copy(&arena, etcd->key, strlen(etcd->key) + 1);
-    lib_wait_succeed(wait, &arena, &acquisition, key, UINT64_MAX);
+    const struct lib_etcd_place place = {
+        .key = arena_copy(&arena, etcd->key, strlen(etcd->key) + 1),
+        .is_in_doubt = etcd->is_in_doubt,
+    };
+    lib_wait_succeed(wait, &arena, &acquisition, place, UINT64_MAX);
     arena_clear(&arena);
 }
 
@@ -149,7 +156,8 @@ static void succeed(struct lib_etcd_wait *etcd) {
 static void on_given_up(void *context, const struct lib_answer *answer) {
     struct lib_etcd_wait *etcd = context;
     etcd->asking = NULL;
-    etcd->has_asked = answer->code != LIB_CODE_OK; /* then the library goes on giving it up */
+    /* Then the library goes on giving it up. */
+    etcd->has_asked = answer->code != LIB_CODE_OK || etcd->is_in_doubt;
     if (etcd->is_refused) {
         fail(etcd, LEASE_REFUSED, "this session has it, or waits for it, already");
     } else {
@@ -196,10 +204,10 @@ static void decide(struct lib_etcd_wait *etcd, const struct lib_etcd_outcome *ou
             lib_wait_again(etcd->wait); /* it may be what is being given back */
         } else {
             etcd->is_refused = true;
-            remove_key(etcd, on_given_up);
+            ask_for_removal(etcd, on_given_up);
         }
     } else if (!etcd->wait->waits) {
-        remove_key(etcd, on_given_up);
+        ask_for_removal(etcd, on_given_up);
     } else {
         watch_before(etcd, before->items[0].key, outcome->revision);
         tell(etcd, outcome);
@@ -264,13 +272,22 @@ static bool take_place(struct lib_etcd_wait *etcd, struct bytes message) {
     return is_well && etcd->revision > 0;
 }
 
+/* It left, and nobody knows what became of it. */
+static bool is_lost(const struct lib_answer *answer) {
+    return answer->sent_ms != 0 &&
+           (answer->code == LIB_CODE_UNAVAILABLE || answer->code == LIB_CODE_DEADLINE_EXCEEDED ||
+            answer->code == LIB_CODE_CANCELLED || answer->code == LIB_CODE_UNKNOWN ||
+            answer->code == LIB_CODE_INTERNAL);
+}
+
 static void on_placed(void *context, const struct lib_answer *answer) {
     struct lib_etcd_wait *etcd = context;
     etcd->asking = NULL;
     etcd->is_placing = false;
+    etcd->is_in_doubt |= is_lost(answer);
     if (etcd->wait == NULL) {
         /* Nobody waits any more, and only now is it certain that the deletion comes after it. */
-        remove_key(etcd, NULL);
+        remove_key(etcd);
         etcd->connection->n_farewells--;
         free(etcd);
         return;
@@ -365,7 +382,7 @@ void lib_etcd_wait_leave(struct lease_wait *wait) {
     etcd->asking = NULL;
     if (etcd->has_asked) {
         etcd->has_asked = false;
-        remove_key(etcd, NULL);
+        remove_key(etcd);
     }
 }
 
@@ -373,7 +390,7 @@ void lib_etcd_wait_leave(struct lease_wait *wait) {
 
 void lib_etcd_encode_release(const struct lease_hold *hold, struct lib_request *out_request) {
     struct lib_etcd_txn txn = {0};
-    struct bytes key = bytes_from_text(hold->key);
+    struct bytes key = bytes_from_text(hold->place.key);
     lib_etcd_txn_if_created(&txn, key, hold->acquisition.token);
     lib_etcd_txn_delete(&txn, LIB_ETCD_THEN, key);
     lib_etcd_txn_finish(&txn, true, out_request);

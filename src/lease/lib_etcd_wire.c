@@ -100,6 +100,12 @@ void lib_etcd_txn_finish(struct lib_etcd_txn *txn, bool is_repeatable,
     buffer_init(&txn->message);
 }
 
+void lib_etcd_encode_removal(const char *key, struct lib_request *out_request) {
+    struct lib_etcd_txn txn = {0};
+    lib_etcd_txn_delete(&txn, LIB_ETCD_THEN, bytes_from_text(key));
+    lib_etcd_txn_finish(&txn, true, out_request);
+}
+
 /* ---- answers ---- */
 
 static bool read_key(struct arena *arena, struct bytes message, void *out) {

@@ -54,6 +54,9 @@ void lib_etcd_txn_nest(struct lib_etcd_txn *txn, enum lib_etcd_branch branch,
 void lib_etcd_txn_finish(struct lib_etcd_txn *txn, bool is_repeatable,
                          struct lib_request *out_request);
 
+/* Deletes a key that nobody makes again, so it may be repeated. */
+void lib_etcd_encode_removal(const char *key, struct lib_request *out_request);
+
 enum { LIB_ETCD_RESPONSES_MAX = 4 };
 struct lib_etcd_outcome {
     int64_t revision;

@@ -1,5 +1,6 @@
 /* What was acquired, and the usual ways to acquire. */
 #include "base/clock.h"
+#include "lease/lib_etcd_late.h"
 #include "lease/lib_etcd_wire.h"
 #include "lease/lib_message.h"
 #include "lease/lib_wait.h"
@@ -136,7 +137,7 @@ int64_t lease_hold_valid_for_ms(const struct lease_hold *hold) {
 }
 
 static bool is_etcd(const struct lease_hold *hold) {
-    return hold->key != NULL;
+    return hold->place.key != NULL;
 }
 
 static void encode_release(const struct lease_hold *hold, struct lib_request *out_request) {
@@ -166,6 +167,10 @@ static bool decode_release(struct bytes message, bool *out_released) {
 static void begin_end(struct lease_hold *hold) {
     lib_lock(hold->connection);
     hold->n_ends++;
+    if (hold->place.is_in_doubt) {
+        hold->place.is_in_doubt = false;
+        lib_etcd_late_add(hold->connection, hold->acquisition.session_id, hold->place.key);
+    }
     lib_unlock(hold->connection);
 }
 
@@ -249,7 +254,7 @@ static enum lease_status proclaim_etcd(struct lease_hold *hold, const char *valu
     struct lib_etcd_txn txn = {0};
     struct lib_request request;
     struct buffer answer;
-    struct bytes key = bytes_from_text(hold->key);
+    struct bytes key = bytes_from_text(hold->place.key);
     lib_etcd_txn_if_created(&txn, key, hold->acquisition.token);
     lib_etcd_txn_put(&txn, LIB_ETCD_THEN, key, bytes_from_text(value),
                      hold->acquisition.session_id);

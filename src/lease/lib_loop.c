@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "lease/lib_copy.h"
+#include "lease/lib_etcd_late.h"
 #include "lease/lib_register.h"
 #include "lease/lib_session.h"
 #include "lease/lib_wait.h"
@@ -91,6 +92,7 @@ static uint64_t wake_ms(const struct lease_connection *connection) {
     uint64_t wake = least(lib_calls_wake_ms(connection), lib_ready_wake_ms(connection));
     wake = least(wake, lib_sessions_wake_ms(connection));
     wake = least(wake, lib_waits_wake_ms(connection));
+    wake = least(wake, lib_etcd_late_wake_ms(connection));
     wake = least(wake, lib_copies_wake_ms(connection));
     wake = least(wake, lib_registrations_wake_ms(connection));
     return least(wake, lib_watches_wake_ms(connection));
@@ -119,6 +121,7 @@ void lib_step(struct lease_connection *connection) {
         lib_calls_expire(connection, now_ms);
         lib_sessions_poll(connection, now_ms);
         lib_waits_poll(connection, now_ms);
+        lib_etcd_late_poll(connection, now_ms);
         lib_watches_poll(connection, now_ms);
         lib_copies_poll(connection, now_ms);
         lib_registrations_poll(connection, now_ms);

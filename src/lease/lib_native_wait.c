@@ -156,7 +156,7 @@ static void succeed(struct lease_wait *wait, struct arena *arena, const struct r
         }
         limit_ms = wait->asked_ms + (uint64_t)(left_ms - left_ms / LIB_KEEPER_DRIFT_PARTS);
     }
-    lib_wait_succeed(wait, arena, &response->acquisition, NULL, limit_ms);
+    lib_wait_succeed(wait, arena, &response->acquisition, (struct lib_etcd_place){0}, limit_ms);
 }
 
 static void on_message(struct lib_call *call, struct bytes message) {

@@ -137,7 +137,7 @@ void lib_wait_fail(struct lease_wait *wait, enum lease_status status, const char
 }
 
 void lib_wait_succeed(struct lease_wait *wait, struct arena *arena,
-                      const struct lease_acquisition *acquisition, const char *key,
+                      const struct lease_acquisition *acquisition, struct lib_etcd_place place,
                       uint64_t limit_ms) {
     struct lease_hold *hold = calloc(1, sizeof *hold);
     if (hold == NULL) {
@@ -148,7 +148,7 @@ void lib_wait_succeed(struct lease_wait *wait, struct arena *arena,
     hold->arena = *arena;
     arena_init(arena);
     hold->acquisition = *acquisition;
-    hold->key = key;
+    hold->place = place;
     hold->limit_ms = limit_ms;
     wait->hold = hold;
     finish(wait, LEASE_OK, "");

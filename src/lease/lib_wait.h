@@ -11,13 +11,19 @@
 /* The grace: a wait that the server should have ended by its own clock is ended here. */
 enum { LIB_REQUEST_ID_SIZE = 40, LIB_WAIT_GRACE_MS = 1000 };
 
+/* In the words of etcd. */
+struct lib_etcd_place {
+    const char *key;  /* that is the lock; NULL: of leased.v1 */
+    bool is_in_doubt; /* it may be made again when it has been given back */
+};
+
 struct lease_hold {
     struct lease_connection *connection;
     struct lease_session *session;
     struct arena arena; /* of what the acquisition points to */
     struct lease_acquisition acquisition;
     uint64_t limit_ms; /* not valid from then on, by its hold limit; UINT64_MAX: none */
-    const char *key;   /* etcd: the key that is the lock */
+    struct lib_etcd_place place;
     uint32_t n_ends;   /* how often somebody began to give it back or to hand it on */
     bool has_farewell; /* the library goes on giving it back */
 };
@@ -71,7 +77,7 @@ void lib_waits_lost(struct lease_session *session, const char *reason);
  * into the hold, which is valid until `limit_ms` at most (UINT64_MAX: no hold limit). */
 void lib_wait_fail(struct lease_wait *wait, enum lease_status status, const char *text);
 void lib_wait_succeed(struct lease_wait *wait, struct arena *arena,
-                      const struct lease_acquisition *acquisition, const char *key,
+                      const struct lease_acquisition *acquisition, struct lib_etcd_place place,
                       uint64_t limit_ms);
 /* A lost connection: it is begun again in a moment. */
 void lib_wait_again(struct lease_wait *wait);

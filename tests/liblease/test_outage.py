@@ -31,7 +31,7 @@ def clients(any_server):
 
 @pytest.fixture
 def native_clients(leased_server):
-    """Of leased alone: in the words of etcd a place whose revision is not known is deleted once, not again and again."""
+    """What etcd cannot do."""
     with clients_of(leased_server) as each:
         yield each
 
@@ -112,8 +112,8 @@ def test_a_place_in_the_queue_that_was_left_in_an_outage(clients, prefix, ends):
         assert session.valid_for > 0
 
 
-def test_an_acquisition_without_an_answer_that_was_left_in_an_outage(native_clients, prefix):
-    client, proxy, other = native_clients
+def test_an_acquisition_without_an_answer_that_was_left_in_an_outage(clients, prefix):
+    client, proxy, other = clients
     session = client.session(ttl=600)
     proxy.mute()
     pending = session.acquire_start(lease.wants(prefix))
