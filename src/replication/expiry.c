@@ -29,8 +29,9 @@ enum {
      * next are proposed. */
     PAUSE_WORK_A_MS = 100 * 1000,
     /* Bytes of long keys that end in a millisecond while history is too large: what is freed
-     * meanwhile, as in quota.c. */
+     * meanwhile, as in quota.c. Nothing is while a snapshot or a scan reads the state. */
     LONG_BYTES_A_MS = 16 * 1024,
+    LONG_BYTES_A_MS_READ = LONG_BYTES_A_MS / 4,
     US_A_MS = 1000,
     /* Leases beyond that are put off for so long at most, spread over it: however many there are,
      * few are looked at in a millisecond, and soon after history has been freed all have ended. */
@@ -357,7 +358,8 @@ static void order_by_age(const struct lease_table *leases, struct expiry_batch *
 static uint64_t put_off_until_ms(struct service *service, size_t long_keys, uint64_t due_ms,
                                  uint64_t now_ms) {
     struct expiry *expiry = &service->expiry;
-    uint64_t takes_us = (uint64_t)long_keys * US_A_MS / LONG_BYTES_A_MS;
+    uint64_t takes_us = (uint64_t)long_keys * US_A_MS /
+                        (snapshots_are_read(service) ? LONG_BYTES_A_MS_READ : LONG_BYTES_A_MS);
     uint64_t now_us = now_ms * US_A_MS;
     if (expiry->long_until_us <= now_us + US_A_MS) {
         expiry->long_until_us =

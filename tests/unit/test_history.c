@@ -226,6 +226,30 @@ static void leases_that_are_due_later_do_not_overtake_the_oldest(void **state) {
     node_remove_dir(&node);
 }
 
+/* Nothing is freed meanwhile. */
+static void long_keys_end_more_slowly_while_the_state_is_read(void **state) {
+    enum { ENDS = 8, LEAST_MS = (ENDS - 2) * LONG_KEY_SIZE / (4 * 1024) };
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    grant_with_long_keys(&node);
+    struct lease_table *leases = state_machine_leases(node.service->machine);
+    node.service->snapshots.view = snapshot_view_open(node.service->machine);
+    assert_true(snapshots_are_read(node.service));
+    uint64_t began_ms = clock_boottime_ms();
+    let_them_end(&node, 1, 1);
+    while (lease_table_count(leases) > N_NEWER + 1 - ENDS) {
+        uv_run(&node.loop, UV_RUN_ONCE);
+    }
+    assert_true(clock_boottime_ms() >= began_ms + LEAST_MS);
+    snapshot_view_close(node.service->snapshots.view);
+    node.service->snapshots.view = NULL;
+    node.service->quota.is_compacting = false;
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 /* Nothing is freed while the view of a snapshot is open. */
 static void history_is_freed_before_the_next_snapshot(void **state) {
     (void)state;
@@ -255,6 +279,7 @@ int main(void) {
         cmocka_unit_test(leases_with_long_keys_are_not_in_the_way_of_others),
         cmocka_unit_test(the_lease_that_is_due_for_longest_ends_first),
         cmocka_unit_test(leases_that_are_due_later_do_not_overtake_the_oldest),
+        cmocka_unit_test(long_keys_end_more_slowly_while_the_state_is_read),
         cmocka_unit_test(history_is_freed_before_the_next_snapshot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
