@@ -18,6 +18,7 @@ MULTIS = either(2, 10)
 OPERATIONS = 2000
 CHILDREN = either(8000, 100_000)
 LISTS = either(10, 100)
+COUNTED = either(20_000, 100_000)
 SESSIONS = either(50, 10_000)
 EPHEMERALS = 10
 # All are made before the first is silent for so long.
@@ -129,6 +130,35 @@ def test_lists_of_many_children(server):
         for first in range(0, CHILDREN, OPERATIONS):
             client.multi([(jute.DELETE, jute.versioned(f"/list/child-{number:08}"))
                           for number in range(first, first + OPERATIONS)])  # fmt: skip
+        client.end()
+
+
+def test_statistics_of_many_nodes(server):
+    """They are counted when they are read: in parts, and not at all where an answer has to be made at once."""
+    stats = "/zookeeper/quota/counted/zookeeper_stats"
+    with Client(server.address).connect(40_000) as client:
+        client.create("/counted", b"own")
+        client.create("/counted/below")
+        for path in ("/zookeeper/quota/counted", "/zookeeper/quota/counted/zookeeper_limits", stats):
+            client.create(path)
+        for first in range(0, COUNTED, OPERATIONS):
+            client.multi([(jute.CREATE, jute.create(f"/counted/below/{number}", b"12"))
+                          for number in range(first, first + OPERATIONS)])  # fmt: skip
+        counted = f"count={COUNTED + 2},bytes={2 * COUNTED + 3}".encode()
+
+        def attack(_):
+            with Client(server.address).connect(40_000) as reader:
+                for _ in range(LISTS):
+                    reader.post(jute.GET_DATA, jute.watched(stats))
+                for _ in range(LISTS):
+                    assert reader.receive().body.buffer() == counted
+
+        with Neighbour(server, f"pipelines of statistics of {COUNTED}"):
+            in_threads(4, attack)
+        reads = [(jute.GET_DATA, jute.watched(path)) for path in (stats, "/counted")]
+        answers = client.request(jute.MULTI_READ, jute.multi(reads)).multi()
+        assert answers[0] == (jute.ERROR, -127)
+        assert answers[1][1][0] == b"own"
         client.end()
 
 

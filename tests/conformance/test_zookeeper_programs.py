@@ -51,7 +51,24 @@ get -w /y
 set /y triggers
 listquota /x
 setquota -n 5 /x
+listquota /x
+setquota -b 1 /x
+create /x/quota 12345
+setquota -N 7 -B 8 /x
+set /x/k longer
+get -s /zookeeper/quota/x/zookeeper_stats
+setquota -n 1 /x/k
+setquota -n 1 /
+setquota -n 1 /nope
+setquota -n 1 /zookeeper/quota
 delquota -n /x
+listquota /x
+delquota /x
+listquota /x
+delete /x/quota
+setquota -b 3 /x
+listquota /x
+delquota -b /x
 config
 delete /x/k
 delete /x/e-0000000001

@@ -7,7 +7,7 @@ import difflib
 import re
 
 import pytest
-from zookeeper_cases import acls, hostile, kinds, multis, nodes, paths, sessions, watches  # noqa: F401
+from zookeeper_cases import acls, hostile, kinds, multis, nodes, paths, quotas, sessions, watches  # noqa: F401
 from zookeeper_cases.case import CASES, Talk
 
 from harness import zookeeper

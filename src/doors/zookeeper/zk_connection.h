@@ -15,6 +15,7 @@
 #include "doors/door.h"
 #include "doors/zookeeper/zk_hash.h"
 #include "doors/zookeeper/zk_model.h"
+#include "doors/zookeeper/zk_quota.h"
 #include "doors/zookeeper/zk_request_model.h"
 #include "doors/zookeeper/zk_watches.h"
 #include "net/raw_protocol.h"
@@ -263,12 +264,17 @@ enum zk_error zk_change_answer(int32_t type, struct bytes body, struct bytes ans
 /* The path whose right to read is needed; empty: none. */
 struct bytes zk_read_path(int32_t type, struct bytes body);
 /* Whether it may take long, so that nobody should have to wait for its end. */
-bool zk_read_is_long(int32_t type);
+bool zk_read_is_long(int32_t type, struct bytes body);
 /* Whether its answer will be large, by what is there now. */
 bool zk_read_is_large(struct zk_door *door, int32_t type, struct bytes body);
-/* Appends the body of the answer. Not for setWatches. */
+/* How far a read that may take long has come. Zeroed: not begun. */
+struct zk_read_progress;
+/* Does a part of what has to be done before it is answered. False: nothing of it is left. */
+bool zk_read_prepare(struct zk_connection *connection, int32_t type, struct bytes body,
+                     struct zk_read_progress *progress);
+/* Appends the body of the answer. */
 enum zk_error zk_read_answer(struct zk_connection *connection, int32_t type, struct bytes body,
-                             struct buffer *out);
+                             const struct zk_read_progress *progress, struct buffer *out);
 
 /* --- zk_watch_requests.c --- */
 
@@ -279,6 +285,10 @@ struct zk_watch_progress {
     unsigned list;
     bool is_done;
     enum zk_error error;
+};
+struct zk_read_progress {
+    struct zk_watch_progress watches; /* of setWatches */
+    struct zk_quota_count quota;      /* of the statistics that are shown */
 };
 /* Does a part of it; what is not done then is to be asked for again. */
 void zk_watch_set(struct zk_connection *connection, int32_t type, struct bytes body,

@@ -26,9 +26,24 @@ struct bytes zk_read_path(int32_t type, struct bytes body) {
     return zk_path_is_valid(path, false) ? path : none;
 }
 
-bool zk_read_is_long(int32_t type) {
+/* The node whose statistics are asked for, and the path that these are about. Its length is shown
+ * by everything that shows a stat. Empty: something else is asked for. */
+static struct bytes quota_path(int32_t type, struct bytes body, struct bytes *out_stats_path) {
+    struct reader reader;
+    reader_init(&reader, body);
+    if (type != ZK_OP_EXISTS && type != ZK_OP_GET_DATA && type != ZK_OP_GET_ACL &&
+        type != ZK_OP_GET_CHILDREN2) {
+        return bytes_of(NULL, 0);
+    }
+    *out_stats_path = zk_jute_get_bytes(&reader, NULL);
+    return zk_quota_path(*out_stats_path);
+}
+
+bool zk_read_is_long(int32_t type, struct bytes body) {
+    struct bytes path;
     return type == ZK_OP_MULTI_READ || type == ZK_OP_GET_ALL_CHILDREN_NUMBER ||
-           type == ZK_OP_GET_EPHEMERALS || type == ZK_OP_SET_WATCHES || type == ZK_OP_SET_WATCHES2;
+           type == ZK_OP_GET_EPHEMERALS || type == ZK_OP_SET_WATCHES ||
+           type == ZK_OP_SET_WATCHES2 || quota_path(type, body, &path).size > 0;
 }
 
 bool zk_read_is_large(struct zk_door *door, int32_t type, struct bytes body) {
@@ -59,6 +74,7 @@ struct question {
     struct zk_connection *connection;
     struct bytes path;
     bool is_watch;
+    const struct zk_quota_count *quota; /* done, if the path is one of statistics */
     struct buffer *out;
 };
 
@@ -79,13 +95,26 @@ static enum zk_error watch(const struct question *question, unsigned kind) {
     return ZK_OK;
 }
 
+/* Statistics are shown as they were counted, whatever was written there. */
+static bool find(const struct question *question, struct zk_shown_node *out_node) {
+    struct zk_door *door = question->connection->door;
+    if (!zk_node_find(door, question->path, out_node)) {
+        return false;
+    }
+    if (question->quota != NULL && question->quota->is_done) {
+        out_node->node.flags &= (uint8_t)~ZK_NODE_NULL_DATA;
+        out_node->node.data = zk_quota_text(question->quota, &door->arena);
+    }
+    return true;
+}
+
 static enum zk_error exists(const struct question *question) {
     struct zk_shown_node node;
     enum zk_error error = watch(question, ZK_WATCH_DATA);
     if (error != ZK_OK) {
         return error;
     }
-    if (!zk_node_find(question->connection->door, question->path, &node)) {
+    if (!find(question, &node)) {
         return ZK_NO_NODE;
     }
     zk_node_write_stat(&node, question->out);
@@ -94,7 +123,7 @@ static enum zk_error exists(const struct question *question) {
 
 static enum zk_error find_readable(const struct question *question, int permissions,
                                    struct zk_shown_node *out_node) {
-    if (!zk_node_find(question->connection->door, question->path, out_node)) {
+    if (!find(question, out_node)) {
         return ZK_NO_NODE;
     }
     return zk_node_allows(question->connection, out_node, permissions) ? ZK_OK : ZK_NO_AUTH;
@@ -258,14 +287,65 @@ static enum zk_error get_ephemerals(struct zk_connection *connection, struct byt
     return ZK_OK;
 }
 
+/* --- Statistics of quotas. --- */
+
+enum {
+    QUOTA_NODES_OF_A_PART = 1024,           /* a millisecond at most */
+    QUOTA_NODES_OF_A_MULTI_READ = 16 * 1024 /* which is answered in one go */
+};
+
+/* Counts a part. False: nothing is left to be counted. */
+static bool count_quota(struct zk_door *door, int32_t type, struct bytes body,
+                        struct zk_quota_count *count) {
+    struct bytes stats_path;
+    struct bytes path = quota_path(type, body, &stats_path);
+    struct zk_shown_node node;
+    if (path.size == 0 || !zk_node_find(door, stats_path, &node)) {
+        return false;
+    }
+    zk_quota_count_part(count, state_view_keys(service_view(door->service)), &door->arena, path,
+                        QUOTA_NODES_OF_A_PART);
+    return !count->is_done;
+}
+
 /* --- Several at once, and who asks. --- */
 
 /* Of an answer, before the last of its parts. Clients take 1 MiB (jute.maxbuffer) unless they are
  * told otherwise, and one node may be named again and again. */
 enum { MULTI_READ_SIZE_MAX = 4 * 1024 * 1024 };
 
+/* Statistics are counted at once, or not at all. */
+static enum zk_error count_quota_now(const struct question *question, struct zk_quota_count *count,
+                                     size_t *nodes_left) {
+    struct zk_door *door = question->connection->door;
+    struct bytes path = zk_quota_path(question->path);
+    struct zk_shown_node node;
+    if (path.size == 0 || !zk_node_find(door, question->path, &node)) {
+        return ZK_OK;
+    }
+    if (*nodes_left > 0) {
+        zk_quota_count_part(count, state_view_keys(service_view(door->service)), &door->arena, path,
+                            *nodes_left);
+        size_t n = 1 + (size_t)count->count;
+        *nodes_left -= n < *nodes_left ? n : *nodes_left;
+    }
+    return count->is_done ? ZK_OK : ZK_THROTTLED;
+}
+
+static enum zk_error get_data_among_others(struct question *question, size_t *nodes_left) {
+    struct zk_quota_count count = {0};
+    enum zk_error error = count_quota_now(question, &count, nodes_left);
+    question->quota = &count;
+    if (error == ZK_OK) {
+        error = get_data(question);
+    }
+    zk_quota_count_clear(&count);
+    return error;
+}
+
 static enum zk_error multi_read(struct zk_connection *connection, struct reader *reader,
                                 struct buffer *out) {
+    size_t quota_nodes_left = QUOTA_NODES_OF_A_MULTI_READ;
     for (size_t n = 0;; n++) {
         int32_t type = zk_jute_get_int(reader);
         bool is_done = zk_jute_get_bool(reader);
@@ -292,8 +372,8 @@ static enum zk_error multi_read(struct zk_connection *connection, struct reader 
         }
         if (zk_path_is_valid(question.path, false)) {
             error = !may_read(connection, question.path) ? ZK_NO_AUTH
-                    : type == ZK_OP_GET_DATA             ? get_data(&question)
-                                                         : get_children(&question, false);
+                    : type == ZK_OP_GET_DATA ? get_data_among_others(&question, &quota_nodes_left)
+                                             : get_children(&question, false);
         }
         if (error != ZK_OK) {
             out->size = begin;
@@ -328,8 +408,8 @@ static enum zk_error who_am_i(struct zk_connection *connection, struct buffer *o
 /* --- All of them. --- */
 
 static enum zk_error read_one(struct zk_connection *connection, int32_t type, struct reader *reader,
-                              struct buffer *out) {
-    struct question question = {.connection = connection, .out = out};
+                              const struct zk_quota_count *quota, struct buffer *out) {
+    struct question question = {.connection = connection, .quota = quota, .out = out};
     question.path = zk_jute_get_bytes(reader, NULL);
     if (type == ZK_OP_EXISTS || type == ZK_OP_GET_DATA || type == ZK_OP_GET_CHILDREN ||
         type == ZK_OP_GET_CHILDREN2) {
@@ -363,8 +443,20 @@ static enum zk_error read_one(struct zk_connection *connection, int32_t type, st
     }
 }
 
+bool zk_read_prepare(struct zk_connection *connection, int32_t type, struct bytes body,
+                     struct zk_read_progress *progress) {
+    if (type == ZK_OP_SET_WATCHES || type == ZK_OP_SET_WATCHES2) {
+        if (progress->watches.is_done) {
+            return false; /* and all that was missed has been told */
+        }
+        zk_watch_set(connection, type, body, &progress->watches);
+        return true;
+    }
+    return count_quota(connection->door, type, body, &progress->quota);
+}
+
 enum zk_error zk_read_answer(struct zk_connection *connection, int32_t type, struct bytes body,
-                             struct buffer *out) {
+                             const struct zk_read_progress *progress, struct buffer *out) {
     struct reader reader;
     reader_init(&reader, body);
     switch (type) {
@@ -376,9 +468,13 @@ enum zk_error zk_read_answer(struct zk_connection *connection, int32_t type, str
     case ZK_OP_SYNC:
     case ZK_OP_GET_EPHEMERALS:
     case ZK_OP_GET_ALL_CHILDREN_NUMBER:
-        return read_one(connection, type, &reader, out);
+        return read_one(connection, type, &reader, &progress->quota, out);
     case ZK_OP_MULTI_READ:
         return multi_read(connection, &reader, out);
+    case ZK_OP_SET_WATCHES:
+    case ZK_OP_SET_WATCHES2:
+        connection->is_setting_watches = false;
+        return progress->watches.error;
     case ZK_OP_WHO_AM_I:
         return who_am_i(connection, out);
     case ZK_OP_ADD_WATCH:

@@ -37,7 +37,7 @@ struct request {
     uint64_t begun_ms;
     uint64_t renewal;   /* that is done before it is answered */
     uint64_t iteration; /* in which the rights of a read were asked for */
-    struct zk_watch_progress progress;
+    struct zk_read_progress progress;
     struct buffer result; /* of REQUEST_DONE */
     size_t size_begun;    /* of a change that is under way, and what it writes anew: zk_delays.h */
     size_t rewritten;
@@ -63,6 +63,7 @@ static void finish(struct request *request) {
     connection->door->n_requests--;
     raw_connection_end_request(connection->raw);
     buffer_clear(&request->result);
+    zk_quota_count_clear(&request->progress.quota);
     free(request);
 }
 
@@ -82,21 +83,13 @@ static void reply(struct zk_connection *connection, const struct request *reques
 /* Answers a read from the state as it is now, of which the connection has been told all. False: a
  * part of it was done. */
 static bool answer_read(struct zk_connection *connection, int32_t xid, int32_t type,
-                        struct bytes body, struct zk_watch_progress *progress) {
+                        struct bytes body, struct zk_read_progress *progress) {
     struct zk_door *door = connection->door;
     zk_delays_begin(door);
     struct buffer *out = zk_door_buffer(&door->scratch);
-    bool is_answered = true;
-    if (type != ZK_OP_SET_WATCHES && type != ZK_OP_SET_WATCHES2) {
-        progress->error = zk_read_answer(connection, type, body, out);
-    } else if (progress->is_done) {
-        connection->is_setting_watches = false; /* and all that was missed has been told */
-    } else {
-        zk_watch_set(connection, type, body, progress);
-        is_answered = false;
-    }
+    bool is_answered = !zk_read_prepare(connection, type, body, progress);
     if (is_answered) {
-        enum zk_error error = progress->error;
+        enum zk_error error = zk_read_answer(connection, type, body, progress, out);
         zk_connection_reply(connection, xid, zk_connection_zxid(connection), error,
                             error == ZK_OK ? bytes_of(out->data, out->size) : bytes_of(NULL, 0));
     }
@@ -148,9 +141,9 @@ static size_t range_of(int32_t type, struct bytes body, struct key_range *out_ra
 static bool read_at_once(struct zk_connection *connection, int32_t xid, int32_t type,
                          struct bytes body) {
     struct key_range range;
-    struct zk_watch_progress progress = {0};
+    struct zk_read_progress progress = {0};
     size_t n = range_of(type, body, &range);
-    if (zk_read_is_long(type) || zk_delays_is_slice_over(connection->door)) {
+    if (zk_read_is_long(type, body) || zk_delays_is_slice_over(connection->door)) {
         return false;
     }
     enum status status = service_read_now(connection->door->service,
@@ -468,9 +461,9 @@ static bool may_pass_reads_before(struct zk_connection *connection, const struct
         if (request->is_change) {
             return true;
         }
-        if (++n > READS_PASSED_MAX || zk_read_is_long(request->type) ||
-            zk_read_is_large(connection->door, request->type,
-                             bytes_of(request->body, request->body_size))) {
+        struct bytes body = bytes_of(request->body, request->body_size);
+        if (++n > READS_PASSED_MAX || zk_read_is_long(request->type, body) ||
+            zk_read_is_large(connection->door, request->type, body)) {
             return false;
         }
     }
@@ -622,6 +615,7 @@ void zk_requests_drop(struct zk_connection *connection) {
         request->connection = NULL;
         end_delaying(connection->door, request);
         buffer_clear(&request->result);
+        zk_quota_count_clear(&request->progress.quota);
         if (request->state != REQUEST_UNDER_WAY) {
             free(request);
         }
