@@ -1,4 +1,6 @@
-"""Patroni, unchanged, keeps a PostgreSQL primary and a standby by leased: through the JSON gateway, as it does by etcd."""
+"""Patroni, unchanged, keeps a PostgreSQL primary and a standby by leased: through the JSON gateway of etcd's API, the
+ZooKeeper protocol (its own kazoo) and the Consul API (its own python3-consul)."""
+import contextlib
 import glob
 import json
 import os
@@ -13,11 +15,14 @@ import urllib.request
 import etcd3
 import pytest
 
-from harness import Server
+from harness import zookeeper
+from harness.consul import Consul, leased_with_consul
 from harness.kinds import KIND_LEASED, clean_environment
 from harness.ports import free_ports
 from harness.process import Process
+from harness.server import Server
 from harness.wait import wait_for
+from harness.zookeeper_client import Client
 
 SCOPE = "conformance"
 TTL_SECONDS = 5
@@ -30,6 +35,55 @@ def postgres_programs():
     folders = glob.glob("/usr/lib/postgresql/*/bin/initdb")
     assert folders, f"no initdb: install {PROGRAMS}"
     return os.path.dirname(max(folders, key=lambda path: int(path.split("/")[4])))
+
+
+class Etcd:
+    """Where Patroni keeps what it knows, through the JSON gateway."""
+
+    def __init__(self, stack):
+        self.server = stack.enter_context(Server(KIND_LEASED))
+
+    def configuration(self):
+        return {"etcd3": {"host": self.server.endpoint}}
+
+    def get(self, path):
+        with etcd3.client(host="127.0.0.1", port=self.server.client_port) as client:
+            return client.get(f"/service/{path}")[0]
+
+
+class ZooKeeper:
+    def __init__(self, stack):
+        self.server = stack.enter_context(zookeeper.leased())
+
+    def configuration(self):
+        return {"zookeeper": {"hosts": [self.server.address]}}
+
+    def get(self, path):
+        with Client(self.server.address).connect() as client:
+            value = client.get(f"/service/{path}")[0]
+            client.end()
+        return value
+
+
+class ConsulStore:
+    def __init__(self, stack):
+        self.server = stack.enter_context(leased_with_consul())
+
+    def configuration(self):
+        return {"consul": {"host": f"127.0.0.1:{self.server.consul_port}", "register_service": True}}
+
+    def get(self, path):
+        with Consul(self.server.consul_port) as client:
+            return client.get(f"kv/service/{path}", raw=True).body
+
+    def services(self):
+        """The ports of those that Patroni has registered and that are healthy."""
+        with Consul(self.server.consul_port) as client:
+            found = client.get(f"health/service/{SCOPE}", passing=True).json
+        return sorted(one["Service"]["Port"] for one in found)
+
+
+STORES = {"etcd3": Etcd, "zookeeper": ZooKeeper, "consul": ConsulStore}
 
 
 class Nobody:
@@ -51,30 +105,29 @@ class Nobody:
 class Node:
     """A Patroni and its PostgreSQL."""
 
-    def __init__(self, name, folder, server, nobody):
+    def __init__(self, name, folder, store, nobody):
         self.name, self.nobody, self.folder = name, nobody, os.path.join(folder, name)
         self.port, self.api_port = free_ports(2)
         os.mkdir(self.folder, 0o700)
         nobody.own(self.folder)
         self.data = os.path.join(self.folder, "data")
-        configuration = os.path.join(self.folder, "patroni.yml")
-        with open(configuration, "w", encoding="utf-8") as file:
-            json.dump(self.configuration(server), file)  # JSON is YAML
-        os.chmod(configuration, 0o644)
+        self.configuration_path = os.path.join(self.folder, "patroni.yml")
+        with open(self.configuration_path, "w", encoding="utf-8") as file:
+            json.dump({**self.configuration(), **store.configuration()}, file)  # JSON is YAML
+        os.chmod(self.configuration_path, 0o644)
         self.process = Process(
-            nobody.command("/usr/bin/patroni", configuration),
+            nobody.command("/usr/bin/patroni", self.configuration_path),
             os.path.join(folder, f"{name}.log"),
             env={**clean_environment(), "HOME": self.folder, "PATH": "/usr/bin:/bin"},
             cwd=self.folder,
         )
 
-    def configuration(self, server):
+    def configuration(self):
         quick = {"fsync": "off", "unix_socket_directories": self.folder, "shared_buffers": "16MB", "max_wal_senders": 5}
         return {
             "scope": SCOPE,
             "name": self.name,
             "restapi": {"listen": f"127.0.0.1:{self.api_port}", "connect_address": f"127.0.0.1:{self.api_port}"},
-            "etcd3": {"host": server.client_url.split("//")[1]},
             "bootstrap": {
                 "dcs": {
                     "ttl": TTL_SECONDS,
@@ -126,6 +179,15 @@ class Node:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    def members(self):
+        """What patronictl, which asks the store, says of the roles."""
+        done = subprocess.run(
+            ["/usr/bin/patronictl", "-c", self.configuration_path, "list", "-f", "json"], capture_output=True, text=True,
+            timeout=60, check=False, cwd=self.folder, env=clean_environment(),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return {one["Member"]: one["Role"] for one in json.loads(done.stdout)}
+
     def kill(self):
         """As a machine that loses its power: Patroni first, or it would tell."""
         self.process.kill()
@@ -136,46 +198,49 @@ class Node:
             pass
 
 
+@pytest.fixture(name="store", params=STORES)
+def a_store(request):
+    with contextlib.ExitStack() as stack:
+        yield STORES[request.param](stack)
+
+
 @pytest.fixture(name="nodes")
-def two_nodes():
+def two_nodes(store):
     """Made by name; all of them end with the test."""
     nobody, nodes = Nobody(), []
     folder = tempfile.mkdtemp(prefix="leased-patroni-")
     os.chmod(folder, 0o755)
+
+    def make(name):
+        nodes.append(Node(name, folder, store, nobody))
+        return nodes[-1]
+
     try:
-        with Server(KIND_LEASED) as server:
-
-            def make(name):
-                nodes.append(Node(name, folder, server, nobody))
-                return nodes[-1]
-
-            make.server = server
-            try:
-                yield make
-            finally:
-                for node in nodes:
-                    node.kill()
+        yield make
     finally:
+        for node in nodes:
+            node.kill()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def leader_key(server):
-    with etcd3.client(host="127.0.0.1", port=server.client_port) as client:
-        value, _meta = client.get(f"/service/{SCOPE}/leader")
-    return (value or b"").decode()
+def leader(store):
+    return store.get(f"{SCOPE}/leader").decode()
 
 
-def test_a_primary_is_elected_and_replaced(nodes):
+def test_a_primary_is_elected_and_replaced(store, nodes):
     first = nodes("first")
     first.wait_until("leader")
-    assert leader_key(nodes.server) == "first"
+    assert leader(store) == "first"
     second = nodes("second")
     second.wait_until("replica")
     first.sql("CREATE TABLE kept (x int); INSERT INTO kept VALUES (7)")
     wait_for(lambda: second.sql("SELECT to_regclass('kept')") == "kept", START_SECONDS, "the standby has the table")
     assert second.sql("SELECT pg_is_in_recovery()") == "t"
+    assert second.members() == {"first": "Leader", "second": "Replica"}
+    if hasattr(store, "services"):
+        wait_for(lambda: store.services() == sorted([first.port, second.port]), START_SECONDS, "both registered")
     first.kill()
     second.wait_until("leader")
-    assert leader_key(nodes.server) == "second"
+    assert leader(store) == "second"
     wait_for(lambda: second.sql("SELECT pg_is_in_recovery()") == "f", START_SECONDS, "the standby was promoted")
     assert second.sql("INSERT INTO kept VALUES (8); SELECT sum(x) FROM kept") == "15"
