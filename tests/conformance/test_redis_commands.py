@@ -10,6 +10,7 @@ from harness.wait import wait_for
 
 CASES = pathlib.Path(__file__).parent / "redis_cases"
 GONE_SECONDS = 30.0
+BLOCKED_SECONDS = 30.0
 
 
 def read_cases():
@@ -59,10 +60,18 @@ class Player:
             with Resp(self.port) as other:
                 wait_for(lambda: other("EXISTS", key) == (":", b"0"), GONE_SECONDS, f"{key} gone")
             return None
-        match = re.match(r"(\d)([<>])\s*(.*)", line)
+        if line.startswith("blocked "):
+            with Resp(self.port) as other:
+                wanted = b"blocked_clients:%d\r\n" % int(line[8:])
+                wait_for(lambda: wanted in other("INFO", "clients")[1], BLOCKED_SECONDS, line)
+            return None
+        match = re.match(r"(\d)([<>&])\s*(.*)", line)
         connection = self.connection(int(match[1]) if match else 1)
         if match and match[2] == "<":
             return plain(connection.reply())
+        if match and match[2] == "&":
+            connection.send(*split(match[3]))
+            return None
         text = match[3] if match else line
         mark = text[0] if text[0] in "~%" else ""
         reply = plain(connection(*split(text[len(mark):])))

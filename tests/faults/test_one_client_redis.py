@@ -26,6 +26,7 @@ def a_server():
             fill(resp, [("SADD", "set", *batch) for batch in batches])
             fill(resp, [("HSET", "hash", *[part for n in batch for part in (n, "value")]) for batch in batches])
             fill(resp, [("ZADD", "zset", *[part for n in batch for part in (n, f"m{n}")]) for batch in batches])
+            fill(resp, [("ZADD", "thousand", *[part for n in range(1000) for part in (n, f"m{n}")])])
             fill(resp, [("SET", "big", "x" * 1_000_000)])
             fill(resp, [("HSET", "large", f"field:{number}", "x" * 1_000_000) for number in range(15)])
             fill(resp, [("SET", "a" * 10_000, "1")])
@@ -46,6 +47,8 @@ READS = {
     "large fields": [("HGETALL", "large")],
     "many keys": [("MGET", *["key:1"] * 100_000)],
     "sets of nothing": [("SDIFF", "set", *["none"] * 50_000)],
+    "sorted sets that are combined": [("ZUNION", "1000", *["zset"] * 1000), ("ZINTER", "3", "zset", "zset", "set"),
+                                      ("ZDIFF", "2", "set", "zset"), ("ZINTERCARD", "50000", *["zset"] * 50_000)],
     "scripts that read": [("EVAL_RO", HEAVY, "0")],
     "what others are": [("CLIENT", "LIST"), ("CLIENT", "KILL", "ADDR", "1.2.3.4:5")],
     "what the server is": [("COMMAND", "DOCS"), ("COMMAND",), ("INFO",), ("CONFIG", "GET", "[" + "b" * 500_000 + "]")],
@@ -55,6 +58,14 @@ CHANGES = {
     "a list that is searched": [("LREM", "list", "0", "none"), ("LINSERT", "list", "BEFORE", "none", "x")],
     "sets that are stored": [("SDIFFSTORE", "to", "set", "none"), ("SINTERSTORE", "to", "set", "set", "none")],
     "the highest score": [("ZPOPMAX", "zset"), ("ZADD", "zset", "1", "again")],
+    "sorted sets that are stored": [("ZUNIONSTORE", "to", "1000", *["zset"] * 1000),
+                                    ("ZUNIONSTORE", "to", "1", "thousand"),
+                                    ("ZINTERSTORE", "to", "2", "zset", "set"),
+                                    ("ZDIFFSTORE", "to", "2", "set", "zset")],
+    "sorted sets in transactions": [("MULTI",), ("ZUNION", "20", *["thousand"] * 20), ("EXEC",), ("MULTI",),
+                                    ("ZINTER", "2", "zset", "set"), ("EXEC",)],
+    "members that are popped": [("ZMPOP", "1", "zset", "MAX", "COUNT", "1000"), ("BZMPOP", "0.01", "1", "zset", "MAX"),
+                                ("LMPOP", "1", "list", "RIGHT", "COUNT", "100"), ("ZADD", "zset", "1", "again")],
     "what the server is, in transactions": [("MULTI",), *[("COMMAND", "DOCS")] * 1000, ("EXEC",)],
 }
 

@@ -81,6 +81,46 @@ def test_long_keys_that_are_waited_for(server):
     check_memory_returns(server, before)
 
 
+LONG_MEMBERS = {
+    "reads": [("SINTER", "long:1", "long:2"), ("ZDIFF", "2", "long:1", "long:2"), ("SUNION", *["long:1", "long:2"] * 500),
+              ("ZUNION", "1000", *["long:1", "long:2"] * 500), ("SINTERCARD", "1001", "long:1", *["long:1", "long:2"] * 500)],
+    "transactions": [("MULTI",), ("SINTER", "long:1", "long:2"), ("ZUNION", "2", "long:1", "long:2"), ("EXEC",),
+                     ("MULTI",), ("SUNION", *["long:1", "long:2"] * 500), ("EXEC",)],
+    "changes": [("ZINTERSTORE", "to", "2", "long:1", "long:2"), ("SUNIONSTORE", "to", "long:1", "long:2")],
+    "scripts": [("EVAL_RO", "return redis.call('sinter', KEYS[1], KEYS[2])", "2", "long:1", "long:2")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LONG_MEMBERS)
+def test_long_members_that_are_compared(server, what):
+    """Two sets of sixty members of a quarter of a megabyte, which begin alike; half of them are in both."""
+    with Resp(server.redis_port) as resp:
+        fill(resp, [("SADD", f"long:{number}", "x" * 250_000 + f"{30 * number + member:02}")
+                    for number in (1, 2) for member in range(60)])
+    before = server.rss_bytes()
+    with attacked(server, f"redis: long members, {what}"):
+        with connections(server) as opened:
+            flood(opened, b"".join(request(*words) for words in LONG_MEMBERS[what]) * 20)
+    with Resp(server.redis_port) as resp:
+        resp("DEL", "long:1", "long:2", "to")
+    compact(server)
+    check_memory_returns(server, before)
+
+
+@pytest.mark.parametrize("n", ["1", "1000"])
+def test_members_that_many_wait_for(server, n):
+    before = server.rss_bytes()
+    members = [part for number in range(1000) for part in (number, f"m{number}")]
+    with attacked(server, f"redis: BZMPOP of {n} by many"):
+        with connections(server, either(200, 1_500)) as opened:
+            for each in opened:
+                each.send("BZMPOP", "0", "2", "none", "wanted", "MAX", "COUNT", n)
+            with connections(server, 2) as writers:
+                flood(writers, request("ZADD", "wanted", *members) + request("DEL", "wanted"))
+    compact(server)
+    check_memory_returns(server, before)
+
+
 def test_keys_that_are_waited_for_again_and_again(server):
     before = server.rss_bytes()
     data = request("BLPOP", *[f"none:{number}" for number in range(1_000)], "0.001")

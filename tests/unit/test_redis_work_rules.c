@@ -17,6 +17,10 @@ struct words {
     size_t n;
 };
 
+static const struct redis_command *command_of(struct words words) {
+    return redis_command_find(words.argv[0]);
+}
+
 static struct words words_of(const char *const *texts) {
     struct words words = {0};
     while (texts[words.n] != NULL) {
@@ -28,7 +32,7 @@ static struct words words_of(const char *const *texts) {
 
 #define WORDS(...) words_of((const char *const[]){__VA_ARGS__, NULL})
 
-static void run(struct words words) {
+static enum status status_of(struct words words) {
     struct buffer request;
     buffer_init(&request);
     redis_exec_put_head(&request, &(struct redis_exec_head){.n_commands = 1});
@@ -36,8 +40,13 @@ static void run(struct words words) {
     struct command command = {
         .type = COMMAND_RULE,
         .rule = {.number = REDIS_RULE_EXEC, .request = bytes_of(request.data, request.size)}};
-    assert_int_equal(fixture_apply(&fixture, &command).status, STATUS_OK);
+    enum status status = fixture_apply(&fixture, &command).status;
     buffer_clear(&request);
+    return status;
+}
+
+static void run(struct words words) {
+    assert_int_equal(status_of(words), STATUS_OK);
 }
 
 static size_t work_behind(size_t size_to_come, struct words words) {
@@ -105,11 +114,113 @@ static void elements_that_are_written_again_count(void **state) {
     assert_true(work_of(WORDS("SUNIONSTORE", "other", "set")) >= LARGE / 4);
 }
 
+static void fill_zset(const char *key, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        char member[24];
+        snprintf(member, sizeof member, "%zu", i);
+        run(WORDS("ZADD", key, "1", member));
+    }
+}
+
+static size_t work_before(struct words words) {
+    return redis_work_of(state_machine_keys(fixture.machine), 0, command_of(words), words.argv,
+                         words.n);
+}
+
+static void what_is_taken_counts(void **state) {
+    fill_zset("zset", 500);
+    size_t one = work_before(WORDS("ZMPOP", "1", "zset", "MIN"));
+    assert_true(one < 200);
+    assert_true(work_before(WORDS("ZMPOP", "1", "zset", "MIN", "COUNT", "100")) >= 100 * 16);
+    assert_true(work_before(WORDS("ZMPOP", "1", "zset", "MIN", "COUNT", "99999")) < 600 * 32);
+    assert_true(work_before(WORDS("ZMPOP", "2", "none", "zset", "MAX")) >= 1000);
+    assert_true(work_before(WORDS("BZMPOP", "0", "1", "zset", "MAX")) >= 1000);
+    assert_true(work_before(WORDS("LMPOP", "1", "list", "RIGHT", "COUNT", "2")) < 300);
+}
+
+static void sources_count_and_what_is_replaced(void **state) {
+    fill_zset("zset", 500);
+    assert_true(work_before(WORDS("ZUNION", "1", "zset")) >= 500 * 8);
+    assert_true(work_before(WORDS("ZUNION", "3", "zset", "zset", "zset")) >= 3 * 500 * 8);
+    assert_true(work_before(WORDS("ZINTERCARD", "2", "zset", "none")) >= 500 * 8);
+    assert_true(work_before(WORDS("ZUNIONSTORE", "zset", "1", "none")) >= 500 * 16);
+    assert_true(work_before(WORDS("ZUNIONSTORE", "none", "2", "zset", "zset")) >= 2 * 500 * 8);
+    assert_true(work_before(WORDS("ZUNIONSTORE", "none", "1", "none")) < 100);
+}
+
+/* More keys than the estimate of a rule looks at: those that it does look at count. */
+static void keys_that_are_not_looked_at_do_not_hide_others(void **state) {
+    enum { KEYS = 200 };
+    struct buffer request;
+    struct bytes argv[2 + KEYS] = {bytes_from_text("ZUNION"), bytes_from_text("200")};
+    fill_zset("zset", 50);
+    for (size_t i = 0; i < KEYS; i++) {
+        argv[2 + i] = bytes_from_text("zset");
+    }
+    buffer_init(&request);
+    redis_exec_put_head(&request, &(struct redis_exec_head){.n_commands = 1});
+    redis_exec_put_command(&request, 0, argv, 2 + KEYS);
+    const struct command command = {
+        .type = COMMAND_RULE,
+        .rule = {.number = REDIS_RULE_EXEC, .request = bytes_of(request.data, request.size)}};
+    assert_true(state_machine_rule_work(fixture.machine, &command) >= 60 * 50 * 8);
+    buffer_clear(&request);
+}
+
+static void long_members_that_are_compared_count(void **state) {
+    run(WORDS("SADD", "long", large));
+    run(WORDS("ZADD", "other", "1", large));
+    assert_true(work_of(WORDS("SINTER", "long", "other")) >= LARGE / 4);
+    assert_true(work_of(WORDS("ZINTER", "2", "long", "other")) >= LARGE / 2);
+    assert_true(work_of(WORDS("ZUNIONSTORE", "to", "1", "other")) >= LARGE / 4);
+    struct words words = WORDS("SINTER", "long", "long");
+    assert_true(redis_work_of_members(state_machine_keys(fixture.machine), 0, command_of(words),
+                                      words.argv, words.n, 10) >= LARGE / 2);
+}
+
+/* Two sets of ten members each that begin alike, and a third: many comparisons of all their bytes.
+ */
+static void comparisons_of_long_members_are_bounded(void **state) {
+    static const char *const sets[] = {"a", "b", "c"};
+    static char member[LARGE + 1];
+    memset(member, 'x', LARGE);
+    for (size_t i = 0; i < 30; i++) {
+        member[LARGE - 1] = (char)('a' + i / 3);
+        run(WORDS("SADD", sets[i % 3], member));
+    }
+    assert_int_equal(status_of(WORDS("SINTERCARD", "2", "a", "b")), STATUS_OK);
+    assert_int_equal(status_of(WORDS("SINTERCARD", "3", "a", "b", "c")), STATUS_REQUEST_TOO_LARGE);
+    assert_int_equal(status_of(WORDS("ZINTERCARD", "3", "a", "b", "c")), STATUS_REQUEST_TOO_LARGE);
+    assert_int_equal(status_of(WORDS("ZINTERCARD", "3", "a", "a", "a")), STATUS_OK);
+}
+
+static void keys_behind_their_number_are_found(void **state) {
+    struct words words = WORDS("ZUNIONSTORE", "to", "2", "a", "b", "AGGREGATE", "MAX");
+    struct redis_key_places places;
+    assert_true(redis_command_keys(command_of(words), words.argv, words.n, &places));
+    assert_int_equal(places.n, 3);
+    assert_int_equal(redis_key_place(&places, 0), 1);
+    assert_int_equal(redis_key_place(&places, 1), 3);
+    assert_int_equal(redis_key_place(&places, 2), 4);
+    words = WORDS("ZUNIONSTORE", "to", "5", "a", "b");
+    assert_false(redis_command_keys(command_of(words), words.argv, words.n, &places));
+    words = WORDS("BZMPOP", "0", "2", "a", "b", "MIN");
+    assert_true(redis_command_keys(command_of(words), words.argv, words.n, &places));
+    assert_int_equal(places.n, 2);
+    assert_int_equal(redis_key_place(&places, 1), 4);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_value_that_is_written_again_counts, begin, end),
         cmocka_unit_test_setup_teardown(a_value_that_becomes_large_counts, begin, end),
         cmocka_unit_test_setup_teardown(elements_that_are_written_again_count, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_taken_counts, begin, end),
+        cmocka_unit_test_setup_teardown(sources_count_and_what_is_replaced, begin, end),
+        cmocka_unit_test_setup_teardown(keys_that_are_not_looked_at_do_not_hide_others, begin, end),
+        cmocka_unit_test_setup_teardown(long_members_that_are_compared_count, begin, end),
+        cmocka_unit_test_setup_teardown(comparisons_of_long_members_are_bounded, begin, end),
+        cmocka_unit_test_setup_teardown(keys_behind_their_number_are_found, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

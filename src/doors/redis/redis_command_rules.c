@@ -78,15 +78,34 @@ bool redis_command_takes(const struct redis_command *command, size_t argc) {
 
 /* --- Keys. --- */
 
-/* numkeys stands before the keys. */
+/* Where the number of keys stands. */
+static size_t place_of_count(const struct redis_command *command) {
+    switch (command->id) {
+    case REDIS_CMD_SINTERCARD:
+    case REDIS_CMD_LMPOP:
+    case REDIS_CMD_ZMPOP:
+    case REDIS_CMD_ZUNION:
+    case REDIS_CMD_ZINTER:
+    case REDIS_CMD_ZDIFF:
+    case REDIS_CMD_ZINTERCARD:
+        return 1;
+    default:
+        return 2; /* behind a script, a time, or a key */
+    }
+}
+
 static bool counted_keys(const struct redis_command *command, const struct bytes *argv, size_t argc,
                          struct redis_key_places *out_places) {
-    size_t at = (command->id == REDIS_CMD_SINTERCARD || command->id == REDIS_CMD_LMPOP) ? 1 : 2;
+    size_t at = place_of_count(command);
     int64_t n;
     if (argc <= at || !redis_number_integer(argv[at], &n) || n < 0 || (uint64_t)n > argc - at - 1) {
         return false;
     }
     *out_places = (struct redis_key_places){.first = at + 1, .n = (size_t)n, .step = 1};
+    if (command->first_key != 0) {
+        *out_places = (struct redis_key_places){
+            .first = (size_t)command->first_key, .n = 1 + (size_t)n, .step = 1, .gap = 1};
+    }
     return true;
 }
 

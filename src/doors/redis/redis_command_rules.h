@@ -185,8 +185,19 @@ enum redis_command_flag {
     X(ZPOPMAX, "zpopmax", -2, WRITE, W | F, 1, 1, 1, "sorted-set", redis_zset_zpop)                \
     X(ZRANDMEMBER, "zrandmember", -2, READ, R, 1, 1, 1, "sorted-set", redis_zset_zrandmember)      \
     X(ZSCAN, "zscan", -3, READ, R, 1, 1, 1, "sorted-set", redis_scan_elements)                     \
-    X(BZPOPMIN, "bzpopmin", -3, WRITE, W | B | F, 1, -2, 1, "sorted-set", redis_zset_bzpop)        \
-    X(BZPOPMAX, "bzpopmax", -3, WRITE, W | B | F, 1, -2, 1, "sorted-set", redis_zset_bzpop)        \
+    X(BZPOPMIN, "bzpopmin", -3, WRITE, W | S | B | F, 1, -2, 1, "sorted-set", redis_zset_bzpop)    \
+    X(BZPOPMAX, "bzpopmax", -3, WRITE, W | S | B | F, 1, -2, 1, "sorted-set", redis_zset_bzpop)    \
+    X(ZUNION, "zunion", -3, READ, R | M, 0, 0, 0, "sorted-set", redis_zsetop_read)                 \
+    X(ZINTER, "zinter", -3, READ, R | M, 0, 0, 0, "sorted-set", redis_zsetop_read)                 \
+    X(ZDIFF, "zdiff", -3, READ, R | M, 0, 0, 0, "sorted-set", redis_zsetop_read)                   \
+    X(ZINTERCARD, "zintercard", -3, READ, R | M, 0, 0, 0, "sorted-set", redis_zsetop_read)         \
+    X(ZUNIONSTORE, "zunionstore", -4, READ_WRITE, W | M, 1, 1, 1, "sorted-set",                    \
+      redis_zsetop_store)                                                                          \
+    X(ZINTERSTORE, "zinterstore", -4, READ_WRITE, W | M, 1, 1, 1, "sorted-set",                    \
+      redis_zsetop_store)                                                                          \
+    X(ZDIFFSTORE, "zdiffstore", -4, READ_WRITE, W | M, 1, 1, 1, "sorted-set", redis_zsetop_store)  \
+    X(ZMPOP, "zmpop", -4, WRITE, W | M, 0, 0, 0, "sorted-set", redis_zset_zmpop)                   \
+    X(BZMPOP, "bzmpop", -5, WRITE, W | B | M, 0, 0, 0, "sorted-set", redis_zset_zmpop)             \
     /* Lists. */                                                                                   \
     X(LPUSH, "lpush", -3, WRITE, W | F, 1, 1, 1, "list", redis_list_push)                          \
     X(RPUSH, "rpush", -3, WRITE, W | F, 1, 1, 1, "list", redis_list_push)                          \
@@ -195,6 +206,7 @@ enum redis_command_flag {
     X(LPOP, "lpop", -2, WRITE, W | F, 1, 1, 1, "list", redis_list_pop)                             \
     X(RPOP, "rpop", -2, WRITE, W | F, 1, 1, 1, "list", redis_list_pop)                             \
     X(LMPOP, "lmpop", -4, WRITE, W | M, 0, 0, 0, "list", redis_list_lmpop)                         \
+    X(BLMPOP, "blmpop", -5, WRITE, W | B | M, 0, 0, 0, "list", redis_list_lmpop)                   \
     X(LLEN, "llen", 2, READ, R | F, 1, 1, 1, "list", redis_list_llen)                              \
     X(LRANGE, "lrange", 4, READ, R, 1, 1, 1, "list", redis_list_lrange)                            \
     X(LINDEX, "lindex", 3, READ, R, 1, 1, 1, "list", redis_list_lindex)                            \
@@ -205,10 +217,10 @@ enum redis_command_flag {
     X(LPOS, "lpos", -3, READ, R, 1, 1, 1, "list", redis_list_lpos)                                 \
     X(LMOVE, "lmove", 5, READ_WRITE, W, 1, 2, 1, "list", redis_list_move)                          \
     X(RPOPLPUSH, "rpoplpush", 3, READ_WRITE, W, 1, 2, 1, "list", redis_list_move)                  \
-    X(BLPOP, "blpop", -3, WRITE, W | B, 1, -2, 1, "list", redis_list_bpop)                         \
-    X(BRPOP, "brpop", -3, WRITE, W | B, 1, -2, 1, "list", redis_list_bpop)                         \
-    X(BLMOVE, "blmove", 6, READ_WRITE, W | B, 1, 2, 1, "list", redis_list_move)                    \
-    X(BRPOPLPUSH, "brpoplpush", 4, READ_WRITE, W | B, 1, 2, 1, "list", redis_list_move)            \
+    X(BLPOP, "blpop", -3, WRITE, W | S | B, 1, -2, 1, "list", redis_list_bpop)                     \
+    X(BRPOP, "brpop", -3, WRITE, W | S | B, 1, -2, 1, "list", redis_list_bpop)                     \
+    X(BLMOVE, "blmove", 6, READ_WRITE, W | S | B, 1, 2, 1, "list", redis_list_move)                \
+    X(BRPOPLPUSH, "brpoplpush", 4, READ_WRITE, W | S | B, 1, 2, 1, "list", redis_list_move)        \
     /* Streams. */                                                                                 \
     X(XADD, "xadd", -5, WRITE, W | F, 1, 1, 1, "stream", redis_stream_xadd)                        \
     X(XDEL, "xdel", -3, WRITE, W | F, 1, 1, 1, "stream", redis_stream_xdel)                        \
@@ -255,13 +267,20 @@ extern const struct redis_command redis_commands[REDIS_N_COMMANDS];
 const struct redis_command *redis_command_find(struct bytes name);
 bool redis_command_takes(const struct redis_command *command, size_t argc);
 
-/* The keys of a command: places in its arguments. False when they cannot be told, because the
- * arguments are wrong. A command whose keys are counted has a step of 1. */
+/* The keys of a command: places in its arguments. A command whose keys are counted has a step of 1,
+ * and a gap where another key is in front of their number. */
 struct redis_key_places {
     size_t first;
     size_t n;
     size_t step;
+    size_t gap; /* between the first and the second */
 };
+
+static inline size_t redis_key_place(const struct redis_key_places *places, size_t i) {
+    return places->first + i * places->step + (i > 0 ? places->gap : 0);
+}
+
+/* False when they cannot be told, because the arguments are wrong. */
 bool redis_command_keys(const struct redis_command *command, const struct bytes *argv, size_t argc,
                         struct redis_key_places *out_places);
 
@@ -291,10 +310,11 @@ redis_command_function redis_scripting_eval, redis_scripting_script, redis_serve
     redis_setop_card, redis_setop_store, redis_zset_zadd, redis_zset_zincrby, redis_zset_zrem,
     redis_zset_zscore, redis_zset_zmscore, redis_zset_zcard, redis_zset_zrank, redis_zrange_count,
     redis_zrange_read, redis_zrange_store, redis_zrange_remove, redis_zset_zpop,
-    redis_zset_zrandmember, redis_zset_bzpop, redis_list_push, redis_list_pop, redis_list_lmpop,
-    redis_list_llen, redis_list_lrange, redis_list_lindex, redis_list_lset, redis_list_lrem,
-    redis_list_ltrim, redis_list_linsert, redis_list_lpos, redis_list_move, redis_list_bpop,
-    redis_stream_xadd, redis_stream_xdel, redis_stream_xtrim, redis_stream_xlen,
-    redis_stream_xrange, redis_stream_xread;
+    redis_zset_zrandmember, redis_zset_bzpop, redis_zset_zmpop, redis_zsetop_read,
+    redis_zsetop_store, redis_list_push, redis_list_pop, redis_list_lmpop, redis_list_llen,
+    redis_list_lrange, redis_list_lindex, redis_list_lset, redis_list_lrem, redis_list_ltrim,
+    redis_list_linsert, redis_list_lpos, redis_list_move, redis_list_bpop, redis_stream_xadd,
+    redis_stream_xdel, redis_stream_xtrim, redis_stream_xlen, redis_stream_xrange,
+    redis_stream_xread;
 
 #endif

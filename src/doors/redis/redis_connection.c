@@ -490,7 +490,7 @@ static bool keys_fit(const struct redis_exec_command *command) {
     struct redis_key_places places;
     if (redis_command_keys(command->command, command->argv, command->argc, &places)) {
         for (size_t i = 0; i < places.n; i++) {
-            if (command->argv[places.first + i * places.step].size > REDIS_KEY_SIZE_MAX) {
+            if (command->argv[redis_key_place(&places, i)].size > REDIS_KEY_SIZE_MAX) {
                 return false;
             }
         }

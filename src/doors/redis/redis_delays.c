@@ -215,7 +215,7 @@ static unsigned bucket_of_made(const struct redis_exec_command *command) {
     bool is_known = (command->command->flags & (REDIS_F_LOCAL | REDIS_F_MOVABLE)) == 0 &&
                     redis_command_keys(command->command, command->argv, command->argc, &places) &&
                     places.first > 0 && (places.n == 1 || places.n == 2);
-    return is_known ? bucket_of(command->argv[places.first + (places.n - 1) * places.step])
+    return is_known ? bucket_of(command->argv[redis_key_place(&places, places.n - 1)])
                     : REDIS_VALUE_ANYWHERE;
 }
 
@@ -241,7 +241,7 @@ size_t redis_delays_size_to_come(const struct redis_door *door,
     }
     unsigned bits = bits_in(door->n_values_in[REDIS_VALUE_ANYWHERE]);
     for (size_t i = 0; i < places.n && places.n <= LOOKED_AT; i++) {
-        struct bytes key = command->argv[places.first + i * places.step];
+        struct bytes key = command->argv[redis_key_place(&places, i)];
         unsigned here = bits_in(door->n_values_in[bucket_of(key)]);
         bits = here > bits ? here : bits;
     }

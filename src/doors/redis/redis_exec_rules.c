@@ -235,7 +235,7 @@ static bool may_run(struct redis_run *run, struct rule_run *rule,
         return rule_may(rule, right, &range);
     }
     for (size_t i = 0; i < places.n; i++) {
-        struct bytes key = one->argv[places.first + i * places.step];
+        struct bytes key = one->argv[redis_key_place(&places, i)];
         const struct key_range range = {.space = KEY_SPACE_REDIS,
                                         .key = redis_key_main(run->arena, one->db, key)};
         if (!rule_may(rule, right, &range)) {
@@ -318,7 +318,7 @@ static enum status run_exec(struct rule_run *rule, struct bytes bytes, struct bu
         return STATUS_OK;
     }
     enum status status = run_commands(&run, &request);
-    rule_add_work(rule, run.glob_steps / REDIS_GLOB_STEPS_OF_WORK +
+    rule_add_work(rule, run.compare_work + run.glob_steps / REDIS_GLOB_STEPS_OF_WORK +
                             (size_t)(run.script_work / REDIS_SCRIPT_WORK_OF_WORK));
     return status;
 }

@@ -97,7 +97,7 @@ static void write_keys(const struct bytes *argv, size_t argc, struct buffer *out
     } else {
         redis_reply_array(out, places.n);
         for (size_t i = 0; i < places.n; i++) {
-            redis_reply_bulk(out, argv[places.first + i * places.step]);
+            redis_reply_bulk(out, argv[redis_key_place(&places, i)]);
         }
     }
 }

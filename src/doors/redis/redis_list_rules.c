@@ -2,6 +2,7 @@
  * moves the shorter side. */
 #include "doors/redis/redis_command_rules.h"
 #include "doors/redis/redis_events_rules.h"
+#include "doors/redis/redis_mpop_rules.h"
 #include "doors/redis/redis_run_rules.h"
 
 #include <string.h>
@@ -127,41 +128,26 @@ static bool get_side(struct redis_run *run, struct bytes word, bool *out_is_left
 }
 
 void redis_list_lmpop(struct redis_run *run, const struct bytes *argv, size_t argc) {
-    int64_t n_keys;
-    int64_t n = 1;
-    bool is_left;
-    if (!redis_number_integer(argv[1], &n_keys) || n_keys < 1) {
-        redis_error(run, "numkeys should be greater than 0");
+    struct redis_mpop mpop;
+    const char *error = redis_mpop_parse(run->command, argv, argc, &mpop);
+    if (error != NULL) {
+        redis_reply_error_text(run->reply, error);
         return;
     }
-    size_t at = 2 + (size_t)n_keys;
-    if ((uint64_t)n_keys > argc || at >= argc) {
-        redis_error_syntax(run);
+    if (run->command->id == REDIS_CMD_BLMPOP && !redis_timeout_check(run, argv[1])) {
         return;
     }
-    if (!get_side(run, argv[at], &is_left)) {
-        return;
-    }
-    if (argc == at + 3 && redis_word_is(argv[at + 1], "count")) {
-        if (!redis_number_integer(argv[at + 2], &n) || n < 1) {
-            redis_error(run, "count should be greater than 0");
-            return;
-        }
-    } else if (argc != at + 1) {
-        redis_error_syntax(run);
-        return;
-    }
-    for (size_t i = 2; i < at; i++) {
+    for (size_t i = 0; i < mpop.n_keys && !run->is_exceeded; i++) {
         struct redis_object list;
-        if (!redis_object_load_as(run, argv[i], REDIS_LIST, &list)) {
+        if (!redis_object_load_as(run, mpop.keys[i], REDIS_LIST, &list)) {
             return;
         }
         if (redis_object_exists(&list)) {
-            n = n > list.header.count ? list.header.count : n;
+            int64_t n = mpop.count > list.header.count ? list.header.count : mpop.count;
             redis_reply_array(run->reply, 2);
-            redis_reply_bulk(run->reply, argv[i]);
+            redis_reply_bulk(run->reply, mpop.keys[i]);
             redis_reply_array(run->reply, (size_t)n);
-            reply_pops(run, &list, is_left, n);
+            reply_pops(run, &list, !mpop.is_last, n);
             return;
         }
     }
@@ -171,6 +157,9 @@ void redis_list_lmpop(struct redis_run *run, const struct bytes *argv, size_t ar
 /* The last argument is how long to wait, which is the connection's affair. */
 void redis_list_bpop(struct redis_run *run, const struct bytes *argv, size_t argc) {
     bool is_left = run->command->id == REDIS_CMD_BLPOP;
+    if (!redis_timeout_check(run, argv[argc - 1])) {
+        return;
+    }
     for (size_t i = 1; i + 1 < argc; i++) {
         struct redis_object list;
         if (!redis_object_load_as(run, argv[i], REDIS_LIST, &list)) {
@@ -192,9 +181,12 @@ void redis_list_move(struct redis_run *run, const struct bytes *argv, size_t arg
     bool to_left = true;
     struct redis_object from;
     struct redis_object to;
-    (void)argc;
+    bool may_wait = id == REDIS_CMD_BLMOVE || id == REDIS_CMD_BRPOPLPUSH;
     if ((id == REDIS_CMD_LMOVE || id == REDIS_CMD_BLMOVE) &&
         (!get_side(run, argv[3], &from_left) || !get_side(run, argv[4], &to_left))) {
+        return;
+    }
+    if (may_wait && !redis_timeout_check(run, argv[argc - 1])) {
         return;
     }
     if (!redis_object_load_as(run, argv[1], REDIS_LIST, &from)) {

@@ -15,7 +15,8 @@ enum {
     KEYS_MANY = 2048,
     /* A pattern and a key that may take this many steps each are much, however few there are. */
     PATTERN_LONG = 64,
-    SETS_WORK_MUCH = 32 * 1024, /* of redis_work_of(): some four thousand elements */
+    SETS_WORK_MUCH = 32 * 1024, /* of redis_work_of(): some four thousand elements … */
+    MEMBERS_MANY = 8 * 1024,    /* … and their records */
     LONG_READS_MAX = 2
 };
 
@@ -27,6 +28,15 @@ struct redis_long_read {
     struct buffer reply;
     enum status status;
 };
+
+/* What is on the loop has few members, and short ones. */
+static bool is_much_of_sets(const struct key_store *keys,
+                            const struct redis_exec_command *command) {
+    size_t work = redis_work_of(keys, command->db, command->command, command->argv, command->argc);
+    return work >= SETS_WORK_MUCH ||
+           redis_work_of_members(keys, command->db, command->command, command->argv, command->argc,
+                                 MEMBERS_MANY) >= SETS_WORK_MUCH;
+}
 
 static bool is_much_of_keys(const struct key_store *keys,
                             const struct redis_exec_command *command) {
@@ -46,8 +56,11 @@ bool redis_long_read_takes(struct redis_door *door, const struct redis_exec_comm
     case REDIS_CMD_SINTERCARD:
     case REDIS_CMD_SUNION:
     case REDIS_CMD_SDIFF:
-        return redis_work_of(keys, command->db, command->command, command->argv, command->argc) >=
-               SETS_WORK_MUCH;
+    case REDIS_CMD_ZINTER:
+    case REDIS_CMD_ZINTERCARD:
+    case REDIS_CMD_ZUNION:
+    case REDIS_CMD_ZDIFF:
+        return is_much_of_sets(keys, command);
     default:
         return false;
     }

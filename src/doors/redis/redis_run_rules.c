@@ -1,5 +1,6 @@
 #include "doors/redis/redis_run_rules.h"
 
+#include "core/key_work.h"
 #include "doors/redis/redis_command_rules.h"
 #include "doors/redis/redis_events_rules.h"
 #include "doors/redis/redis_glob_model.h"
@@ -27,6 +28,12 @@ bool redis_run_matches(struct redis_run *run, struct bytes pattern, struct bytes
     return is_match;
 }
 
+bool redis_run_compare(struct redis_run *run, size_t size, size_t times) {
+    run->compare_work += times * (size / KEY_WORK_COMPARED_BYTES);
+    run->is_exceeded = run->is_exceeded || run->compare_work > KEY_WORK_TXN_MAX;
+    return !run->is_exceeded;
+}
+
 /* --- Objects. --- */
 
 void redis_object_load(struct redis_run *run, struct bytes name, struct redis_object *out_object) {
@@ -45,8 +52,7 @@ bool redis_object_load_as(struct redis_run *run, struct bytes name, enum redis_t
                           struct redis_object *out_object) {
     redis_object_load(run, name, out_object);
     if (redis_object_exists(out_object) && out_object->header.type != type) {
-        redis_reply_error_text(run->reply,
-                               "WRONGTYPE Operation against a key holding the wrong kind of value");
+        redis_error_type(run);
         return false;
     }
     return true;
@@ -277,6 +283,11 @@ void redis_error(struct redis_run *run, const char *text) {
 
 void redis_error_syntax(struct redis_run *run) {
     redis_error(run, "syntax error");
+}
+
+void redis_error_type(struct redis_run *run) {
+    redis_reply_error_text(run->reply,
+                           "WRONGTYPE Operation against a key holding the wrong kind of value");
 }
 
 bool redis_get_integer_or(struct redis_run *run, struct bytes argument, const char *error,

@@ -79,6 +79,7 @@ struct redis_run {
     size_t put_bytes;                         /* of values that were written so far */
     size_t glob_steps;                        /* of comparing with patterns */
     size_t glob_steps_more;                   /* that may be made beyond REDIS_GLOB_STEPS_MAX */
+    size_t compare_work;                      /* of comparing long members, as in core/key_work.h */
     uint64_t script_work;                     /* of the scripts of this run so far */
     const struct redis_cursor_table *cursors; /* NULL: none */
     bool shows_tokens;                        /* SET NX answers with the token as an attribute */
@@ -145,6 +146,10 @@ bool redis_run_is_full(struct redis_run *run);
 /* Compares with a pattern; the run is exceeded when that was too much work. */
 bool redis_run_matches(struct redis_run *run, struct bytes pattern, struct bytes text);
 
+/* Members of this size are to be compared, at most so many times. False: that is too much work, and
+ * the run is exceeded. Short ones count by the records that are looked at. */
+bool redis_run_compare(struct redis_run *run, size_t size, size_t times);
+
 /* Records of a range, in arena memory. */
 struct redis_records {
     const struct record **at;
@@ -162,6 +167,8 @@ struct redis_records redis_collect_keys(struct redis_run *run, const struct key_
 /* Replies "ERR …" of the text. */
 void redis_error(struct redis_run *run, const char *text);
 void redis_error_syntax(struct redis_run *run);
+/* "WRONGTYPE …". */
+void redis_error_type(struct redis_run *run);
 /* "value is not an integer or out of range" is the reply when it is false. */
 bool redis_get_integer(struct redis_run *run, struct bytes argument, int64_t *out_value);
 bool redis_get_integer_or(struct redis_run *run, struct bytes argument, const char *error,

@@ -292,7 +292,7 @@ static enum redis_script_look look_of(struct bytes source) {
     static const char *const words[] = {
         "while", "repeat", "function", "load",    "rep",     "gsub",  "find",  "match",
         "sort",  "concat", "range",    "members", "diff",    "inter", "union", "getall",
-        "vals",  "copy",   "rename",   "store",   "linsert", "lrem"};
+        "vals",  "copy",   "rename",   "store",   "linsert", "lrem",  "mpop"};
     uint8_t lower[CHEAP_SIZE_MAX];
     if (source.size == 0 || source.size > CHEAP_SIZE_MAX) {
         return REDIS_SCRIPT_LOOKS_AT_ALL; /* or may do so somewhere */

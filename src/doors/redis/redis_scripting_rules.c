@@ -141,12 +141,13 @@ static enum status call(void *context, const struct bytes *argv, size_t argc, st
     }
     enum { GLOB_STEPS_A_WORK = 4 };
     size_t glob_steps = run->glob_steps;
+    size_t compare_work = run->compare_work;
     struct buffer *outer = run->reply;
     const struct redis_command *command = argc == 0 ? NULL : redis_command_find(argv[0]);
     run->reply = out;
     if (command == NULL) {
         redis_error(run, "Unknown Redis command called from script");
-    } else if ((command->flags & (REDIS_F_NOSCRIPT | REDIS_F_BLOCK)) != 0) {
+    } else if ((command->flags & REDIS_F_NOSCRIPT) != 0) {
         redis_error(run, "This Redis command is not allowed from script");
     } else if (!redis_command_takes(command, argc)) {
         redis_error(run, "Wrong number of args calling Redis command from script");
@@ -161,7 +162,8 @@ static enum status call(void *context, const struct bytes *argv, size_t argc, st
     }
     bool is_full = redis_run_is_full(run);
     run->reply = outer;
-    redis_script_note_work((run->glob_steps - glob_steps) / GLOB_STEPS_A_WORK);
+    redis_script_note_work((run->glob_steps - glob_steps) / GLOB_STEPS_A_WORK +
+                           (run->compare_work - compare_work) * REDIS_SCRIPT_WORK_OF_WORK);
     return is_full ? STATUS_REQUEST_TOO_LARGE : STATUS_OK;
 }
 

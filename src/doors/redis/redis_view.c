@@ -95,7 +95,7 @@ struct key_range *redis_view_ranges(struct arena *arena, const struct redis_exec
     }
     struct key_range *ranges = arena_calloc(arena, places.n, sizeof ranges[0]);
     for (size_t i = 0; i < places.n; i++) {
-        struct bytes key = command->argv[places.first + i * places.step];
+        struct bytes key = command->argv[redis_key_place(&places, i)];
         ranges[i] = (struct key_range){.space = KEY_SPACE_REDIS,
                                        .key = redis_key_main(arena, command->db, key)};
     }

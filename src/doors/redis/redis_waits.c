@@ -3,6 +3,7 @@
 #include "core/key_store.h"
 #include "doors/redis/redis_door_internal.h"
 #include "doors/redis/redis_keys.h"
+#include "doors/redis/redis_mpop_rules.h"
 #include "doors/redis/redis_number_model.h"
 #include "doors/redis/redis_reply.h"
 #include "doors/redis/redis_run_rules.h"
@@ -372,21 +373,6 @@ static void time_is_up(uv_timer_t *timer) {
     }
 }
 
-/* The last argument, in seconds; 0: no limit. */
-static const char *get_timeout(struct bytes argument, uint64_t *out_ms) {
-    enum { SECONDS_MAX = 1000 * 1000 * 1000 };
-    double seconds;
-    if (!redis_number_double(argument, &seconds) || seconds > SECONDS_MAX) {
-        return "ERR timeout is not a float or out of range";
-    }
-    if (seconds < 0) {
-        return "ERR timeout is negative";
-    }
-    uint64_t ms = (uint64_t)(seconds * 1000);
-    *out_ms = seconds > 0 && ms == 0 ? 1 : ms;
-    return NULL;
-}
-
 /* Of XREAD, where it says how long: in milliseconds. False: it does not wait. */
 static bool find_block(const struct redis_exec_command *command, struct bytes *out_argument) {
     const struct bytes *argv = command->argv;
@@ -407,6 +393,10 @@ bool redis_waits_takes(const struct redis_exec_command *command) {
             redis_command_keys(command->command, command->argv, command->argc, &places));
 }
 
+static bool is_side(struct bytes word) {
+    return redis_word_is(word, "left") || redis_word_is(word, "right");
+}
+
 static const char *get_block(struct bytes argument, uint64_t *out_ms) {
     int64_t ms;
     if (!redis_number_integer(argument, &ms)) {
@@ -419,10 +409,29 @@ static const char *get_block(struct bytes argument, uint64_t *out_ms) {
     return NULL;
 }
 
+/* How long it waits; NULL, or the error that is the reply, also when the other arguments are wrong.
+ */
+static const char *get_time(const struct redis_exec_command *command, uint64_t *out_ms) {
+    const struct bytes *argv = command->argv;
+    struct redis_mpop mpop;
+    struct bytes block;
+    if (command->command->id == REDIS_CMD_XREAD && find_block(command, &block)) {
+        return get_block(block, out_ms);
+    }
+    if (redis_mpop_is(command->command)) {
+        const char *error = redis_mpop_parse(command->command, argv, command->argc, &mpop);
+        return error != NULL ? error : redis_timeout_parse(argv[1], out_ms);
+    }
+    if (command->command->id == REDIS_CMD_BLMOVE && !(is_side(argv[3]) && is_side(argv[4]))) {
+        return "ERR syntax error";
+    }
+    return redis_timeout_parse(argv[command->argc - 1], out_ms);
+}
+
 /* The keys that it waits for: of a move the source alone. */
 static size_t count_keys(const struct redis_exec_command *command) {
     struct redis_key_places places;
-    if (command->command->id == REDIS_CMD_XREAD) {
+    if ((command->command->flags & REDIS_F_MOVABLE) != 0) {
         (void)redis_command_keys(command->command, command->argv, command->argc, &places);
         return places.n;
     }
@@ -433,7 +442,7 @@ static size_t count_keys(const struct redis_exec_command *command) {
 
 static const struct bytes *names_of(const struct redis_exec_command *command) {
     struct redis_key_places places = {.first = 1};
-    if (command->command->id == REDIS_CMD_XREAD) {
+    if ((command->command->flags & REDIS_F_MOVABLE) != 0) {
         (void)redis_command_keys(command->command, command->argv, command->argc, &places);
     }
     return &command->argv[places.first];
@@ -473,8 +482,7 @@ static enum redis_type type_of(const struct redis_command *command) {
     if (command->id == REDIS_CMD_XREAD) {
         return REDIS_STREAM;
     }
-    return command->id == REDIS_CMD_BZPOPMIN || command->id == REDIS_CMD_BZPOPMAX ? REDIS_ZSET
-                                                                                  : REDIS_LIST;
+    return strcmp(command->group, "sorted-set") == 0 ? REDIS_ZSET : REDIS_LIST;
 }
 
 /* A key that was named before is waited for once. The waiter's own keys are the last ones of each
@@ -581,10 +589,7 @@ static bool is_behind(const struct redis_waiter *waiter) {
 void redis_waits_run(struct redis_connection *connection,
                      const struct redis_exec_command *command) {
     uint64_t timeout_ms;
-    struct bytes block = command->argv[command->argc - 1];
-    const char *error = command->command->id == REDIS_CMD_XREAD && find_block(command, &block)
-                            ? get_block(block, &timeout_ms)
-                            : get_timeout(block, &timeout_ms);
+    const char *error = get_time(command, &timeout_ms);
     if (error == NULL && count_keys(command) > KEYS_MAX) {
         error = "ERR a client can wait for 1024 keys at most";
     }

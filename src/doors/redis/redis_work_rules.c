@@ -4,6 +4,7 @@
 #include "core/key_work.h"
 #include "doors/redis/redis_exec_rules.h"
 #include "doors/redis/redis_keys.h"
+#include "doors/redis/redis_mpop_rules.h"
 #include "doors/redis/redis_run_rules.h"
 
 #include <string.h>
@@ -69,6 +70,8 @@ static size_t element_work(const struct redis_command *command) {
     case REDIS_CMD_LSET:
     case REDIS_CMD_LMOVE:
     case REDIS_CMD_RPOPLPUSH:
+    case REDIS_CMD_LMPOP: /* counted by what they take: see pop_work() */
+    case REDIS_CMD_ZMPOP:
     case REDIS_CMD_TYPE:
     case REDIS_CMD_OBJECT:
     case REDIS_CMD_XTRIM: /* of which a run changes a few thousand at most */
@@ -100,6 +103,30 @@ static size_t scan_work(const struct bytes *argv, size_t argc) {
         }
     }
     return pattern_work((size_t)count, pattern_size);
+}
+
+/* Of LMPOP and its like: of the first key that has something. */
+static size_t pop_work(const struct key_store *keys, unsigned db,
+                       const struct redis_command *command, const struct bytes *argv, size_t argc) {
+    enum { RECORDS_OF_MEMBER = 2 };
+    struct redis_mpop mpop;
+    struct redis_header header;
+    size_t i = 0;
+    if (redis_mpop_parse(command, argv, argc, &mpop) != NULL) {
+        /* It is refused, or not all of it is here. */
+        mpop =
+            (struct redis_mpop){.keys = argv + 1, .n_keys = argc - 1, .is_last = true, .count = 1};
+    }
+    while (i < mpop.n_keys && i < KEYS_LOOKED_AT && !find_header(keys, db, mpop.keys[i], &header)) {
+        i++;
+    }
+    if (i == mpop.n_keys || i == KEYS_LOOKED_AT) {
+        return 0;
+    }
+    bool passes_over_all = mpop.is_last && header.type == REDIS_ZSET;
+    int64_t n = mpop.count < header.count ? mpop.count : header.count;
+    return (passes_over_all ? WORK_SEEN * (size_t)header.count : 0) +
+           KEY_WORK_A_DELETE * RECORDS_OF_MEMBER * (size_t)n;
 }
 
 /* Of members at random, which may be more than there are. */
@@ -226,6 +253,33 @@ static size_t work_of_arguments(const struct key_store *keys, unsigned db, const
     return work;
 }
 
+/* Whether what is at its first key goes, before it is written. */
+static bool replaces_first(const struct redis_command *command) {
+    switch (command->id) {
+    case REDIS_CMD_SINTERSTORE:
+    case REDIS_CMD_SUNIONSTORE:
+    case REDIS_CMD_SDIFFSTORE:
+    case REDIS_CMD_ZINTERSTORE:
+    case REDIS_CMD_ZUNIONSTORE:
+    case REDIS_CMD_ZDIFFSTORE:
+    case REDIS_CMD_ZRANGESTORE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Of a command whose keys are more than the arguments that are looked at, these. */
+static bool find_keys(const struct redis_command *command, const struct bytes *argv, size_t argc,
+                      struct redis_key_places *out_places) {
+    if (redis_command_keys(command, argv, argc, out_places)) {
+        return true;
+    }
+    bool is_counted = (command->flags & REDIS_F_MOVABLE) != 0 && command->id != REDIS_CMD_XREAD;
+    *out_places = (struct redis_key_places){.first = 1, .n = argc - 1, .step = 1};
+    return is_counted;
+}
+
 size_t redis_work_of(const struct key_store *keys, unsigned db, const struct redis_command *command,
                      const struct bytes *argv, size_t argc) {
     struct redis_key_places places;
@@ -236,8 +290,11 @@ size_t redis_work_of(const struct key_store *keys, unsigned db, const struct red
         size_t script = redis_scripting_estimate(keys, bytes_from_text(command->name), argv[1]);
         work += script > 0 ? script + work_of_arguments(keys, db, argv, argc) : 0;
     }
+    if (redis_mpop_is(command)) {
+        return work + pop_work(keys, db, command, argv, argc);
+    }
     size_t each = element_work(command);
-    if (each == 0 || !redis_command_keys(command, argv, argc, &places)) {
+    if (each == 0 || !find_keys(command, argv, argc, &places)) {
         return work;
     }
     switch (command->id) {
@@ -259,8 +316,10 @@ size_t redis_work_of(const struct key_store *keys, unsigned db, const struct red
     }
     for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
         struct redis_header header;
-        if (find_header(keys, db, argv[places.first + i * places.step], &header)) {
-            work += each * ranked(command, argv, argc, (size_t)header.count);
+        if (find_header(keys, db, argv[redis_key_place(&places, i)], &header)) {
+            work += i == 0 && replaces_first(command)
+                        ? KEY_WORK_A_DELETE * (size_t)header.count
+                        : each * ranked(command, argv, argc, (size_t)header.count);
         }
     }
     return work;
@@ -302,6 +361,9 @@ static enum moved moved_by(const struct redis_command *command, const struct byt
     case REDIS_CMD_LPOP:
     case REDIS_CMD_RPOP:
     case REDIS_CMD_LMPOP:
+    case REDIS_CMD_BLMPOP:
+    case REDIS_CMD_ZMPOP:
+    case REDIS_CMD_BZMPOP:
     case REDIS_CMD_SPOP:
         return MOVED_VALUES;
     case REDIS_CMD_LMOVE:
@@ -312,12 +374,19 @@ static enum moved moved_by(const struct redis_command *command, const struct byt
     case REDIS_CMD_COPY:
     case REDIS_CMD_LINSERT:
     case REDIS_CMD_LREM:
-    case REDIS_CMD_SINTERSTORE:
-    case REDIS_CMD_SUNIONSTORE:
-    case REDIS_CMD_SDIFFSTORE:
-    case REDIS_CMD_ZRANGESTORE:
+    case REDIS_CMD_SINTER: /* which are compared, the long ones as well */
+    case REDIS_CMD_SINTERCARD:
+    case REDIS_CMD_SUNION:
+    case REDIS_CMD_SDIFF:
+    case REDIS_CMD_ZINTER:
+    case REDIS_CMD_ZINTERCARD:
+    case REDIS_CMD_ZUNION:
+    case REDIS_CMD_ZDIFF:
         return MOVED_ELEMENTS;
     default:
+        if (replaces_first(command)) {
+            return MOVED_ELEMENTS;
+        }
         return (command->flags & REDIS_F_READ) != 0 ? MOVED_VALUES : MOVED_NOTHING;
     }
 }
@@ -369,7 +438,7 @@ size_t redis_work_of_values(const struct key_store *keys, unsigned db,
     size_t work = least_work_of(moved, size_to_come) + work_of_offset(command, argv);
     for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
         struct redis_header header;
-        if (!find_header(keys, db, argv[places.first + i * places.step], &header)) {
+        if (!find_header(keys, db, argv[redis_key_place(&places, i)], &header)) {
             continue;
         }
         work += header.value.size / VALUE_BYTES;
@@ -383,16 +452,12 @@ size_t redis_work_of_values(const struct key_store *keys, unsigned db,
     return work;
 }
 
-static size_t string_size(const struct key_store *keys, unsigned db, struct bytes key) {
-    struct redis_header header;
-    return find_header(keys, db, key, &header) ? header.value.size : 0;
-}
-
 size_t redis_work_kept_bytes(const struct key_store *keys, unsigned db,
                              const struct redis_command *command, const struct bytes *argv,
                              size_t argc) {
     struct redis_key_places places = {.first = 3, .n = argc > 3 ? argc - 3 : 0, .step = 1};
     size_t size = 0;
+    bool copies = command->id == REDIS_CMD_COPY || replaces_first(command);
     switch (command->id) {
     case REDIS_CMD_EVAL:
     case REDIS_CMD_EVALSHA: /* its arguments may be keys */
@@ -415,12 +480,37 @@ size_t redis_work_kept_bytes(const struct key_store *keys, unsigned db,
         }
         break;
     default:
-        return 0;
+        if (!copies || !redis_command_keys(command, argv, argc, &places)) {
+            return 0;
+        }
     }
     for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
-        size += string_size(keys, db, argv[places.first + i * places.step]);
+        struct redis_header header;
+        if (find_header(keys, db, argv[redis_key_place(&places, i)], &header)) {
+            size += header.value.size + (copies ? ELEMENT_SIZE * (size_t)header.count : 0);
+        }
     }
     return size;
+}
+
+size_t redis_work_of_members(const struct key_store *keys, unsigned db,
+                             const struct redis_command *command, const struct bytes *argv,
+                             size_t argc, size_t n_max) {
+    struct redis_key_places places;
+    struct sizes sizes = {.n_left = n_max};
+    struct arena arena;
+    if (!redis_command_keys(command, argv, argc, &places) || places.first == 0) {
+        return 0;
+    }
+    arena_init(&arena);
+    for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT && sizes.n_left > 0; i++) {
+        struct redis_header header;
+        if (find_header(keys, db, argv[redis_key_place(&places, i)], &header)) {
+            (void)elements_work(keys, &header, &arena, &sizes);
+        }
+    }
+    arena_clear(&arena);
+    return sizes.sum / VALUE_BYTES;
 }
 
 size_t redis_work_of_made(const struct redis_command *command, size_t work, size_t of_values) {
@@ -429,17 +519,13 @@ size_t redis_work_of_made(const struct redis_command *command, size_t work, size
     case REDIS_CMD_RENAMENX:
     case REDIS_CMD_COPY:
     case REDIS_CMD_SETRANGE:
-    case REDIS_CMD_SINTERSTORE:
-    case REDIS_CMD_SUNIONSTORE:
-    case REDIS_CMD_SDIFFSTORE:
-    case REDIS_CMD_ZRANGESTORE:
         return of_values > WORK_OF_VALUES_LEAST ? of_values : 0;
     case REDIS_CMD_EVAL:
     case REDIS_CMD_EVALSHA:
         /* What it was seen to write, and not what a script of its looks may. */
         return work > WORK_OF_WRITING_SCRIPTS ? work : 0;
     default:
-        return 0;
+        return replaces_first(command) && of_values > WORK_OF_VALUES_LEAST ? of_values : 0;
     }
 }
 
@@ -454,7 +540,7 @@ size_t redis_work_reply_size(const struct key_store *keys, unsigned db,
     }
     for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
         struct redis_header header;
-        if (find_header(keys, db, argv[places.first + i * places.step], &header)) {
+        if (find_header(keys, db, argv[redis_key_place(&places, i)], &header)) {
             size += header.value.size + (shows_all ? ELEMENT_SIZE * (size_t)header.count : 0);
         }
     }

@@ -21,8 +21,12 @@ size_t redis_work_of_values(const struct key_store *keys, unsigned db,
                             size_t argc, size_t size_to_come);
 /* Of these two, what is of values that it may make where none was, beyond those of its request. */
 size_t redis_work_of_made(const struct redis_command *command, size_t work, size_t of_values);
-/* Bytes of strings that are there and that it writes again, which fill the history although its
- * request is short. Elements are not looked at. */
+/* What the members of its keys are, of which so many are looked at: for reads that compare them. */
+size_t redis_work_of_members(const struct key_store *keys, unsigned db,
+                             const struct redis_command *command, const struct bytes *argv,
+                             size_t argc, size_t n_max);
+/* Bytes of strings, and about those of collections, that are there and that it writes again, which
+ * fill the history although its request is short. Elements are not looked at. */
 size_t redis_work_kept_bytes(const struct key_store *keys, unsigned db,
                              const struct redis_command *command, const struct bytes *argv,
                              size_t argc);

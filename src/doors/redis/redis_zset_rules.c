@@ -3,6 +3,7 @@
 
 #include "doors/redis/redis_command_rules.h"
 #include "doors/redis/redis_events_rules.h"
+#include "doors/redis/redis_mpop_rules.h"
 #include "doors/redis/redis_sample_rules.h"
 
 bool redis_zset_find(struct redis_run *run, const struct redis_object *zset, struct bytes member,
@@ -292,10 +293,14 @@ static struct redis_records end_of(struct redis_run *run, const struct redis_obj
     return records;
 }
 
-static void pop(struct redis_run *run, struct redis_object *zset, bool is_max,
+/* `are_pairs`: each member and its score are an array, in RESP2 as well. */
+static void pop(struct redis_run *run, struct redis_object *zset, bool is_max, bool are_pairs,
                 const struct redis_records *records) {
     for (size_t i = 0; i < records->n; i++) {
         double score;
+        if (are_pairs) {
+            redis_reply_array(run->reply, 2);
+        }
         redis_reply_bulk(run->reply, redis_scored_member_of(records->at[i], &score));
         redis_reply_double(run->reply, score);
     }
@@ -326,12 +331,15 @@ void redis_zset_zpop(struct redis_run *run, const struct bytes *argv, size_t arg
     } else {
         redis_reply_array(run->reply, 2 * records.n);
     }
-    pop(run, &zset, is_max, &records);
+    pop(run, &zset, is_max, false, &records);
 }
 
 /* The last argument is how long to wait, which is the connection's affair. */
 void redis_zset_bzpop(struct redis_run *run, const struct bytes *argv, size_t argc) {
     bool is_max = run->command->id == REDIS_CMD_BZPOPMAX;
+    if (!redis_timeout_check(run, argv[argc - 1])) {
+        return;
+    }
     for (size_t i = 1; i + 1 < argc; i++) {
         struct redis_object zset;
         if (!redis_object_load_as(run, argv[i], REDIS_ZSET, &zset)) {
@@ -341,7 +349,34 @@ void redis_zset_bzpop(struct redis_run *run, const struct bytes *argv, size_t ar
         if (records.n > 0) {
             redis_reply_array(run->reply, 3);
             redis_reply_bulk(run->reply, argv[i]);
-            pop(run, &zset, is_max, &records);
+            pop(run, &zset, is_max, false, &records);
+            return;
+        }
+    }
+    redis_reply_null_array(run->reply);
+}
+
+void redis_zset_zmpop(struct redis_run *run, const struct bytes *argv, size_t argc) {
+    struct redis_mpop mpop;
+    const char *error = redis_mpop_parse(run->command, argv, argc, &mpop);
+    if (error != NULL) {
+        redis_reply_error_text(run->reply, error);
+        return;
+    }
+    if (run->command->id == REDIS_CMD_BZMPOP && !redis_timeout_check(run, argv[1])) {
+        return;
+    }
+    for (size_t i = 0; i < mpop.n_keys && !run->is_exceeded; i++) {
+        struct redis_object zset;
+        if (!redis_object_load_as(run, mpop.keys[i], REDIS_ZSET, &zset)) {
+            return;
+        }
+        if (redis_object_exists(&zset)) {
+            struct redis_records records = end_of(run, &zset, mpop.is_last, (size_t)mpop.count);
+            redis_reply_array(run->reply, 2);
+            redis_reply_bulk(run->reply, mpop.keys[i]);
+            redis_reply_array(run->reply, records.n);
+            pop(run, &zset, mpop.is_last, true, &records);
             return;
         }
     }
