@@ -118,7 +118,7 @@ enum status host_port_parse(struct bytes text, uint16_t port_default, struct hos
     struct parts parts;
     struct host_port result = {.port = port_default};
     if (!split(text, port_default != 0, &parts) || (!parts.has_port && port_default == 0)) {
-        return refuse("the port is missing", out_reason);
+        return refuse("the port is missing; write HOST:PORT", out_reason);
     }
     if (parts.host.size > HOST_PORT_HOST_SIZE_MAX) {
         return refuse("the host name is too long", out_reason);

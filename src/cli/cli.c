@@ -2,6 +2,7 @@
 
 #include "base/duration.h"
 #include "build_info.h"
+#include "cli/cli_advice.h"
 #include "cli/cli_commands.h"
 #include "cli/cli_help.h"
 #include "cli/cli_tls.h"
@@ -54,7 +55,7 @@ enum cli_exit cli_failed(struct cli *cli, const struct lease_answer *answer) {
         fprintf(stderr, "lease: %s does not know this call; is it leased or etcd 3? (%s)\n", where,
                 answer->text);
     } else {
-        fprintf(stderr, "lease: %s\n", answer->text);
+        cli_advice_print(answer->text);
     }
     return CLI_FAILED;
 }
@@ -80,7 +81,7 @@ static void on_closed(void *context, const char *reason) {
     uv_stop(
         connecting->loop); /* a timer may have closed it, and then nothing else wakes the loop */
     if (!connecting->ready) {
-        fprintf(stderr, "lease: %s\n", reason);
+        cli_advice_print(reason);
     }
 }
 
@@ -163,10 +164,11 @@ static enum cli_exit take_globals(struct cli *cli) {
     case STATUS_INVALID:
         return cli_usage(cli, "more than %d endpoints", ENDPOINTS_MAX);
     default:
-        return cli_usage(cli,
-                         "endpoint %s: HOST:PORT is needed, or http://, https://, unix:// or "
-                         "unixs:// and where it is",
-                         cli->endpoints_text);
+        return cli_usage(
+            cli,
+            "endpoint %s is no address; give HOST:PORT, http://HOST:PORT, https://HOST:PORT, "
+            "unix://PATH or unixs://PATH",
+            cli->endpoints_text);
     }
     const char *timeout = cli_setting(&cli->settings, &cli->arguments, "--timeout");
     if (arguments_value(&cli->arguments, "--timeout") != NULL) {
@@ -176,7 +178,7 @@ static enum cli_exit take_globals(struct cli *cli) {
     if (timeout != NULL &&
         (duration_parse(timeout, DURATION_BARE_SECONDS, &timeout_ms) != STATUS_OK ||
          timeout_ms == 0 || timeout_ms > UINT32_MAX)) {
-        return cli_usage(cli, "--timeout %s: a time like 500ms, 5s or 1m is needed", timeout);
+        return cli_usage(cli, "--timeout %s is not a time; give 500ms, 5s or 1m", timeout);
     }
     cli->timeout_ms = (uint32_t)timeout_ms;
     cli->json = cli_setting_is_true(&cli->settings, &cli->arguments, "--json");

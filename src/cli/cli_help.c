@@ -36,8 +36,8 @@ static void print_line(const struct cli_command *command, FILE *out) {
 
 void cli_help_print(FILE *out) {
     fputs(
-        "lease: hold locks, leaderships, slots and sessions while a command runs, and look after\n"
-        "them, on leased; the basics on etcd too\n\n"
+        "lease: run commands while they hold locks, leaderships, slots or sessions of leased, and\n"
+        "inspect and manage the server; locks, elections and leases of etcd, too\n\n"
         "usage: lease [options] COMMAND ...\n",
         out);
     for (int group = 0; group < CLI_GROUPS; group++) {

@@ -1,6 +1,7 @@
 #include "cli/cli_lease.h"
 
 #include "base/duration.h"
+#include "cli/cli_advice.h"
 #include "cli/cli_user.h"
 
 #include <string.h>
@@ -81,7 +82,7 @@ enum cli_exit cli_lease_failed(const struct cli *cli, enum lease_status status,
     if (reason == NULL || reason[0] == '\0') {
         reason = lease_error();
     }
-    fprintf(stderr, "lease: %s\n", reason[0] != '\0' ? reason : lease_status_text(status));
+    cli_advice_print(reason[0] != '\0' ? reason : lease_status_text(status));
     return CLI_FAILED;
 }
 
@@ -97,12 +98,13 @@ bool cli_time_option(struct cli *cli, const char *name, int64_t fallback_ms, int
         return true;
     }
     if (duration_parse(text, DURATION_BARE_SECONDS, &time_ms) != STATUS_OK) {
-        cli_usage(cli, "%s %s: a time like 250ms, 10s, 5m or 1h30m is needed", name, text);
+        cli_usage(cli, "%s %s is not a time; give 250ms, 10s, 5m or 1h30m", name, text);
         return false;
     }
     if (time_ms < min_ms) {
         char least[DURATION_TEXT_SIZE_MAX];
-        cli_usage(cli, "%s %s: at least %s is needed", name, text, duration_format(min_ms, least));
+        cli_usage(cli, "%s %s is too short; give %s or more", name, text,
+                  duration_format(min_ms, least));
         return false;
     }
     *out_ms = time_ms;
@@ -131,7 +133,7 @@ bool cli_class_option(struct cli *cli, enum lease_class fallback, enum lease_cla
             return true;
         }
     }
-    cli_usage(cli, "--for %s: lock, leader, session, reservation or cache is needed", text);
+    cli_usage(cli, "--for %s is unknown; give lock, leader, session, reservation or cache", text);
     return false;
 }
 

@@ -280,7 +280,7 @@ const struct cli_command cli_command_advise = {
     .name = "advise",
     .group = CLI_LOOK,
     .usage = "",
-    .help = "tell which TTL would serve, from what has happened",
+    .help = "suggest TTLs from the history of holds and expiries",
     .more =
         "For each class of sessions: how long things were held, how many expired, and how many of "
         "those hit\n"

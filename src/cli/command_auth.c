@@ -12,6 +12,8 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
 static char *word(const struct cli *cli, size_t index) {
     return (char *)(uintptr_t)cli->arguments.words[index];
@@ -54,10 +56,29 @@ static void print_names(const struct cli *cli, const char *title, char **names, 
     json_decref(json);
 }
 
+/* On a terminal it is asked for, and not shown. */
+static bool read_password(char *room, size_t room_size) {
+    struct termios shown;
+    bool is_terminal = tcgetattr(STDIN_FILENO, &shown) == 0;
+    if (is_terminal) {
+        struct termios hidden = shown;
+        hidden.c_lflag &= ~(tcflag_t)ECHO;
+        fputs("password: ", stderr);
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
+    }
+    bool is_read = fgets(room, (int)room_size, stdin) != NULL;
+    if (is_terminal) {
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+        fputc('\n', stderr);
+    }
+    return is_read;
+}
+
 /* A password that is not on the command line: a line of standard input. */
 static bool take_password(struct cli *cli, char *room, size_t room_size) {
-    if (fgets(room, (int)room_size, stdin) == NULL) {
-        cli_usage(cli, "the password comes as a line of standard input, and there is none");
+    if (!read_password(room, room_size)) {
+        cli_usage(cli, "no password: standard input is empty; run `echo PASSWORD | lease %s USER`",
+                  cli->command->name);
         return false;
     }
     room[strcspn(room, "\r\n")] = '\0';
@@ -107,7 +128,7 @@ const struct cli_command cli_command_auth_enable = {
     .name = "auth enable",
     .group = CLI_CLUSTER,
     .usage = "",
-    .help = "ask everybody who they are",
+    .help = "turn authentication on: every request needs a user",
     .more = "The user root with the role root must exist.\n",
     .examples =
         "echo secret | lease user add root\nlease user grant root root\nlease auth enable\n",
@@ -117,7 +138,7 @@ const struct cli_command cli_command_auth_disable = {
     .name = "auth disable",
     .group = CLI_CLUSTER,
     .usage = "",
-    .help = "let everybody do everything again",
+    .help = "turn authentication off: anybody may do everything",
     .examples = "lease --user root:secret auth disable\n",
     .run = auth_disable,
 };
@@ -229,7 +250,7 @@ const struct cli_command cli_command_user_add = {
     .name = "user add",
     .group = CLI_CLUSTER,
     .usage = "USER",
-    .help = "add a user; the password is a line of standard input",
+    .help = "add a user; the password is read from standard input",
     .examples = "echo secret | lease user add ann\nlease user add web-1 --no-password\n",
     .options = add_options,
     .words_min = 1,
@@ -240,7 +261,7 @@ const struct cli_command cli_command_user_passwd = {
     .name = "user passwd",
     .group = CLI_CLUSTER,
     .usage = "USER",
-    .help = "change a password; it is a line of standard input",
+    .help = "change a password; the new one is read from standard input",
     .examples = "echo new-secret | lease user passwd ann\n",
     .words_min = 1,
     .words_max = 1,

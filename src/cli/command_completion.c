@@ -153,7 +153,7 @@ static enum cli_exit run(struct cli *cli) {
     } else if (strcmp(shell, "fish") == 0) {
         print_fish(stdout);
     } else {
-        return cli_usage(cli, "SHELL %s: bash, zsh or fish is needed", shell);
+        return cli_usage(cli, "SHELL %s is unknown; give bash, zsh or fish", shell);
     }
     return CLI_OK;
 }

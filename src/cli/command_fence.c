@@ -35,7 +35,7 @@ static enum cli_exit run_check(struct cli *cli) {
         return cli_usage(cli, "missing argument TOKEN, and LEASE_TOKEN is not set");
     }
     if (!parse_token(text, &token)) {
-        return cli_usage(cli, "TOKEN %s: a number from 1 on is needed", text);
+        return cli_usage(cli, "TOKEN %s is not a token; give a number from 1 on", text);
     }
     enum cli_exit result = cli_open(cli, &connection);
     if (result != CLI_OK) {

@@ -36,7 +36,7 @@ static enum cli_exit take_arguments(struct cli *cli, struct grant *grant) {
     case STATUS_INVALID:
         return cli_usage(cli, "TTL %s is too long", ttl);
     default:
-        return cli_usage(cli, "TTL %s: a time like 10, 10s, 5m or 1h30m is needed", ttl);
+        return cli_usage(cli, "TTL %s is not a time; give 10, 10s, 5m or 1h30m", ttl);
     }
     if (ttl_ms == 0) {
         return cli_usage(cli, "TTL %s: a lease lasts at least a second", ttl);
@@ -50,7 +50,7 @@ static enum cli_exit take_arguments(struct cli *cli, struct grant *grant) {
     grant->ttl_seconds = ttl_ms / 1000;
     const char *id = arguments_value(&cli->arguments, "--id");
     if (id != NULL && (lease_id_parse(id, &grant->id) != STATUS_OK || grant->id == 0)) {
-        return cli_usage(cli, "--id %s: one to sixteen hex digits, not zero, are needed", id);
+        return cli_usage(cli, "--id %s is not an id; give one to sixteen hex digits, not zero", id);
     }
     grant->key = arguments_value(&cli->arguments, "--key");
     grant->value = arguments_value(&cli->arguments, "--value");

@@ -9,7 +9,8 @@
 enum { ROUNDS_DEFAULT = 5, ROUNDS_MAX = 1000, ERROR_SIZE_MAX = 512 };
 
 static const struct option_entry options[] = {
-    {"--to", 0, "HOST:PORT[/…]", "where to; a database or path other than the source's may follow"},
+    {"--to", 0, "HOST:PORT[/DB|/PATH]",
+     "where to; a database or path other than the source's may follow"},
     {"--replace", 0, NULL,
      "overwrite what differs at the destination, remove what the source does not have"},
     {"--dry-run", 0, NULL, "compare and count, write nothing"},

@@ -103,7 +103,8 @@ static enum cli_exit ask_and_print(struct cli *cli, const struct etcd_method *me
 static enum cli_exit take_id(struct cli *cli, uint64_t *out_id) {
     int64_t id;
     if (lease_id_parse(cli->arguments.words[1], &id) != STATUS_OK || id == 0) {
-        return cli_usage(cli, "ID %s: hex digits are needed, as `lease member ls` shows them",
+        return cli_usage(cli,
+                         "ID %s is not an id; `lease member ls` shows the members and their ids",
                          cli->arguments.words[1]);
     }
     *out_id = (uint64_t)id;

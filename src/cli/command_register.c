@@ -233,7 +233,8 @@ static enum cli_exit run_child(struct registering *registering) {
     }
     (void)lease_deregister(registering->registration, 0);
     if (end.error != 0) {
-        fprintf(stderr, "lease: the command cannot be run: %s\n", strerror(end.error));
+        fprintf(stderr, "lease: the command %s cannot be run: %s\n",
+                registering->hold.cli->child[0], strerror(end.error));
     }
     return (enum cli_exit)end.exit_code;
 }

@@ -21,7 +21,7 @@ static enum cli_exit run(struct cli *cli) {
     int64_t id;
     int64_t ttl_ms = 0;
     if (lease_id_parse(cli->arguments.words[1], &id) != STATUS_OK || id == 0) {
-        return cli_usage(cli, "ID %s: one to sixteen hex digits are needed, as ls shows them",
+        return cli_usage(cli, "ID %s is not an id; `lease ls` shows sessions, leases and their ids",
                          cli->arguments.words[1]);
     }
     enum cli_exit result = cli_open(cli, &connection);

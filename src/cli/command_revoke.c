@@ -150,10 +150,10 @@ static enum cli_exit run(struct cli *cli) {
     bool is_owner = arguments_value(&cli->arguments, "--owner") != NULL;
     bool is_prefix = arguments_value(&cli->arguments, "--prefix") != NULL;
     if (is_id + is_owner + is_prefix != 1) {
-        return cli_usage(cli, "one of ID, --prefix and --owner is needed");
+        return cli_usage(cli, "missing argument: give an ID, --prefix NAME or --owner NAME");
     }
     if (is_id && (lease_id_parse(cli->arguments.words[1], &id) != STATUS_OK || id == 0)) {
-        return cli_usage(cli, "ID %s: one to sixteen hex digits are needed, as ls shows them",
+        return cli_usage(cli, "ID %s is not an id; `lease ls` shows sessions, leases and their ids",
                          cli->arguments.words[1]);
     }
     struct chosen chosen = {.ids = calloc(SESSIONS_MAX, sizeof chosen.ids[0])};

@@ -83,7 +83,7 @@ static enum cli_exit role_grant(struct cli *cli) {
         type++;
     }
     if (type == N_TYPES) {
-        return cli_usage(cli, "RIGHT %s: read, write or readwrite is needed",
+        return cli_usage(cli, "RIGHT %s is unknown; give read, write or readwrite",
                          cli->arguments.words[2]);
     }
     if (result != CLI_OK) {

@@ -29,7 +29,8 @@ static bool take_strategy(struct cli *cli, enum lease_strategy *out_strategy) {
             return true;
         }
     }
-    cli_usage(cli, "--renew %s: activity, half, continuous, explicit or never is needed", text);
+    cli_usage(cli, "--renew %s is unknown; give activity, half, continuous, explicit or never",
+              text);
     return false;
 }
 

@@ -83,8 +83,13 @@ static void print_statuses(const struct cli *cli, const struct endpoint_status *
 
 static enum cli_exit run(struct cli *cli) {
     struct endpoint_status statuses[ENDPOINTS_MAX];
+    struct cli_user user;
     bool is_all_well = false;
-    size_t n_statuses = status_probe_all(cli, statuses, &is_all_well);
+    enum cli_exit result = cli_user_take(cli, &user);
+    if (result != CLI_OK) {
+        return result;
+    }
+    size_t n_statuses = status_probe_all(cli, &user, statuses, &is_all_well);
     print_statuses(cli, statuses, n_statuses);
     return is_all_well ? CLI_OK : CLI_FAILED;
 }

@@ -269,7 +269,7 @@ const struct cli_command cli_command_top = {
     .name = "top",
     .group = CLI_LOOK,
     .usage = "",
-    .help = "watch the members and the locks most waited for",
+    .help = "show every second what the members do and which locks are waited for",
     .more = "Renewals, acquisitions, hand-overs and expiries a second of each endpoint, how late "
             "expiries are,\n"
             "and the ten locks with the longest queues. Ctrl-C ends it.\n",

@@ -150,7 +150,7 @@ static enum cli_exit run(struct cli *cli) {
     }
     if (arguments_has(&cli->arguments, "--session") &&
         lease_id_parse(cli->arguments.words[1], &id) != STATUS_OK) {
-        return cli_usage(cli, "--session %s: one to sixteen hex digits are needed",
+        return cli_usage(cli, "--session %s is not an id; give one to sixteen hex digits",
                          cli->arguments.words[1]);
     }
     enum cli_exit result = cli_open(cli, &connection);

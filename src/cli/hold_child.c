@@ -244,7 +244,8 @@ enum cli_exit hold_run(struct hold *hold, char *const *argv, struct child_end *o
 
 enum cli_exit hold_exit_of(struct hold *hold, const struct child_end *end) {
     if (end->error != 0) {
-        fprintf(stderr, "lease: the command cannot be run: %s\n", strerror(end->error));
+        fprintf(stderr, "lease: the command %s cannot be run: %s\n", hold->cli->child[0],
+                strerror(end->error));
     } else if (end->was_ended && !hold->is_hung_up) {
         hold->is_over = true;
         fprintf(stderr, "lease: %s was lost and the command was ended%s%s\n", hold->options.title,

@@ -66,7 +66,7 @@ enum cli_exit hold_take_slots(struct cli *cli, const char *text, char room[HOLD_
     if (equals != NULL) {
         slots = strtoul(equals + 1, &end, 10);
         if (equals[1] < '0' || equals[1] > '9' || *end != '\0' || slots == 0 || slots > SLOTS_MAX) {
-            return cli_usage(cli, "%s: a number of slots from 1 to %d is needed after =", text,
+            return cli_usage(cli, "%s is no number of slots; give 1 to %d after =", text,
                              SLOTS_MAX);
         }
     }

@@ -119,7 +119,7 @@ enum status import_url_parse(const char *text, struct import_url *out_url,
             return parse_rest(out_url, text + size, out_reason);
         }
     }
-    return malformed("redis://HOST:PORT or zk://HOST:PORT is needed", out_reason);
+    return malformed("the scheme is unknown; give redis://HOST:PORT or zk://HOST:PORT", out_reason);
 }
 
 enum status import_url_parse_as(enum import_protocol protocol, const char *text,

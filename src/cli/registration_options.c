@@ -27,7 +27,7 @@ static enum cli_exit take_address(struct cli *cli, struct registration_options *
     const char *reason = NULL;
     struct host_port address;
     if (text == NULL) {
-        return cli_usage(cli, "--addr HOST:PORT is needed");
+        return cli_usage(cli, "missing --addr HOST:PORT, where clients reach the instance");
     }
     if (host_port_parse(bytes_from_text(text), 0, &address, &reason) != STATUS_OK) {
         return cli_usage(cli, "--addr %s: %s", text, reason);
@@ -49,7 +49,7 @@ static enum cli_exit take_meta(struct cli *cli, const char *text,
     const char *equals = strchr(text, '=');
     size_t size = equals == NULL ? 0 : (size_t)(equals - text);
     if (size == 0 || size >= REGISTRATION_TEXT_MAX) {
-        return cli_usage(cli, "--meta %s: KEY=VALUE is needed", text);
+        return cli_usage(cli, "--meta %s has no =; give KEY=VALUE", text);
     }
     size_t n = out->options.n_metadata++;
     memcpy(out->keys[n], text, size);
@@ -95,8 +95,10 @@ static enum cli_exit take_check(struct cli *cli, const char *text,
         take_grpc(text + strlen("grpcs://"), out->targets[n], check);
         check->tls = true;
     } else {
-        return cli_usage(
-            cli, "--check %s: http://, https://, tcp://, grpc:// or grpcs:// is needed", text);
+        return cli_usage(cli,
+                         "--check %s: the scheme is unknown; give http://, https://, tcp://, "
+                         "grpc:// or grpcs://",
+                         text);
     }
     check->skip_verification = arguments_has(&cli->arguments, "--insecure-checks");
     return CLI_OK;

@@ -1,7 +1,9 @@
 #include "cli/status_probe.h"
 
 #include "base/clock.h"
+#include "cli/cli_user.h"
 #include "client/lease_client.h"
+#include "proto/etcd_auth.pb-c.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,11 +15,13 @@ enum { LEASES_TIMEOUT_MS = 1000, PROBLEM_SIZE = 512 };
 struct probe {
     struct cli *cli;
     const struct endpoint *endpoint;
+    const struct cli_user *user;
     struct lease_client *client; /* NULL: never made */
     size_t *n_open;              /* of all probes, those that are not over */
     uv_timer_t timer;            /* for the leases */
     bool is_up;
     bool is_over;
+    bool is_logging_in;
     enum grpc_code code; /* of the answer that `problem` is from */
     char problem[PROBLEM_SIZE];
     uint64_t start_us;
@@ -89,11 +93,59 @@ static void on_status(void *context, const struct lease_answer *answer) {
     uv_timer_start(&probe->timer, on_leases_late, LEASES_TIMEOUT_MS, 0);
 }
 
-static void on_ready(void *context) {
-    struct probe *probe = context;
+static void ask(struct probe *probe) {
     probe->start_us = clock_boottime_us();
     if (!lease_client_status(probe->client, on_status, probe)) {
         fail(probe, GRPC_UNAVAILABLE, "the connection is closed");
+    }
+}
+
+static void on_login(struct grpc_client_call *call, enum grpc_code code, const char *text,
+                     struct bytes message) {
+    struct probe *probe = *(struct probe **)grpc_client_call_room(call);
+    if (code != GRPC_OK) {
+        fail(probe, code, text);
+        return;
+    }
+    Etcdserverpb__AuthenticateResponse *answer =
+        etcdserverpb__authenticate_response__unpack(NULL, message.size, message.data);
+    bool is_set = answer != NULL &&
+                  grpc_client_set_token(lease_client_connection(probe->client), answer->token);
+    etcdserverpb__authenticate_response__free_unpacked(answer, NULL);
+    if (!is_set) {
+        fail(probe, GRPC_INTERNAL, "the answer to the login could not be decoded");
+        return;
+    }
+    probe->is_logging_in = false;
+    ask(probe);
+}
+
+static void log_in(struct probe *probe) {
+    static const struct grpc_client_method method = {
+        .path = "/etcdserverpb.Auth/Authenticate", .unary = true, .on_end = on_login};
+    Etcdserverpb__AuthenticateRequest request = ETCDSERVERPB__AUTHENTICATE_REQUEST__INIT;
+    struct grpc_client_call *call =
+        grpc_client_open(lease_client_connection(probe->client), &method, probe->cli->timeout_ms);
+    if (call == NULL) {
+        fail(probe, GRPC_UNAVAILABLE, "the connection is closed");
+        return;
+    }
+    *(struct probe **)grpc_client_call_room(call) = probe;
+    probe->is_logging_in = true;
+    request.name = (char *)(uintptr_t)probe->user->name;
+    request.password = (char *)(uintptr_t)probe->user->password;
+    size_t size = etcdserverpb__authenticate_request__get_packed_size(&request);
+    grpc_client_call_commit(call, etcdserverpb__authenticate_request__pack(
+                                      &request, grpc_client_call_reserve(call, size)));
+    grpc_client_call_half_close(call);
+}
+
+static void on_ready(void *context) {
+    struct probe *probe = context;
+    if (probe->user->name != NULL) {
+        log_in(probe);
+    } else {
+        ask(probe);
     }
 }
 
@@ -146,6 +198,12 @@ static bool report(const struct probe *probe) {
                 "lease: %s could not count the leases: its leader does not answer for a majority "
                 "of the members; run this again in a moment\n",
                 status->endpoint);
+    } else if (probe->is_logging_in && lacks_quorum) {
+        char where[ENDPOINT_TEXT_SIZE_MAX];
+        fprintf(stderr,
+                "lease: %s is up and does not answer the login: a majority of the members may not "
+                "be running; start the others, use a client certificate (--cert), or see /health\n",
+                endpoint_format(probe->endpoint, where));
     } else {
         cli->endpoint = probe->endpoint;
         cli_failed(cli, &(struct lease_answer){.code = probe->code, .text = probe->problem});
@@ -153,14 +211,17 @@ static bool report(const struct probe *probe) {
     return false;
 }
 
-size_t status_probe_all(struct cli *cli, struct endpoint_status out_statuses[ENDPOINTS_MAX],
-                        bool *out_is_all_well) {
+size_t status_probe_all(struct cli *cli, const struct cli_user *user,
+                        struct endpoint_status out_statuses[ENDPOINTS_MAX], bool *out_is_all_well) {
     struct probe probes[ENDPOINTS_MAX];
     size_t n = cli->endpoints.n_items;
     size_t n_open = n;
     for (size_t i = 0; i < n; i++) {
-        probes[i] = (struct probe){
-            .cli = cli, .endpoint = &cli->endpoints.items[i], .n_open = &n_open, .code = GRPC_OK};
+        probes[i] = (struct probe){.cli = cli,
+                                   .endpoint = &cli->endpoints.items[i],
+                                   .user = user,
+                                   .n_open = &n_open,
+                                   .code = GRPC_OK};
         start(&probes[i]);
     }
     while (n_open > 0) {

@@ -8,6 +8,7 @@
 #define LEASED_CLI_STATUS_PROBE_H
 
 #include "cli/cli.h"
+#include "cli/cli_user.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,8 +32,9 @@ struct endpoint_status {
 };
 
 /* Fills in those that are up, in the order of cli->endpoints, and returns their number. Reports on
- * standard error which endpoint is down or has no leader; `out_is_all_well` is false then. */
-size_t status_probe_all(struct cli *cli, struct endpoint_status out_statuses[ENDPOINTS_MAX],
-                        bool *out_is_all_well);
+ * standard error which endpoint is down or has no leader; `out_is_all_well` is false then. `user`
+ * logs in at each endpoint first, unless its name is NULL. */
+size_t status_probe_all(struct cli *cli, const struct cli_user *user,
+                        struct endpoint_status out_statuses[ENDPOINTS_MAX], bool *out_is_all_well);
 
 #endif

@@ -98,7 +98,9 @@ enum lib_code lib_call_code(const struct lib_call *call, const char **out_text) 
         *out_text = "the server does not speak gRPC there";
         return code_of_http(call->http_status);
     }
-    *out_text = "the server ended the call without a status";
+    if (call->text[0] == '\0') {
+        *out_text = "the server ended the call without a status";
+    }
     return LIB_CODE_UNAVAILABLE;
 }
 

@@ -164,13 +164,25 @@ void lib_calls_session_over(struct lease_connection *connection, int64_t session
     }
 }
 
+/* Connected, but not ready: the login or the first question got no answer. */
+static bool is_silent(const struct lease_connection *connection) {
+    return connection->stage == LIB_STAGE_AUTHENTICATING || connection->stage == LIB_STAGE_PROBING;
+}
+
 static void expire(struct lib_call *call) {
     char text[LIB_TEXT_SIZE_MAX];
     const struct lease_connection *connection = call->connection;
     if (call->opened_ms == 0 || call->stream_id == 0) {
-        bool has_reason = connection->last_failure[0] != '\0';
-        snprintf(text, sizeof text, "no server can be reached: %.400s",
-                 has_reason ? connection->last_failure : "none answered in time");
+        if (connection->last_failure[0] != '\0') {
+            snprintf(text, sizeof text, "no server can be reached: %.400s",
+                     connection->last_failure);
+        } else {
+            snprintf(text, sizeof text, "%s",
+                     is_silent(connection)
+                         ? "the server is connected and does not answer; a majority of the "
+                           "members may not be running"
+                         : "no server can be reached: none answered in time");
+        }
         end(call, LIB_CODE_UNAVAILABLE, text);
         return;
     }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <nghttp2/nghttp2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +11,15 @@ enum {
     STREAM_WINDOW_SIZE = 256 * 1024,
     CONNECTION_WINDOW_SIZE = 1024 * 1024,
     HEADER_LIST_SIZE_MAX = 16 * 1024,
-    HEADERS_MAX = 12
+    HEADERS_MAX = 12,
+    FAREWELL_SIZE_MAX = 128
 };
 
 struct lib_http2 {
     nghttp2_session *session;
     bool is_tls;
     bool is_leaving;
+    char farewell[FAREWELL_SIZE_MAX]; /* the text of its GOAWAY; empty: none */
     char authority[AUTHORITY_SIZE_MAX];
 };
 
@@ -69,6 +72,19 @@ static void take_text(struct lib_call *call, const uint8_t *value, size_t size) 
     call->text[n] = '\0';
 }
 
+/* The reason that a server gives for ending the connection, such as that its port speaks TLS. */
+static void take_farewell(struct lib_http2 *http2, struct bytes text) {
+    size_t n = 0;
+    while (text.size > 0 && text.data[text.size - 1] == '\n') {
+        text.size--;
+    }
+    while (n < text.size && n + 1 < sizeof http2->farewell) {
+        uint8_t letter = text.data[n];
+        http2->farewell[n++] = letter < 0x20 || letter == 0x7f ? ' ' : (char)letter;
+    }
+    http2->farewell[n] = '\0';
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
                      void *context) {
@@ -105,9 +121,12 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
 static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
                            void *context) {
     (void)error_code;
-    (void)context;
+    const struct lib_http2 *http2 = context;
     struct lib_call *call = call_of(session, stream_id);
     if (call != NULL) {
+        if (call->grpc_status < 0 && call->http_status == 0) {
+            snprintf(call->text, sizeof call->text, "%s", http2->farewell);
+        }
         call->is_closed = true;
         call->has_news = true;
     }
@@ -119,6 +138,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     (void)session;
     if (frame->hd.type == NGHTTP2_GOAWAY) {
         http2->is_leaving = true;
+        take_farewell(http2, bytes_of(frame->goaway.opaque_data, frame->goaway.opaque_data_len));
     }
     return 0;
 }

@@ -60,7 +60,7 @@ static void fail_with_tls(struct lib_socket *sock) {
     switch (tls_stream_failure(sock->tls)) {
     case TLS_FAILURE_UNKNOWN_AUTHORITY:
         lib_socket_fail(sock, "the certificate is not signed by a trusted authority; name the "
-                              "file with its authority (ca_file)");
+                              "file with its authority (ca_file; --cacert of lease)");
         break;
     case TLS_FAILURE_WRONG_HOST:
         lib_socket_fail(sock, "the certificate is for another host");
@@ -70,7 +70,8 @@ static void fail_with_tls(struct lib_socket *sock) {
         lib_socket_fail(sock, "no TLS was agreed on; if the server speaks none, use http://");
         break;
     case TLS_FAILURE_OURS_MISSING:
-        lib_socket_fail(sock, "the server wants a client certificate (cert_file, key_file)");
+        lib_socket_fail(sock, "the server wants a client certificate (cert_file and key_file; "
+                              "--cert and --key of lease)");
         break;
     default:
         lib_socket_fail(sock, tls_stream_error(sock->tls));

@@ -180,6 +180,20 @@ static enum status listen_unix(struct net_server *server, const char *path,
 typedef enum status (*bind_address)(struct net_server *server, const struct addrinfo *address,
                                     const void *options, uint16_t *port, int *out_error_number);
 
+static const char *bind_advice(int error_number) {
+    switch (error_number) {
+    case EADDRINUSE:
+        return "; stop the process that listens there (ss -ltnp shows it), or listen on another "
+               "port";
+    case EACCES:
+        return "; ports below 1024 need CAP_NET_BIND_SERVICE: listen on another port";
+    case EADDRNOTAVAIL:
+        return "; this machine does not have that address: listen on one that it has";
+    default:
+        return "";
+    }
+}
+
 /* Every address of the host; one is enough, because a name such as "localhost" may stand for an
  * address of each kind, and not every machine has both. All of them get the same port. */
 static enum status bind_all(struct net_server *server, const char *host, uint16_t port,
@@ -204,8 +218,9 @@ static enum status bind_all(struct net_server *server, const char *host, uint16_
     }
     freeaddrinfo(addresses);
     if (n_bound == 0) {
-        snprintf(out_error, error_size, "%s port %u: %s", host, port,
-                 error_number != 0 ? strerror(error_number) : "no usable address");
+        snprintf(out_error, error_size, "%s port %u: %s%s", host, port,
+                 error_number != 0 ? strerror(error_number) : "no usable address",
+                 bind_advice(error_number));
         return STATUS_IO;
     }
     if (out_port != NULL) {

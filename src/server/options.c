@@ -113,7 +113,8 @@ static enum status value_store(struct options *options, const struct option *opt
         return STATUS_OK;
     case OPTION_NUMBER:
         if (!number_parse(text, &number)) {
-            return fail(out_error, "%s: \"%s\" is not a whole number", source, text);
+            return fail(out_error, "%s: \"%s\" is not a whole number; give digits alone", source,
+                        text);
         }
         if (number < option->min || number > option->max) {
             return fail(out_error, "%s: %s is not between %llu and %llu", source, text,
@@ -221,6 +222,29 @@ static bool variable_is_known(const struct option_set *set, const char *entry, c
     return false;
 }
 
+/* Settings of the command `lease`, which may be set for a whole machine. */
+static bool variable_is_of_lease(const char *entry) {
+    static const char *const names[] = {"LEASED_ENDPOINT",
+                                        "LEASED_ENDPOINTS",
+                                        "LEASED_CACERT",
+                                        "LEASED_CERT",
+                                        "LEASED_KEY",
+                                        "LEASED_USER",
+                                        "LEASED_PASSWORD",
+                                        "LEASED_TIMEOUT",
+                                        "LEASED_JSON",
+                                        "LEASED_VERBOSE",
+                                        "LEASED_INSECURE_TRANSPORT",
+                                        "LEASED_INSECURE_SKIP_TLS_VERIFY"};
+    size_t size = strcspn(entry, "=");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(names[i]) == size && memcmp(names[i], entry, size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A misspelt variable would otherwise be a setting that silently does not hold. */
 static void notice_unknown_variables(const struct option_set *set, struct options *options,
                                      char *const *environment) {
@@ -228,8 +252,11 @@ static void notice_unknown_variables(const struct option_set *set, struct option
     for (; *environment != NULL; environment++) {
         for (size_t j = 0; j < sizeof prefixes / sizeof prefixes[0]; j++) {
             if (strncmp(*environment, prefixes[j], strlen(prefixes[j])) == 0 &&
-                !variable_is_known(set, *environment, prefixes[j])) {
-                options_notice(options, LOG_WARNING, "unknown environment variable %.*s",
+                !variable_is_known(set, *environment, prefixes[j]) &&
+                !variable_is_of_lease(*environment)) {
+                options_notice(options, LOG_WARNING,
+                               "environment variable %.*s is ignored: no flag has that name; "
+                               "leased --help lists them",
                                (int)strcspn(*environment, "="), *environment);
             }
         }

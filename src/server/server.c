@@ -420,11 +420,14 @@ static void plan_connections(struct server *server, struct net_limits *limits) {
     limits->client_connections_max =
         descriptors_client_share(limits->connections_max, options->max_connections_per_address);
     if (limits->connections_max < wanted) {
-        log_warning(options->max_connections != 0
-                        ? "the limit of open files allows fewer clients than --max-connections"
-                        : "the limit of open files allows fewer clients than the default",
-                    LOG_NUMBER("open files", limit), LOG_NUMBER("wanted", wanted),
-                    LOG_NUMBER("connections max", limits->connections_max));
+        log_warning(
+            options->max_connections != 0
+                ? "the limit of open files allows fewer clients than --max-connections; raise it "
+                  "with ulimit -n, or LimitNOFILE= of the unit"
+                : "the limit of open files allows fewer clients than the default; raise it with "
+                  "ulimit -n, or LimitNOFILE= of the unit",
+            LOG_NUMBER("open files", limit), LOG_NUMBER("wanted", wanted),
+            LOG_NUMBER("connections max", limits->connections_max));
     }
 }
 

@@ -61,8 +61,15 @@ def test_users_and_roles_from_nothing_to_authentication():
         assert done("user", "get", "ann") == "reader"
         assert done("auth", "enable") == "authentication is on"
 
-        refused = lease("user", "ls", server=server)
-        assert refused.returncode == 1 and "user name is empty" in refused.stderr
+        for command in (("user", "ls"), ("status",), ("lock", "a", "--", "true")):
+            refused = lease(*command, server=server)
+            assert refused.returncode == (69 if command[0] == "lock" else 1) and "user name is empty" in refused.stderr
+            assert "give --user NAME:PASSWORD" in refused.stderr
+        assert done(*ROOT, "status").split()[-1] == "ms"
+        assert "itself" in done("--user", "ann:hers", "status")
+        assert lease("--user", "root", "status", server=server).returncode == 2
+        wrong = lease("--user", "root:wrong", "status", server=server)
+        assert wrong.returncode == 1 and "invalid user ID or password" in wrong.stderr
         assert done(*ROOT, "user", "ls").split() == ["ann", "root"]
         wrong = lease("--user", "root:wrong", "user", "ls", server=server)
         assert wrong.returncode == 1 and "invalid user ID or password" in wrong.stderr

@@ -68,6 +68,13 @@ def test_a_file_that_is_not_there_is_told():
     assert "/nowhere/ca.crt" in str(caught.value)
 
 
+def test_plain_text_to_a_tls_port_is_told(guarded):
+    with lease.Client(guarded.endpoint, request_timeout=0.5) as client:
+        with pytest.raises(lease.Error) as caught:
+            client.connect()
+        assert "this port speaks TLS: use https://" in str(caught.value)
+
+
 def test_plain_text_at_a_tls_server_is_told(guarded):
     with Server(KIND_LEASED) as plain:
         endpoint = f"https://{plain.endpoint}"

@@ -115,6 +115,7 @@ def test_a_port_that_is_taken_is_named(server, tmp_path):
     assert done.returncode == EXIT_CODES["FAILED"]
     assert "address already in use" in done.stderr.lower()
     assert str(server.client_port) in done.stderr
+    assert "listen on another port" in done.stderr
 
 
 def test_a_peer_port_that_is_taken_is_named_and_worth_a_restart():

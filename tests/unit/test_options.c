@@ -124,8 +124,9 @@ static void a_wrong_value_is_blamed_on_where_it_came_from(void **state) {
 }
 
 static void an_unknown_variable_is_noticed_but_does_no_harm(void **state) {
-    char *environment[] = {"ETCD_PORT_2379_TCP=x", "LEASED_NAMES=y", "ETCDCTL_API=3", "HOME=/",
-                           NULL};
+    char *environment[] = {"ETCD_PORT_2379_TCP=x", "LEASED_NAMES=y",
+                           "ETCDCTL_API=3",        "HOME=/",
+                           "LEASED_ENDPOINTS=z",   NULL}; /* the last one is of `lease` */
     assert_int_equal(PARSE_IN(environment), OPTIONS_RUN);
     assert_int_equal(options.n_notices, 2);
     assert_true(has_notice("ETCD_PORT_2379_TCP"));
