@@ -1,4 +1,5 @@
 """Every command of the documents is run, and what it prints is what the document shows. See README.md here."""
+import os
 import re
 
 import page
@@ -56,3 +57,27 @@ def test_a_command_of_the_text_exists(name):
     text = page.text_of(name).replace("`lease already exists`", "")  # an error of etcd
     for word, second in INLINE.findall(text):
         assert help_of(word, second), f"{name}: `lease {word} {second}`: there is no such command"
+
+
+def anchors_of(path):
+    """The headings of a page, as links name them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in headings}
+
+
+@pytest.mark.parametrize("name", [*PAGES, "ARCHITECTURE.md", "CHANGELOG.md"])
+def test_every_link_leads_somewhere(name):
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.text_of(name)):
+        file, _, anchor = link.partition("#")
+        if "://" in link:
+            continue
+        path = (PROJECT_ROOT / name).parent / file if file else PROJECT_ROOT / name
+        assert os.path.exists(path), f"{name}: {link}"
+        assert not anchor or anchor in anchors_of(path), f"{name}: {link}"
+
+
+def test_every_alert_has_something_to_do():
+    rules = (PROJECT_ROOT / "packaging" / "monitoring" / "alerts.yml").read_text(encoding="utf-8")
+    alerts = set(re.findall(r"- alert: (\w+)", rules))
+    advised = page.text_of("docs/troubleshooting.md").split("## By alert")[1]
+    assert alerts == set(re.findall(r"`(Leased\w+)`", advised))

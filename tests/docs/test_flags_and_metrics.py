@@ -15,7 +15,7 @@ NO_METRICS = {"leased_sample", "leased_v1", "leased_registry_v1"}
 # Of pkg-config, etcdctl, curl, ld, the simulation and the sample door; one that --help leaves out; beginnings of names.
 OF_OTHERS = {
     "cflags", "libs", "interactive", "peer-urls", "unix-socket", "lease", "jobs", "natives", "registrars", "pipelines", "seed", "seeds", "plan",
-    "listen-sample", "list-requests", "experimental", "listen", "peer",
+    "keys-only", "listen-sample", "list-requests", "experimental", "listen", "peer",
 }  # fmt: skip
 DOORS = "etcd,native,registry,redis,zookeeper,consul,eureka,xds"
 
