@@ -28,10 +28,18 @@ enum {
 
 static void start_jobs(struct service *service);
 
-/* Scans that follow each other without a pause would keep what was compacted for ever. */
+/* Nothing was freed, or not all, since the last view was closed, and there was little time. */
+static bool was_pause_short(const struct service *service, uint64_t now_ms) {
+    return service->background.is_reclaiming &&
+           clock_elapsed_ms(now_ms, service->scans.last_end_ms) <= RECLAIM_AFTER_MS;
+}
+
+/* Scans that follow each other without a pause would keep what was compacted for ever; so would one
+ * that has waited for the last view to be closed and opens the next at once. */
 static bool must_reclaim(const struct service *service, uint64_t now_ms) {
-    return service->background.is_reclaiming && service->scans.n_open > 0 &&
-           clock_elapsed_ms(now_ms, service->scans.first_open_ms) > RECLAIM_AFTER_MS;
+    return service->background.is_reclaiming &&
+           clock_elapsed_ms(now_ms, service->scans.first_open_ms) > RECLAIM_AFTER_MS &&
+           (service->scans.n_open > 0 || was_pause_short(service, now_ms));
 }
 
 static bool must_give_back(const struct service *service, const struct service_scan *scan,
@@ -119,7 +127,7 @@ static void on_look(uv_timer_t *timer) {
 }
 
 static void open_view(struct service *service, struct service_scan *scan, uint64_t now_ms) {
-    if (service->scans.n_open == 0) {
+    if (service->scans.n_open == 0 && !was_pause_short(service, now_ms)) {
         service->scans.first_open_ms = now_ms;
     }
     scan->view = snapshot_view_open(service->machine);
@@ -263,6 +271,7 @@ bool service_scan_end(struct service_scan *scan) {
         snapshot_view_close(scan->view);
         scan->view = NULL;
         service->scans.n_open--;
+        service->scans.last_end_ms = clock_boottime_ms();
         /* What compaction could not free while views were open. */
         service->background.is_reclaiming |= service->scans.n_open == 0;
     }

@@ -327,7 +327,8 @@ struct scans {
     struct list refused;    /* have waited, and may not begin any more */
     size_t n_waiting;
     size_t n_open;          /* views */
-    uint64_t first_open_ms; /* since when there is one */
+    uint64_t first_open_ms; /* since when there is one, without a pause in which all was freed */
+    uint64_t last_end_ms;   /* when the last one was closed */
     uv_timer_t timer;       /* runs while there are any */
     bool is_looking;
     bool is_closing;

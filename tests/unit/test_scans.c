@@ -3,6 +3,7 @@
 #include "core/service.h"
 #include "core/snapshot.h"
 #include "replication/replication.h"
+#include "replication/service_internal.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -262,6 +263,39 @@ static void scans_that_are_not_continued_make_room_for_others(void **state) {
     assert_in_range(n_revoked, 1, MANY);
 }
 
+/* Views that follow each other keep all that was compacted. */
+static void what_was_compacted_is_freed_before_the_next_view(void **state) {
+    enum { LONG_MS = 11 * 1000 };
+    struct node *node = *state;
+    const struct scans *scans = &node->service->scans;
+    struct counting first = {.parts_wanted = 1};
+    struct counting second = {.parts_wanted = 1};
+    struct counting third = {.parts_wanted = 1, .ends_itself = true};
+    assert_int_equal(start(node, &first), STATUS_PENDING);
+    while (first.n_parts < 1) {
+        uv_run(&node->loop, UV_RUN_ONCE);
+    }
+    /* A pause in which nothing could be freed is none. */
+    uint64_t since_ms = scans->first_open_ms - LONG_MS / 2;
+    node->service->scans.first_open_ms = since_ms;
+    node->service->background.is_reclaiming = true;
+    assert_true(service_scan_end(&first.scan));
+    assert_int_equal(start(node, &second), STATUS_PENDING);
+    assert_int_equal(scans->n_open, 1);
+    assert_int_equal(scans->first_open_ms, since_ms);
+    while (second.n_parts < 1) {
+        uv_run(&node->loop, UV_RUN_ONCE);
+    }
+    node->service->scans.first_open_ms = since_ms - LONG_MS;
+    assert_true(node->service->background.is_reclaiming);
+    assert_int_equal(start(node, &third), STATUS_PENDING);
+    assert_int_equal(scans->n_open, 1);
+    assert_true(service_scan_end(&second.scan));
+    assert_int_equal(scans->n_open, 0);
+    run_until(node, &third.is_ended);
+    assert_true(scans->first_open_ms > since_ms);
+}
+
 static void too_many_that_wait_are_refused(void **state) {
     struct node *node = *state;
     enum { FLOOD = 2000 };
@@ -371,6 +405,7 @@ int main(void) {
         TEST(the_loop_goes_on_while_scans_run),
         TEST(a_scan_that_waits_can_be_ended),
         TEST(scans_that_are_not_continued_make_room_for_others),
+        TEST(what_was_compacted_is_freed_before_the_next_view),
         TEST(too_many_that_wait_are_refused),
         TEST(a_scan_that_has_waited_has_its_rights_checked_again),
     };
