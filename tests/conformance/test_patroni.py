@@ -67,7 +67,8 @@ class ZooKeeper:
 
 class ConsulStore:
     def __init__(self, stack):
-        self.server = stack.enter_context(leased_with_consul())
+        # It asks for half of the time that it means, as Consul gives twice as much.
+        self.server = stack.enter_context(leased_with_consul(["--consul-session-ttl-multiplier", "2"]))
 
     def configuration(self):
         return {"consul": {"host": f"127.0.0.1:{self.server.consul_port}", "register_service": True}}

@@ -311,6 +311,20 @@ def test_a_session_ends_at_its_ttl_not_at_twice_that(consul, key):
     assert consul.acquire(key, consul.session()) is True
 
 
+def test_a_session_may_last_as_long_as_in_consul(key):
+    """For clients that rely on it: Patroni asks for half of the time that it means."""
+    with leased_with_consul(["--consul-session-ttl-multiplier", "2"]) as server, Consul(server.consul_port) as consul:
+        session = consul.session(TTL="1s", LockDelay="0s")
+        consul.acquire(key, session)
+        renewed = time.monotonic()
+        assert consul.put(f"session/renew/{session}").json[0]["TTL"] == "1s"
+        index = consul.entry(key)["ModifyIndex"]
+        answer = consul.get(f"kv/{key}", index=index, wait="30s")
+        late = time.monotonic() - renewed - 2.0
+        assert "Session" not in answer.json[0]
+        assert 0 <= late < 10.0
+
+
 def test_a_session_holds_many_large_keys(consul, key):
     session = consul.session(LockDelay=0)
     for i in range(12):

@@ -300,13 +300,35 @@ static void sessions_that_are_no_sessions_are_refused(void **state) {
     session.id = bytes_from_text("a");
     assert_int_equal(consul_create(&fixture, session), STATUS_INVALID);
     session.id = consul_id(&fixture, 'a');
+    session.lifetime_ms = 1000; /* of what has no TTL */
+    assert_int_equal(consul_create(&fixture, session), STATUS_INVALID);
+    session.ttl_ms = 2000;
+    assert_int_equal(consul_create(&fixture, session), STATUS_INVALID);
+    session.lifetime_ms = -1;
+    assert_int_equal(consul_create(&fixture, session), STATUS_INVALID);
+    session.lifetime_ms = CONSUL_TTL_MULTIPLIER_MAX * session.ttl_ms + 1;
+    assert_int_equal(consul_create(&fixture, session), STATUS_INVALID);
+    session.lifetime_ms = CONSUL_TTL_MULTIPLIER_MAX * session.ttl_ms;
     assert_int_equal(consul_create(&fixture, session), STATUS_OK);
+}
+
+static void a_session_may_live_longer_than_its_ttl(void **state) {
+    (void)state;
+    struct consul_session session = consul_session_with(&fixture, 'a', 0, false);
+    struct lease_facts facts;
+    session.lifetime_ms = 2 * session.ttl_ms;
+    assert_int_equal(consul_create(&fixture, session), STATUS_OK);
+    assert_true(consul_keys_session(store_of(&fixture), &fixture.arena, session.id, &session));
+    assert_int_equal(session.ttl_ms, 10000); /* which is shown */
+    assert_true(lease_table_find(state_machine_leases(fixture.machine), session.lease_id, &facts));
+    assert_int_equal(facts.ttl_ms, 20000);
 }
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_lock_has_one_holder),
+        TEST(a_session_may_live_longer_than_its_ttl),
         TEST(a_release_begins_no_lock_delay),
         TEST(a_lock_needs_a_session),
         TEST(a_session_holds_only_so_many_locks),

@@ -29,6 +29,7 @@ static void *open_door(const struct door_environment *environment) {
     }
     door->node_meta_text = json_dumps(door->node_meta, JSON_COMPACT);
     door->zones = registry_zones_create(environment->values[CONSUL_FLAG_ZONES].text);
+    door->session_ttl_multiplier = environment->values[CONSUL_FLAG_SESSION_TTL_MULTIPLIER].number;
     if (door->node_meta_text == NULL || door->zones == NULL) {
         abort();
     }
@@ -98,6 +99,14 @@ static const struct door_flag flags[CONSUL_FLAGS] = {
                            .shown = "none",
                            .help = "The zones of clients by their networks, NETWORK/BITS=ZONE,…, "
                                    "for ?near=_agent."},
+    [CONSUL_FLAG_SESSION_TTL_MULTIPLIER] =
+        {.name = "consul-session-ttl-multiplier",
+         .kind = DOOR_FLAG_NUMBER,
+         .fallback = "1",
+         .min = 1,
+         .max = CONSUL_TTL_MULTIPLIER_MAX,
+         .help = "A session of the Consul API that is not renewed ends after so many times its "
+                 "TTL. Consul's is 2, on which Patroni relies."},
 };
 
 const struct door consul_door = {

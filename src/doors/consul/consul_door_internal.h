@@ -15,6 +15,7 @@ enum {
     CONSUL_FLAG_NODE_ID,
     CONSUL_FLAG_NODE_META,
     CONSUL_FLAG_ZONES,
+    CONSUL_FLAG_SESSION_TTL_MULTIPLIER,
     CONSUL_FLAGS
 };
 
@@ -30,6 +31,7 @@ struct consul_door {
     json_t *node_meta;
     char *node_meta_text;         /* the same as JSON; workers read both */
     struct registry_zones *zones; /* of clients */
+    uint64_t session_ttl_multiplier;
     struct consul_bound *bound;
     uint64_t n_requests;
     uint64_t n_waiting; /* blocking queries */

@@ -142,7 +142,11 @@ static bool texts_fit(const struct bytes *texts, size_t n) {
 bool consul_session_is_valid(const struct consul_session *session) {
     bool ttl_fits = session->ttl_ms == 0 ||
                     (session->ttl_ms >= CONSUL_TTL_MS_MIN && session->ttl_ms <= CONSUL_TTL_MS_MAX);
-    return ttl_fits && session->lock_delay_ms >= 0 &&
+    bool lifetime_fits =
+        session->lifetime_ms == 0 ||
+        (ttl_fits && session->ttl_ms > 0 && session->lifetime_ms >= session->ttl_ms &&
+         session->lifetime_ms <= CONSUL_TTL_MULTIPLIER_MAX * session->ttl_ms);
+    return ttl_fits && lifetime_fits && session->lock_delay_ms >= 0 &&
            session->lock_delay_ms <= CONSUL_LOCK_DELAY_MS_MAX &&
            session->name.size <= CONSUL_TEXT_SIZE_MAX &&
            session->node.size <= CONSUL_TEXT_SIZE_MAX &&

@@ -30,6 +30,7 @@ enum {
 
 #define CONSUL_TTL_MS_MIN INT64_C(1000)
 #define CONSUL_TTL_MS_MAX (INT64_C(24) * 3600 * 1000)
+enum { CONSUL_TTL_MULTIPLIER_MAX = 10 };
 #define CONSUL_LOCK_DELAY_MS_DEFAULT (INT64_C(15) * 1000)
 #define CONSUL_LOCK_DELAY_MS_MAX (INT64_C(60) * 1000)
 
@@ -74,7 +75,8 @@ struct consul_session {
     struct bytes name;
     struct bytes node;
     bool deletes;
-    int64_t ttl_ms; /* 0: without end */
+    int64_t ttl_ms;      /* 0: without end */
+    int64_t lifetime_ms; /* without a renewal; not kept: see consul_session_create_encode() */
     int64_t lock_delay_ms;
     size_t n_node_checks;
     const struct bytes *node_checks;

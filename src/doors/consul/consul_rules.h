@@ -141,7 +141,8 @@ bool consul_txn_results_decode(struct bytes answer, struct arena *arena,
 /* --- Sessions. --- */
 
 /* STATUS_LEASE_EXISTS (the id), STATUS_KEY_NOT_FOUND (a check that it names is not there),
- * STATUS_FENCED (one is critical). The id is the door's choice. */
+ * STATUS_FENCED (one is critical). The id is the door's choice, and so is how long the session
+ * lives without a renewal: up to CONSUL_TTL_MULTIPLIER_MAX times its TTL; 0: as long as that. */
 void consul_session_create_encode(struct buffer *out, const struct consul_session *session);
 /* STATUS_OK, also when there is no such session. With `only_if_critical` it is ended only when one
  * of the checks that it is bound to is critical or gone. */

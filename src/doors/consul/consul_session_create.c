@@ -97,6 +97,7 @@ static bool read_ttl(struct consul_call *call, const json_t *body, struct consul
                          session->ttl_ms * 1000000);
         return false;
     }
+    session->lifetime_ms = (int64_t)call->door->session_ttl_multiplier * session->ttl_ms;
     return true;
 }
 

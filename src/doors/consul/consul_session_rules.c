@@ -8,6 +8,7 @@
 
 void consul_session_create_encode(struct buffer *out, const struct consul_session *session) {
     buffer_put_bytes(out, session->id);
+    buffer_put_zigzag(out, session->lifetime_ms);
     consul_session_encode(out, session);
 }
 
@@ -16,12 +17,14 @@ static bool decode_create(struct bytes request, struct arena *arena,
     struct reader reader;
     reader_init(&reader, request);
     struct bytes id = reader_get_bytes(&reader);
+    int64_t lifetime_ms = reader_get_zigzag(&reader);
     if (reader.failed || !consul_uuid_is_valid(id) ||
         !consul_session_decode(bytes_of(request.data + reader.position, reader_left(&reader)),
                                arena, out_session)) {
         return false;
     }
     out_session->id = id;
+    out_session->lifetime_ms = lifetime_ms;
     return consul_session_is_valid(out_session);
 }
 
@@ -42,8 +45,8 @@ static enum status create_session(struct rule_run *run, struct bytes request,
     /* Whether a check passes is no secret of the service that it belongs to. */
     rule_act_for_server(run);
     enum status status = consul_checks_of_session(run, &session);
-    const struct rule_lease lease = {.ttl_ms =
-                                         session.ttl_ms > 0 ? session.ttl_ms : LEASE_TTL_FOREVER};
+    int64_t lifetime_ms = session.lifetime_ms > 0 ? session.lifetime_ms : session.ttl_ms;
+    const struct rule_lease lease = {.ttl_ms = lifetime_ms > 0 ? lifetime_ms : LEASE_TTL_FOREVER};
     if (status == STATUS_OK) {
         status = rule_lease_grant(run, &lease, &lease_id);
     }
