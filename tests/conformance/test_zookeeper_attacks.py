@@ -183,6 +183,41 @@ def test_deep_paths(server, other):
     other.ping()
 
 
+def test_quotas_at_which_zookeeper_ends(server, other):
+    """One of "/", and statistics that are none."""
+    quota = "/zookeeper/quota"
+    with Client(server.address).connect() as client:
+        for name in ("zookeeper_limits", "zookeeper_stats"):
+            client.create(f"{quota}/{name}", b"count=1")
+        assert client.get(f"{quota}/zookeeper_stats")[0] == b"count=1"
+        client.create("/limited")
+        for path in (f"{quota}/limited", f"{quota}/limited/zookeeper_limits", f"{quota}/limited/zookeeper_stats"):
+            client.create(path, b"no numbers")
+        client.create("/limited/below", b"123")
+        assert client.get(f"{quota}/limited/zookeeper_stats")[0] == b"count=2,bytes=3"
+        client.end()
+
+
+def test_statistics_of_deep_paths(server, other):
+    """Each depth is looked for by itself; readers go while nodes are counted."""
+    path = "/counted"
+    stats = f"/zookeeper/quota{path}/zookeeper_stats"
+    with Client(server.address).connect(40_000) as client:
+        client.create(f"/zookeeper/quota{path}")
+        client.create(stats)
+        for _ in range(300):
+            client.create(path)
+            path += "/d"
+        assert client.get(stats)[0] == b"count=300,bytes=0"
+        for _ in range(20):
+            with Client(server.address).connect() as hasty:
+                for _ in range(50):
+                    hasty.post(jute.GET_DATA, jute.watched(stats))
+                hasty.abort()
+        other.ping()
+        client.end()
+
+
 def test_passwords_cannot_be_guessed_and_guesses_disturb_nobody(server, other):
     with Client(server.address).connect(40_000) as owner:
         owner.create("/owned", flags=jute.EPHEMERAL)
