@@ -69,6 +69,7 @@ struct lib_asking *lib_ask_start_by(struct lease_connection *connection,
     asking->method = (struct lib_method){
         .path = request->path,
         .is_repeatable = request->is_repeatable,
+        .keeps_message = true, /* for another token */
         .is_farewell = done == NULL,
         .on_message = on_message,
         .on_end = on_end,

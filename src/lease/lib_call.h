@@ -42,7 +42,8 @@ struct lib_call;
 struct lib_method {
     const char *path;
     bool is_repeatable; /* may be sent again when its connection was lost */
-    bool keeps_message; /* as if it were, because its method may become one that is */
+    bool keeps_message; /* may be sent again when its token was refused, or when its method has
+                         * become one that is repeatable */
     bool is_stream;     /* the client may go on sending */
     bool is_early;      /* belongs to the making of a connection */
     bool is_farewell;   /* nobody hears that it was refused for want of room: sent again */

@@ -80,9 +80,10 @@ static void closed(struct lib_call *call) {
     struct lease_connection *connection = call->connection;
     const char *text = NULL;
     enum lib_code code = lib_call_code(call, &text);
+    /* Then nothing was done, whatever it is. */
+    bool is_kept = call->method->is_repeatable || call->method->keeps_message;
     if (code == LIB_CODE_UNAUTHENTICATED && !call->method->is_early &&
-        !call->was_authenticated_again && call->method->is_repeatable &&
-        lib_ready_authenticate_again(connection)) {
+        !call->was_authenticated_again && is_kept && lib_ready_authenticate_again(connection)) {
         call->was_authenticated_again = true;
         wait_again(call, 0);
         return;

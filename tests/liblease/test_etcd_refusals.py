@@ -19,13 +19,17 @@ TOO_MANY = (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests")
 NO_SPACE = (grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded")
 
 
-class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
+OLD_TOKEN = (grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token")
+GRANT = "grant"
+
+
+class FakeEtcd(etcdrpc.AuthServicer, etcdrpc.KVServicer, etcdrpc.LeaseServicer):
     """The leases and transactions that locks of liblease consist of. What it does not know is UNIMPLEMENTED."""
 
     def __init__(self):
         self.keys = {}  # key: (value, lease, create revision)
         # What the next transactions that begin with it are answered, perhaps when something has happened.
-        self.refusals = {PUT: [], DELETE: [], RANGE: []}
+        self.refusals = {PUT: [], DELETE: [], RANGE: [], GRANT: []}
         self.is_late = False  # refusals come when it was carried out: so etcd says that its quota is exceeded
         self.refused = []  # (request, kind)
         self.has_met = threading.Event()  # a key was made where there was another
@@ -43,7 +47,12 @@ class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
     def _header(self):
         return etcdrpc.ResponseHeader(revision=self._revision)
 
+    def Authenticate(self, request, context):
+        return etcdrpc.AuthenticateResponse(header=self._header(), token="token")
+
     def LeaseGrant(self, request, context):
+        if self.refusals[GRANT]:
+            context.abort(*self.refusals[GRANT].pop(0))
         with self._mutex:
             self._n_leases += 1
             return etcdrpc.LeaseGrantResponse(header=self._header(), ID=self._n_leases, TTL=request.TTL)
@@ -122,6 +131,7 @@ class FakeEtcd(etcdrpc.KVServicer, etcdrpc.LeaseServicer):
 def etcd():
     fake = FakeEtcd()
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
+    etcdrpc.add_AuthServicer_to_server(fake, server)
     etcdrpc.add_KVServicer_to_server(fake, server)
     etcdrpc.add_LeaseServicer_to_server(fake, server)
     fake.endpoint = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
@@ -250,3 +260,21 @@ def test_a_place_that_is_made_after_its_lock_was_released_is_given_back(etcd, se
     assert etcd.tokens() != []
     wait_for(lambda: not etcd.tokens(), SECONDS, "the key is deleted")
     assert session.valid_for > 0
+
+
+def test_what_was_refused_for_an_old_token_is_asked_for_with_a_new_one(etcd, prefix):
+    with lease.Client(etcd.endpoint, protocol=lease.Protocol.ETCD, user="u", password="p") as client:
+        etcd.refusals[GRANT].append(OLD_TOKEN)
+        etcd.refusals[PUT].append(OLD_TOKEN)
+        with client.session(ttl=600).lock(prefix) as hold:
+            assert etcd.tokens() == [hold.token]
+        assert not any(etcd.refusals.values())
+
+
+def test_a_password_that_is_refused_again_and_again_is_told(etcd, prefix):
+    with lease.Client(etcd.endpoint, protocol=lease.Protocol.ETCD, user="u", password="p") as client:
+        session = client.session(ttl=600)
+        etcd.refusals[PUT].extend([OLD_TOKEN] * 3)
+        with pytest.raises(lease.Error) as caught:
+            session.lock(prefix)
+        assert caught.value.status == lease.Status.DENIED
