@@ -95,9 +95,12 @@ static void on_watch_message(struct lib_call *call, struct bytes message) {
     struct lib_etcd_event event;
     if (!lib_etcd_decode_watch(message, &event)) {
         fail(etcd, LEASE_PROTOCOL, "the server's answer is malformed");
-    } else if (event.is_canceled || event.has_delete) {
+    } else if (event.has_delete) {
         stop_watch(etcd);
         check(etcd);
+    } else if (event.is_canceled) {
+        stop_watch(etcd);
+        lib_wait_again(etcd->wait); /* the next one may be, too */
     }
 }
 

@@ -294,10 +294,13 @@ static void on_etcd_message(struct lib_call *call, struct bytes message) {
     struct lib_etcd_event event;
     if (!lib_etcd_decode_watch(message, &event)) {
         fail(watch, LEASE_PROTOCOL, "the server's answer is malformed");
-    } else if (event.is_canceled || event.has_events) {
+    } else if (event.has_events) {
         lib_call_cancel(watch->call);
         watch->call = NULL;
         read_state(watch);
+    } else if (event.is_canceled) {
+        stop(watch);
+        again(watch); /* the next one may be, too */
     }
 }
 

@@ -1,6 +1,7 @@
 """Requests that etcd refuses for a moment, without a leader or with too many requests, from a fake that refuses chosen ones."""
 import concurrent.futures
 import threading
+import time
 
 import grpc
 import pytest
@@ -23,8 +24,9 @@ OLD_TOKEN = (grpc.StatusCode.UNAUTHENTICATED, "etcdserver: invalid auth token")
 GRANT = "grant"
 
 
-class FakeEtcd(etcdrpc.AuthServicer, etcdrpc.KVServicer, etcdrpc.LeaseServicer):
-    """The leases and transactions that locks of liblease consist of. What it does not know is UNIMPLEMENTED."""
+class FakeEtcd(etcdrpc.AuthServicer, etcdrpc.KVServicer, etcdrpc.LeaseServicer, etcdrpc.WatchServicer):
+    """The leases and transactions that locks of liblease consist of; a watch is canceled at once. What it does not know is
+    UNIMPLEMENTED."""
 
     def __init__(self):
         self.keys = {}  # key: (value, lease, create revision)
@@ -34,6 +36,7 @@ class FakeEtcd(etcdrpc.AuthServicer, etcdrpc.KVServicer, etcdrpc.LeaseServicer):
         self.refused = []  # (request, kind)
         self.has_met = threading.Event()  # a key was made where there was another
         self.n_deletions = 0
+        self.n_watches = 0
         self.may_delete = threading.Event()  # transactions that begin with a deletion wait for it
         self.may_delete.set()
         self._revision = 1
@@ -50,6 +53,11 @@ class FakeEtcd(etcdrpc.AuthServicer, etcdrpc.KVServicer, etcdrpc.LeaseServicer):
     def Authenticate(self, request, context):
         return etcdrpc.AuthenticateResponse(header=self._header(), token="token")
 
+    def Watch(self, requests, context):
+        for _ in requests:
+            self.n_watches += 1
+            yield etcdrpc.WatchResponse(header=self._header(), created=True, canceled=True)
+
     def LeaseGrant(self, request, context):
         if self.refusals[GRANT]:
             context.abort(*self.refusals[GRANT].pop(0))
@@ -62,6 +70,12 @@ class FakeEtcd(etcdrpc.AuthServicer, etcdrpc.KVServicer, etcdrpc.LeaseServicer):
             self._revision += 1
             self.keys = {key: entry for key, entry in self.keys.items() if entry[1] != request.ID}
             return etcdrpc.LeaseRevokeResponse(header=self._header())
+
+    def Range(self, request, context):
+        with self._mutex:
+            found = self._range(request)
+            found.header.CopyFrom(self._header())
+            return found
 
     def Txn(self, request, context):
         kind = request.success[0].WhichOneof("request")
@@ -134,6 +148,7 @@ def etcd():
     etcdrpc.add_AuthServicer_to_server(fake, server)
     etcdrpc.add_KVServicer_to_server(fake, server)
     etcdrpc.add_LeaseServicer_to_server(fake, server)
+    etcdrpc.add_WatchServicer_to_server(fake, server)
     fake.endpoint = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     yield fake
@@ -278,3 +293,23 @@ def test_a_password_that_is_refused_again_and_again_is_told(etcd, prefix):
         with pytest.raises(lease.Error) as caught:
             session.lock(prefix)
         assert caught.value.status == lease.Status.DENIED
+
+
+def test_a_watch_that_is_canceled_is_not_begun_again_at_once(etcd, session, prefix):
+    with lease.Client(etcd.endpoint, protocol=lease.Protocol.ETCD) as other:
+        other.session(ttl=600).lock(prefix)
+        with pytest.raises(lease.Error) as caught:
+            session.lock(prefix, wait=0.5)
+        assert caught.value.status == lease.Status.TIMEOUT
+        assert 1 <= etcd.n_watches <= 20
+
+
+def test_a_watch_of_an_observer_that_is_canceled_is_not_begun_again_at_once(etcd, session, prefix):
+    with session.lock(prefix) as hold:
+        seen = []
+        with session._client.observe(prefix, lambda resource, error: seen.append(resource)):
+            wait_for(lambda: etcd.n_watches >= 3, SECONDS, "it is begun again")
+            n_watches = etcd.n_watches
+            time.sleep(0.5)
+            assert etcd.n_watches - n_watches <= 20
+        assert seen[-1].holders[0].token == hold.token
