@@ -368,8 +368,10 @@ static uint64_t put_off_until_ms(struct service *service, size_t long_keys, uint
     }
     /* One that was renewed or revoked meanwhile is not waited for any longer than that. */
     if (expiry->oldest_until_ms <= now_ms || due_ms < expiry->oldest_due_ms) {
+        uint64_t free_ms = (expiry->long_until_us - 1) / US_A_MS;
         expiry->oldest_due_ms = due_ms;
-        expiry->oldest_until_ms = (expiry->long_until_us - 1) / US_A_MS;
+        expiry->oldest_until_ms =
+            free_ms < now_ms + PUT_OFF_MS_MAX ? free_ms : now_ms + PUT_OFF_MS_MAX;
         return expiry->oldest_until_ms;
     }
     uint64_t most_us = now_us + (uint64_t)PUT_OFF_MS_MAX * US_A_MS;

@@ -226,6 +226,32 @@ static void leases_that_are_due_later_do_not_overtake_the_oldest(void **state) {
     node_remove_dir(&node);
 }
 
+/* However much has ended just before. */
+static void leases_that_wait_end_soon_after_the_pressure(void **state) {
+    enum { PRESSED_MS = 200, SOON_MS = 10 * 1000, TAKES_MS = 60 * 1000 };
+    (void)state;
+    struct node node;
+    node_make_dir(&node);
+    node_open(&node, 0);
+    grant_with_long_keys(&node);
+    let_them_end(&node, 1, 1);
+    uint64_t began_ms = clock_boottime_ms();
+    node.service->expiry.long_until_us = (expiry_now_ms(node.service) + TAKES_MS) * 1000;
+    while (clock_boottime_ms() < began_ms + PRESSED_MS) {
+        uv_run(&node.loop, UV_RUN_ONCE);
+    }
+    struct lease_table *leases = state_machine_leases(node.service->machine);
+    assert_int_equal(lease_table_count(leases), N_NEWER + 1);
+    node.service->options.compacts_history = false;
+    while (lease_table_count(leases) > 0 && clock_boottime_ms() < began_ms + SOON_MS) {
+        uv_run(&node.loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(lease_table_count(leases), 0);
+    node.service->quota.is_compacting = false;
+    node_close(&node);
+    node_remove_dir(&node);
+}
+
 /* Nothing is freed meanwhile. */
 static void long_keys_end_more_slowly_while_the_state_is_read(void **state) {
     enum { ENDS = 8, LEAST_MS = (ENDS - 2) * LONG_KEY_SIZE / (4 * 1024) };
@@ -279,6 +305,7 @@ int main(void) {
         cmocka_unit_test(leases_with_long_keys_are_not_in_the_way_of_others),
         cmocka_unit_test(the_lease_that_is_due_for_longest_ends_first),
         cmocka_unit_test(leases_that_are_due_later_do_not_overtake_the_oldest),
+        cmocka_unit_test(leases_that_wait_end_soon_after_the_pressure),
         cmocka_unit_test(long_keys_end_more_slowly_while_the_state_is_read),
         cmocka_unit_test(history_is_freed_before_the_next_snapshot),
     };
