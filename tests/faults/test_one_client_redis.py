@@ -45,6 +45,8 @@ READS = {
     "members at random": [("SRANDMEMBER", "set"), ("HRANDFIELD", "hash", "5"), ("SRANDMEMBER", "set", "-100000")],
     "large values": [("MGET", *["big"] * 10)],
     "large fields": [("HGETALL", "large")],
+    "bits of large values": [("BITCOUNT", "big"), ("BITPOS", "big", "1", "0", "-1"),
+                             ("EVAL_RO", "while true do redis.call('bitcount', 'big') end", "0")],
     "many keys": [("MGET", *["key:1"] * 100_000)],
     "sets of nothing": [("SDIFF", "set", *["none"] * 50_000)],
     "sorted sets that are combined": [("ZUNION", "1000", *["zset"] * 1000), ("ZINTER", "3", "zset", "zset", "set"),

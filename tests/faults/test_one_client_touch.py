@@ -25,11 +25,13 @@ def a_server():
                         ("HSET", "hash", "1", LARGE), ("HSET", "hash", "2", LARGE), ("HSET", "hash", "3", LARGE),
                         ("RPUSH", "ring", LARGE), ("RPUSH", "ring", LARGE), ("RPUSH", "ring", LARGE),
                         ("RPUSH", "row", LARGE), ("RPUSH", "row", LARGE),
-                        ("SADD", "set", LARGE), ("SADD", "set", "y" + LARGE)])  # fmt: skip
+                        ("SADD", "set", LARGE), ("SADD", "set", "y" + LARGE),
+                        ("ZADD", "short", *[part for n in range(300) for part in (n, f"m{n}")])])  # fmt: skip
         yield server
 
 
 SCRIPT = "redis.call('expire', 'big', 1000) return redis.call('persist', 'big')"
+BITS = "local bit = redis.call('setbit', 'big', 0, 1) return redis.call('setbit', 'big', 0, 1 - bit)"
 TOUCHES = {
     "EXPIRE": [("EXPIRE", "big", "1000")],
     "EXPIRE, smaller": [("EXPIRE", "middle", "1000")],
@@ -46,10 +48,16 @@ TOUCHES = {
     "EXPIRE of what becomes large": [("DEL", "new"), ("SETRANGE", "new", "999999", "x"),
                                      *[("EXPIRE", "new", "1000")] * 300],
     "SETRANGE of what is not there": [("SETRANGE", "new", "999999", "x"), ("DEL", "new")],
+    "SETBIT": [("SETBIT", "big", "0", "1"), ("SETBIT", "big", "0", "0")],
+    "SETBIT of what is not there": [("SETBIT", "new", "7999999", "1"), ("DEL", "new")],
+    "BITFIELD": [("BITFIELD", "middle", "INCRBY", "u8", "0", "1")],
+    "SETBIT in scripts that do not name the key": [("EVAL", BITS, "0")],
     "COPY of a hash": [("COPY", "hash", "h2", "REPLACE")],
     "LMOVE": [("LMOVE", "ring", "ring", "LEFT", "RIGHT")],
     "LREM": [("LPUSH", "row", "a"), ("LREM", "row", "1", "a")],
     "SUNIONSTORE": [("SUNIONSTORE", "s2", "set")],
+    "ZUNIONSTORE": [("ZUNIONSTORE", "s3", "1", "set")],
+    "ZUNIONSTORE of short members": [("ZUNIONSTORE", "s4", "1", "short")],
 }  # fmt: skip
 
 

@@ -37,6 +37,7 @@ ARGUMENTS = {
     "zmpop": ["1", KEY, "min"], "bzmpop": ["0.01", "1", KEY, "min"], "blmpop": ["0.01", "1", KEY, "left"],
     "zrangestore": [KEY, OTHER, "0", "-1"], "zadd": [KEY, "1", "m"], "mset": [KEY, "v"], "msetnx": [KEY, "v"],
     "blpop": [KEY, "0.01"], "brpop": [KEY, "0.01"], "bzpopmin": [KEY, "0.01"], "bzpopmax": [KEY, "0.01"],
+    "setbit": [KEY, "1", "1"], "getbit": [KEY, "1"], "bitpos": [KEY, "1"], "bitfield": [KEY, "set", "u8", "0", "1"],
     "set": [KEY, "v"], "setex": [KEY, "100", "v"], "psetex": [KEY, "100000", "v"], "leased.fence": [KEY, "7"],
     "hset": [KEY, "f", "v"], "hmset": [KEY, "f", "v"], "hscan": [KEY, "0"], "sscan": [KEY, "0"], "zscan": [KEY, "0"],
     "linsert": [KEY, "before", "a", "b"], "xadd": [KEY, "*", "f", "v"], "xdel": [KEY, "1-1"],

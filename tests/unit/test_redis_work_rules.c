@@ -180,6 +180,22 @@ static void long_members_that_are_compared_count(void **state) {
 
 /* Two sets of ten members each that begin alike, and a third: many comparisons of all their bytes.
  */
+/* SETBIT and BITFIELD write all of a value, also one that they make; BITCOUNT reads all of it. */
+static void bits_of_large_values_count(void **state) {
+    assert_true(work_of(WORDS("SETBIT", "large", "0", "1")) >= LARGE / 4);
+    assert_true(work_of(WORDS("SETBIT", "none", "7999999", "1")) >= LARGE / 4);
+    assert_int_equal(work_of(WORDS("SETBIT", "none", "4294967295", "1")), LEAST); /* refused */
+    assert_true(work_of(WORDS("BITFIELD", "large", "GET", "u8", "0")) >= LARGE / 4);
+    assert_true(work_of(WORDS("BITFIELD", "none", "SET", "u8", "#999999", "1")) >= LARGE / 4);
+    assert_int_equal(work_of(WORDS("BITFIELD", "none", "SET", "u8")), LEAST);
+    assert_true(work_before(WORDS("BITCOUNT", "large")) >= LARGE / 128);
+    assert_true(work_before(WORDS("BITPOS", "large", "1")) >= LARGE / 128);
+    assert_true(work_before(WORDS("BITCOUNT", "small")) < 100);
+    struct words words = WORDS("SETBIT", "large", "0", "1");
+    assert_true(redis_work_kept_bytes(state_machine_keys(fixture.machine), 0, command_of(words),
+                                      words.argv, words.n) >= LARGE);
+}
+
 static void comparisons_of_long_members_are_bounded(void **state) {
     static const char *const sets[] = {"a", "b", "c"};
     static char member[LARGE + 1];
@@ -219,6 +235,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(sources_count_and_what_is_replaced, begin, end),
         cmocka_unit_test_setup_teardown(keys_that_are_not_looked_at_do_not_hide_others, begin, end),
         cmocka_unit_test_setup_teardown(long_members_that_are_compared_count, begin, end),
+        cmocka_unit_test_setup_teardown(bits_of_large_values_count, begin, end),
         cmocka_unit_test_setup_teardown(comparisons_of_long_members_are_bounded, begin, end),
         cmocka_unit_test_setup_teardown(keys_behind_their_number_are_found, begin, end),
     };

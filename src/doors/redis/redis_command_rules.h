@@ -124,6 +124,13 @@ enum redis_command_flag {
     X(INCRBY, "incrby", 3, WRITE, W | F, 1, 1, 1, "string", redis_string_incr)                     \
     X(DECRBY, "decrby", 3, WRITE, W | F, 1, 1, 1, "string", redis_string_incr)                     \
     X(INCRBYFLOAT, "incrbyfloat", 3, WRITE, W | F, 1, 1, 1, "string", redis_string_incrbyfloat)    \
+    /* Bits of strings. */                                                                         \
+    X(SETBIT, "setbit", 4, READ_WRITE, W, 1, 1, 1, "bitmap", redis_bit_setbit)                     \
+    X(GETBIT, "getbit", 3, READ, R | F, 1, 1, 1, "bitmap", redis_bit_getbit)                       \
+    X(BITCOUNT, "bitcount", -2, READ, R, 1, 1, 1, "bitmap", redis_bit_bitcount)                    \
+    X(BITPOS, "bitpos", -3, READ, R, 1, 1, 1, "bitmap", redis_bit_bitpos)                          \
+    X(BITFIELD, "bitfield", -2, READ_WRITE, W, 1, 1, 1, "bitmap", redis_bit_bitfield)              \
+    X(BITFIELD_RO, "bitfield_ro", -2, READ, R | F, 1, 1, 1, "bitmap", redis_bit_bitfield)          \
     /* Hashes. */                                                                                  \
     X(HSET, "hset", -4, WRITE, W | F, 1, 1, 1, "hash", redis_hash_hset)                            \
     X(HMSET, "hmset", -4, WRITE, W | F, 1, 1, 1, "hash", redis_hash_hset)                          \
@@ -302,6 +309,7 @@ redis_command_function redis_scripting_eval, redis_scripting_script, redis_serve
     redis_string_setex, redis_string_getset, redis_string_getdel, redis_string_getex,
     redis_string_mget, redis_string_mset, redis_string_append, redis_string_strlen,
     redis_string_getrange, redis_string_setrange, redis_string_incr, redis_string_incrbyfloat,
+    redis_bit_setbit, redis_bit_getbit, redis_bit_bitcount, redis_bit_bitpos, redis_bit_bitfield,
     redis_hash_hset, redis_hash_hsetnx, redis_hash_hget, redis_hash_hmget, redis_hash_hgetall,
     redis_hash_hdel, redis_hash_hexists, redis_hash_hlen, redis_hash_hincrby,
     redis_hash_hincrbyfloat, redis_hash_hstrlen, redis_hash_hrandfield, redis_scan_elements,

@@ -146,8 +146,9 @@ bool redis_run_is_full(struct redis_run *run);
 /* Compares with a pattern; the run is exceeded when that was too much work. */
 bool redis_run_matches(struct redis_run *run, struct bytes pattern, struct bytes text);
 
-/* Members of this size are to be compared, at most so many times. False: that is too much work, and
- * the run is exceeded. Short ones count by the records that are looked at. */
+/* Members of this size are to be compared, or values to be counted, at most so many times. False:
+ * that is too much work, and the run is exceeded. Short ones count by the records that are looked
+ * at. */
 bool redis_run_compare(struct redis_run *run, size_t size, size_t times);
 
 /* Records of a range, in arena memory. */

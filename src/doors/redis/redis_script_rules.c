@@ -274,8 +274,8 @@ static bool are_keys_named(struct bytes source, const char *word) {
 
 /* Whether it may write values again that are large, which nobody has looked at. */
 static bool may_write_any_value(struct bytes source) {
-    static const char *const words[] = {"expire",   "expireat",  "persist", "append",
-                                        "setrange", "rpoplpush", "lmove",   "getex"};
+    static const char *const words[] = {"expire",    "expireat", "persist", "append", "setrange",
+                                        "rpoplpush", "lmove",    "getex",   "setbit", "bitfield"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (!are_keys_named(source, words[i])) {
             return true;

@@ -1,8 +1,9 @@
 /* Strings, counters, and their expiry as far as it is part of these commands. */
+#include "doors/redis/redis_string_rules.h"
+
 #include "doors/redis/redis_command_rules.h"
 #include "doors/redis/redis_events_rules.h"
 #include "doors/redis/redis_expire_rules.h"
-#include "doors/redis/redis_run_rules.h"
 
 #include <string.h>
 
@@ -25,14 +26,17 @@ static void set(struct redis_run *run, struct redis_object *object, struct bytes
     }
 }
 
-/* Changes the value of the same string: its token and its deadline stay. */
-static void change(struct redis_run *run, struct redis_object *object, struct bytes value,
-                   const char *event) {
+void redis_string_change(struct redis_run *run, struct redis_object *object, struct bytes value) {
     if (!redis_object_exists(object)) {
         (void)redis_object_create(run, object, REDIS_STRING);
     }
     object->header.value = value;
     redis_object_save(run, object);
+}
+
+static void change(struct redis_run *run, struct redis_object *object, struct bytes value,
+                   const char *event) {
+    redis_string_change(run, object, value);
     redis_event(run, REDIS_EVENT_STRING, event, object->name);
 }
 
@@ -242,7 +246,7 @@ void redis_string_mset(struct redis_run *run, const struct bytes *argv, size_t a
 
 /* --- Parts. --- */
 
-static bool fits(struct redis_run *run, size_t size) {
+bool redis_string_fits(struct redis_run *run, size_t size) {
     if (size > STRING_SIZE_MAX) {
         redis_error(run, "string exceeds maximum allowed size (proto-max-bulk-len)");
         return false;
@@ -254,7 +258,7 @@ void redis_string_append(struct redis_run *run, const struct bytes *argv, size_t
     struct redis_object object;
     (void)argc;
     if (!redis_object_load_as(run, argv[1], REDIS_STRING, &object) ||
-        !fits(run, object.header.value.size + argv[2].size)) {
+        !redis_string_fits(run, object.header.value.size + argv[2].size)) {
         return;
     }
     size_t old = object.header.value.size;
@@ -315,7 +319,8 @@ void redis_string_setrange(struct redis_run *run, const struct bytes *argv, size
         redis_reply_integer(run->reply, (int64_t)old);
         return;
     }
-    if (!fits(run, (size_t)offset) || !fits(run, (size_t)offset + argv[3].size)) {
+    if (!redis_string_fits(run, (size_t)offset) ||
+        !redis_string_fits(run, (size_t)offset + argv[3].size)) {
         return;
     }
     size_t end = (size_t)offset + argv[3].size;

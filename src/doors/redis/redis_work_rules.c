@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "core/key_work.h"
+#include "doors/redis/redis_bit_rules.h"
 #include "doors/redis/redis_exec_rules.h"
 #include "doors/redis/redis_keys.h"
 #include "doors/redis/redis_mpop_rules.h"
@@ -19,7 +20,8 @@ enum {
     ELEMENT_SIZE = 32,                 /* in a reply, as a rule */
     SCANNED_AT_ONCE = 512,             /* elements of a small object are all given */
     SCANNED_MAX = 64 * 1024,
-    VALUE_BYTES = 4, /* that are copied for a unit, a few times each, into memory that is new */
+    COUNTED_BYTES = 128, /* whose bits are counted in the time of a unit */
+    VALUE_BYTES = 4,     /* that are copied for a unit, a few times each, into memory that is new */
     WORK_OF_VALUES_LEAST = 6 * 1024,
     WORK_OF_WRITING_SCRIPTS = 256 * 1024, /* more than any has by its looks alone */
     VALUE_SIZE_MAX = 1024 * 1024,         /* what SETRANGE fills up to its offset */
@@ -78,7 +80,8 @@ static size_t element_work(const struct redis_command *command) {
         return 0;
     default:
         return (command->flags & (REDIS_F_FAST | REDIS_F_LOCAL | REDIS_F_BLOCK)) != 0 ||
-                       strcmp(command->group, "string") == 0
+                       strcmp(command->group, "string") == 0 ||
+                       strcmp(command->group, "bitmap") == 0
                    ? 0
                    : WORK_SHOWN;
     }
@@ -290,6 +293,11 @@ size_t redis_work_of(const struct key_store *keys, unsigned db, const struct red
         size_t script = redis_scripting_estimate(keys, bytes_from_text(command->name), argv[1]);
         work += script > 0 ? script + work_of_arguments(keys, db, argv, argc) : 0;
     }
+    if (command->id == REDIS_CMD_BITCOUNT || command->id == REDIS_CMD_BITPOS) {
+        struct redis_header header;
+        return work +
+               (find_header(keys, db, argv[1], &header) ? header.value.size / COUNTED_BYTES : 0);
+    }
     if (redis_mpop_is(command)) {
         return work + pop_work(keys, db, command, argv, argc);
     }
@@ -358,6 +366,8 @@ static enum moved moved_by(const struct redis_command *command, const struct byt
     case REDIS_CMD_GETEX:
     case REDIS_CMD_APPEND:
     case REDIS_CMD_SETRANGE:
+    case REDIS_CMD_SETBIT:
+    case REDIS_CMD_BITFIELD:
     case REDIS_CMD_LPOP:
     case REDIS_CMD_RPOP:
     case REDIS_CMD_LMPOP:
@@ -410,13 +420,14 @@ static size_t elements_work(const struct key_store *keys, const struct redis_hea
     return (sizes->sum - before) / VALUE_BYTES + (is_more ? WORK_OF_MORE_ELEMENTS : 0);
 }
 
-/* SETRANGE makes a value as large as its offset. */
-static size_t work_of_offset(const struct redis_command *command, const struct bytes *argv) {
-    int64_t offset;
-    return command->id == REDIS_CMD_SETRANGE && redis_number_integer(argv[2], &offset) &&
-                   offset > 0 && offset <= VALUE_SIZE_MAX
-               ? (size_t)offset / VALUE_BYTES
-               : 0;
+/* SETRANGE, SETBIT and BITFIELD make a value as large as their offset. */
+static size_t work_of_offset(const struct redis_command *command, const struct bytes *argv,
+                             size_t argc) {
+    int64_t size = (int64_t)redis_bits_written(command, argv, argc);
+    if (command->id == REDIS_CMD_SETRANGE && !redis_number_integer(argv[2], &size)) {
+        size = 0;
+    }
+    return size > 0 && size <= VALUE_SIZE_MAX ? (size_t)size / VALUE_BYTES : 0;
 }
 
 size_t redis_work_of_values(const struct key_store *keys, unsigned db,
@@ -435,7 +446,7 @@ size_t redis_work_of_values(const struct key_store *keys, unsigned db,
     struct sizes sizes = {.n_left = ELEMENTS_LOOKED_AT};
     struct arena arena;
     arena_init(&arena);
-    size_t work = least_work_of(moved, size_to_come) + work_of_offset(command, argv);
+    size_t work = least_work_of(moved, size_to_come) + work_of_offset(command, argv, argc);
     for (size_t i = 0; i < places.n && i < KEYS_LOOKED_AT; i++) {
         struct redis_header header;
         if (!find_header(keys, db, argv[redis_key_place(&places, i)], &header)) {
@@ -463,7 +474,9 @@ size_t redis_work_kept_bytes(const struct key_store *keys, unsigned db,
     case REDIS_CMD_EVALSHA: /* its arguments may be keys */
         break;
     case REDIS_CMD_SETRANGE:
-        size = VALUE_BYTES * work_of_offset(command, argv);
+    case REDIS_CMD_SETBIT:
+    case REDIS_CMD_BITFIELD:
+        size = VALUE_BYTES * work_of_offset(command, argv, argc);
         /* fall through */
     case REDIS_CMD_EXPIRE:
     case REDIS_CMD_PEXPIRE:
@@ -519,6 +532,8 @@ size_t redis_work_of_made(const struct redis_command *command, size_t work, size
     case REDIS_CMD_RENAMENX:
     case REDIS_CMD_COPY:
     case REDIS_CMD_SETRANGE:
+    case REDIS_CMD_SETBIT:
+    case REDIS_CMD_BITFIELD:
         return of_values > WORK_OF_VALUES_LEAST ? of_values : 0;
     case REDIS_CMD_EVAL:
     case REDIS_CMD_EVALSHA:
