@@ -24,7 +24,7 @@ enum {
 };
 
 static const struct option_entry options[] = {
-    {"--since", 0, "REVISION", "look at the history from here on (all that is kept)"},
+    {"--since", 0, "REVISION", "use the history from this revision on (all of it)"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -10,6 +10,7 @@
 #include "proto/etcd_auth.pb-c.h"
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <termios.h>
@@ -56,19 +57,29 @@ static void print_names(const struct cli *cli, const char *title, char **names, 
     json_decref(json);
 }
 
+static struct termios shown; /* the terminal's settings, for a signal while nothing is shown */
+
+static void show_again(int number) {
+    tcsetattr(STDIN_FILENO, TCSANOW, &shown);
+    raise(number);
+}
+
 /* On a terminal it is asked for, and not shown. */
 static bool read_password(char *room, size_t room_size) {
-    struct termios shown;
     bool is_terminal = tcgetattr(STDIN_FILENO, &shown) == 0;
+    struct sigaction before;
     if (is_terminal) {
+        struct sigaction action = {.sa_handler = show_again, .sa_flags = (int)SA_RESETHAND};
         struct termios hidden = shown;
         hidden.c_lflag &= ~(tcflag_t)ECHO;
+        sigaction(SIGINT, &action, &before);
         fputs("password: ", stderr);
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
     }
     bool is_read = fgets(room, (int)room_size, stdin) != NULL;
     if (is_terminal) {
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &shown);
+        sigaction(SIGINT, &before, NULL);
         fputc('\n', stderr);
     }
     return is_read;
@@ -155,7 +166,7 @@ const struct cli_command cli_command_auth_status = {
  */
 
 static const struct option_entry add_options[] = {
-    {"--no-password", 0, NULL, "a user that proves itself by its certificate alone"},
+    {"--no-password", 0, NULL, "a user that is proven by a certificate alone"},
     {NULL, 0, NULL, NULL},
 };
 

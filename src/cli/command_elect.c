@@ -12,8 +12,8 @@
 enum { RETRY_MS = 1000 };
 
 static const struct option_entry options[] = {
-    {"--value", 0, "TEXT", "what others see of the leader: its address"},
-    {"--observe", 'o', NULL, "tell who leads, now and with every change; run nothing"},
+    {"--value", 0, "TEXT", "what observers see of the leader, such as its address"},
+    {"--observe", 'o', NULL, "show who leads, now and after every change; run nothing"},
     HOLD_OPTIONS,
     {NULL, 0, NULL, NULL},
 };

@@ -76,11 +76,11 @@ const struct cli_command cli_command_exec = {
     .group = CLI_RUN,
     .usage = "[--lock NAME]... -- COMMAND...",
     .help = "hold locks and slots together while a command runs",
-    .more = "All that is named is acquired at once or not at all, so nobody waits for somebody who "
-            "waits\n"
-            "for him. With nothing named the command runs in a session of its own. On Ctrl-C, a "
-            "closed\n"
-            "terminal or a killed parent nothing that the command started is left behind.\n",
+    .more = "All locks and slots are acquired at once or not at all, so there are no deadlocks. "
+            "Without\n"
+            "any, the command runs in a session of its own. On Ctrl-C, a closed terminal or a "
+            "killed\n"
+            "parent all processes that the command started are ended.\n",
     .examples = "lease exec --lock db/orders --reserve gpus=2 -- ./migrate\n"
                 "lease exec --shared catalog --lock report -- make report\n",
     .options = options,

@@ -9,7 +9,7 @@
 enum { WAITERS_DEFAULT = 10, WAITERS_MAX = 1000 };
 
 static const struct option_entry options[] = {
-    {"--waiters", 0, "N", "how many of those who wait are shown (10)"},
+    {"--waiters", 0, "N", "how many waiters are shown (10)"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -105,7 +105,7 @@ const struct cli_command cli_command_get = {
     .name = "get",
     .group = CLI_LOOK,
     .usage = "NAME",
-    .help = "show a lock or an election: who has it, who waits",
+    .help = "show a lock or an election: the holder and the waiters",
     .examples = "lease get backup\nlease get scheduler --json\n",
     .options = options,
     .words_min = 1,

@@ -14,7 +14,7 @@ static const struct option_entry options[] = {
     {"--replace", 0, NULL,
      "overwrite what differs at the destination, remove what the source does not have"},
     {"--dry-run", 0, NULL, "compare and count, write nothing"},
-    {"--skip-unsupported", 0, NULL, "succeed without what cannot be copied; it is counted"},
+    {"--skip-unsupported", 0, NULL, "count what cannot be copied, instead of failing"},
     {"--rounds", 0, "N", "how often to compare and copy again (5)"},
     {"--match", 0, "PATTERN", "Redis: only these keys, as SCAN has it"},
     {"--prefix", 0, "TEXT", "Redis: only keys that begin with it"},

@@ -7,7 +7,7 @@
 enum { TITLE_SIZE_MAX = 4352 };
 
 static const struct option_entry options[] = {
-    {"--shared", 's', NULL, "share it with others that share it"},
+    {"--shared", 's', NULL, "hold it together with others that use --shared"},
     HOLD_OPTIONS,
     {NULL, 0, NULL, NULL},
 };

@@ -14,7 +14,7 @@ enum { SLOTS_MAX = 1024, SHARES_MAX = 16, WEIGHT_MAX = 1000 };
  */
 
 static const struct option_entry set_options[] = {
-    {"--hold-limit", 0, "TIME", "slots are given back after so long (no limit)"},
+    {"--hold-limit", 0, "TIME", "slots are released after this time (no limit)"},
     {"--share", 0, "OWNER=WEIGHT", "this owner's share (1); may be given several times"},
     {NULL, 0, NULL, NULL},
 };
@@ -117,7 +117,7 @@ const struct cli_command cli_command_pool_set = {
     .group = CLI_MANAGE,
     .usage = "POOL SLOTS",
     .help = "make a pool of named slots, or change it",
-    .more = "Slots that are taken and not named any more go when they are given back.\n",
+    .more = "A slot that is no longer named and is in use is removed when it is released.\n",
     .examples = "lease pool set gpus 0,1,2,3\n"
                 "lease pool set licenses a,b --hold-limit 8h --share ci=3\n",
     .options = set_options,
@@ -248,7 +248,7 @@ const struct cli_command cli_command_pool_rm = {
     .group = CLI_MANAGE,
     .usage = "POOL",
     .help = "remove a pool that nobody uses",
-    .more = "Refused while somebody has a slot of it or waits for one.\n",
+    .more = "Refused while a slot of it is in use or waited for.\n",
     .examples = "lease pool rm gpus\n",
     .words_min = 1,
     .words_max = 1,

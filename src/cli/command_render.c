@@ -15,7 +15,7 @@ static const struct option_entry options[] = {
     {"--output", 'o', "FILE", "replaced as a whole, when it changes (standard output)"},
     {"--exec", 'x', "COMMAND", "run by the shell after every change"},
     {"--once", 0, NULL, "render once and end"},
-    {"--settle", 0, "TIME", "wait so long after a change for others (100ms)"},
+    {"--settle", 0, "TIME", "how long to wait for further changes (100ms)"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -205,8 +205,8 @@ const struct cli_command cli_command_service_drain = {
     .name = "service drain",
     .group = CLI_MANAGE,
     .usage = "SERVICE ID",
-    .help = "give an instance no new work, whatever it says itself",
-    .more = "The operator's word goes before the instance's own, until `lease service undrain`.\n",
+    .help = "give an instance no new work, whatever its own state is",
+    .more = "This takes precedence over the instance's own state, until `lease service undrain`.\n",
     .examples = "lease service drain web 10.0.0.1:80\n",
     .words_min = 2,
     .words_max = 2,
@@ -217,7 +217,7 @@ const struct cli_command cli_command_service_undrain = {
     .name = "service undrain",
     .group = CLI_MANAGE,
     .usage = "SERVICE ID",
-    .help = "let an instance be given work again, if it says so itself",
+    .help = "let an instance's own state count again",
     .examples = "lease service undrain web 10.0.0.1:80\n",
     .words_min = 2,
     .words_max = 2,
@@ -228,7 +228,7 @@ const struct cli_command cli_command_service_undrain = {
  */
 
 static const struct option_entry deregister_options[] = {
-    {"--drain", 0, "TIME", "is draining for so long before (not at all)"},
+    {"--drain", 0, "TIME", "how long it is draining before (not at all)"},
     {NULL, 0, NULL, NULL},
 };
 
@@ -253,7 +253,7 @@ const struct cli_command cli_command_service_deregister = {
     .group = CLI_MANAGE,
     .usage = "SERVICE ID",
     .help = "take an instance out of the registry",
-    .more = "A process that still renews it hears that it has ended and registers again: stop it "
+    .more = "A process that still renews it registers again: stop the process "
             "first,\nor drain it.\n",
     .examples = "lease service deregister web 10.0.0.1:80 --drain 30s\n",
     .options = deregister_options,
@@ -268,8 +268,8 @@ const struct cli_command cli_command_service_deregister = {
 static const struct option_entry set_options[] = {
     {"--grace", 0, "TIME", "added to the TTL of its instances (0)"},
     {"--guard-percent", 0, "N", "share that must be lost at once (50); 101: no guard"},
-    {"--guard-minimum", 0, "N", "so many must be lost (3)"},
-    {"--guard-window", 0, "TIME", "what \"at once\" means (30s)"},
+    {"--guard-minimum", 0, "N", "how many must be lost (3)"},
+    {"--guard-window", 0, "TIME", "the time that counts as at once (30s)"},
     {"--guard-hold", 0, "TIME", "how long lost instances stay listed (5m)"},
     {NULL, 0, NULL, NULL},
 };
@@ -313,7 +313,8 @@ const struct cli_command cli_command_service_set = {
     .group = CLI_MANAGE,
     .usage = "SERVICE",
     .help = "set a service's grace and its mass-failure guard",
-    .more = "What is not given gets its default. The guard keeps lost instances listed when so\n"
+    .more = "Options that are not given get their defaults. The guard keeps lost instances listed "
+            "when so\n"
             "many are lost at once that the network is more likely at fault than they are.\n",
     .examples = "lease service set web --grace 2s --guard-percent 30\n"
                 "lease service set batch --guard-percent 101  # no guard\n",

@@ -110,7 +110,7 @@ const struct cli_command cli_command_watch = {
     .name = "watch",
     .group = CLI_LOOK,
     .usage = "[PREFIX]",
-    .help = "tell what happens to locks, elections and pools, as it happens",
+    .help = "show changes of locks, elections and pools, as they happen",
     .more = "A line for each change: its revision, what happened, to what, and whose it is. Ctrl-C "
             "ends it.\n",
     .examples = "lease watch\nlease watch jobs/ --json\n",

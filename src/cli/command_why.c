@@ -174,7 +174,7 @@ const struct cli_command cli_command_why = {
     .name = "why",
     .group = CLI_LOOK,
     .usage = "NAME|ID",
-    .help = "tell how a lock, a leadership, a slot or a session ended",
+    .help = "show how holds of a lock, a leadership, a slot or a session ended",
     .more =
         "Newest first: when and how it ended (released, expired, revoked, ...), by whom, at which\n"
         "revision, when it had last been renewed, and which command its holder ran.\n",

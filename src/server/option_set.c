@@ -66,9 +66,9 @@ static void add_door(struct option_set *set, const struct door *door, size_t set
         .offset = settings_offset + offsetof(struct options_door, listen),
         .fallback = "",
         .shown = text_in(arena, "none; clients look on port %u", door->default_port),
-        .help = text_in(arena,
-                        "host:port where the %s alone is spoken, several with commas between them.",
-                        door->title),
+        .help =
+            text_in(arena, "Listeners for %s%s alone: host:port, several with commas between them.",
+                    strchr(door->title, ' ') != NULL ? "the " : "", door->title),
     };
     add(set, &listen);
     assert(door->n_flags <= DOOR_FLAGS_MAX);

@@ -33,26 +33,24 @@ static const char no_discovery[] = "discovery is not supported; name the members
     }
 
 const struct option option_table[] = {
-    {USED("name", OPTION_GROUP_SERVING, OPTION_TEXT, name, "default",
-          "What this member is called.")},
+    {USED("name", OPTION_GROUP_SERVING, OPTION_TEXT, name, "default", "The member's name.")},
     {USED("data-dir", OPTION_GROUP_SERVING, OPTION_TEXT, data_dir, "",
-          "Where everything is kept. Created when missing; one process at a time."),
+          "The data directory. Created when missing; used by one process at a time."),
      .shown = "${name}.leased"},
     {USED("listen-client-urls", OPTION_GROUP_SERVING, OPTION_URLS, listen_client_urls,
-          "http://127.0.0.1:2379", "Where clients are served; several with commas between them.")},
+          "http://127.0.0.1:2379", "URLs that serve clients; several with commas between them.")},
     {USED("advertise-client-urls", OPTION_GROUP_SERVING, OPTION_URLS, advertise_client_urls, "",
           "The client URLs that the member list shows."),
      .shown = "as listened on"},
     {USED("listen-metrics-urls", OPTION_GROUP_SERVING, OPTION_URLS, listen_metrics_urls, "",
-          "Further places for /metrics, /health and /version alone."),
+          "Further URLs for /metrics, /health and /version alone."),
      .shown = "none"},
     {USED("listen-client-http-urls", OPTION_GROUP_SERVING, OPTION_URLS, listen_client_http_urls, "",
-          "Further places for clients, meant for HTTP; all that --listen-client-urls serves is "
-          "served there as well."),
+          "Further URLs for clients, meant for HTTP; they serve the same as --listen-client-urls."),
      .shown = "none"},
     {USED("config-file", OPTION_GROUP_SERVING, OPTION_TEXT, config_file, "",
-          "A YAML file with flags by their names, as etcd's. Everything else, flags and variables, "
-          "is ignored then."),
+          "A YAML file with flags by their names, as etcd's. Other flags and variables are ignored "
+          "then."),
      .shown = "none"},
     {USED("allow-insecure", OPTION_GROUP_SERVING, OPTION_SWITCH, allow_insecure, "false",
           "Allow listeners that other machines reach, without TLS and authentication.")},
@@ -104,8 +102,8 @@ const struct option option_table[] = {
 
     {USED("listen-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS, listen_peer_urls,
           OPTIONS_PEER_URL_DEFAULT,
-          "Where other members reach this one; up to four with commas between them. A node that is "
-          "alone does not open the default.")},
+          "URLs on which other members reach this one; up to four with commas between them. A "
+          "single node does not open the default.")},
     {USED("initial-advertise-peer-urls", OPTION_GROUP_MEMBER, OPTION_URLS,
           initial_advertise_peer_urls, "", "The peer URL that other members connect to."),
      .shown = "as listened on"},
@@ -118,7 +116,7 @@ const struct option option_table[] = {
     {USED("initial-cluster-token", OPTION_GROUP_MEMBER, OPTION_TEXT, initial_cluster_token,
           OPTIONS_CLUSTER_TOKEN_DEFAULT, "Keeps clusters apart: their ids are made from it.")},
     {USED("force-new-cluster", OPTION_GROUP_MEMBER, OPTION_SWITCH, force_new_cluster, "false",
-          "Make a cluster of this member alone out of its data, when a majority of the members is "
+          "Make a cluster of this member alone from its data, when a majority of the members is "
           "lost for good. For one start; see docs/operations.md first.")},
     {USED("strict-reads", OPTION_GROUP_MEMBER, OPTION_SWITCH, strict_reads, "false",
           "Linearizable reads always ask a majority, instead of trusting the leader's lease.")},

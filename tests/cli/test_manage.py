@@ -1,8 +1,16 @@
 """`lease member`, `snapshot`, `user`, `role` and `auth`: what etcdctl does, with `lease` alone."""
+import fcntl
 import os
+import pty
+import signal
+import subprocess
+import termios
 
+import pytest
 from cli_tool import lease, lease_json
 from harness import Server
+from harness.kinds import lease_tool
+from harness.wait import wait_for
 
 ROOT = ["--user", "root:secret"]
 
@@ -108,3 +116,31 @@ def test_a_lease_is_renewed_and_revoked_as_a_session_is():
 
 def test_version_is_a_command_too():
     assert lease("version").stdout == lease("--version").stdout
+
+
+@pytest.mark.parametrize("typed, status", [(b"secret\n", 0), (b"\x03", -signal.SIGINT)])
+def test_a_password_is_asked_for_on_a_terminal_and_not_shown(typed, status):
+    with Server("leased") as server:
+        ours, theirs = pty.openpty()
+        is_shown = termios.tcgetattr(theirs)[3]
+        done = subprocess.Popen([lease_tool(), "-e", server.endpoint, "user", "add", "ann"], stdin=theirs, stderr=theirs,
+                                stdout=subprocess.PIPE, preexec_fn=lambda: take_terminal(theirs))  # fmt: skip
+        said = os.read(ours, 100)
+        assert said == b"password: "
+        wait_for(lambda: not termios.tcgetattr(theirs)[3] & termios.ECHO, 10, "a terminal that shows nothing")
+        os.write(ours, typed)
+        assert done.wait(10) == status
+        assert termios.tcgetattr(theirs)[3] == is_shown
+        os.set_blocking(ours, False)
+        try:
+            said = os.read(ours, 100)
+        except BlockingIOError:
+            said = b""
+        assert b"secret" not in said
+        assert (b"user added" in done.stdout.read()) == (status == 0)
+        os.close(ours), os.close(theirs)
+
+
+def take_terminal(terminal):
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
