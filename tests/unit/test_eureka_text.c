@@ -40,6 +40,15 @@ static void xml_escapes_what_it_must(void **state) {
     check_bytes(eureka_text_xml, bytes_of("\0\x0C", 2), "\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
+static void what_xml_has_no_place_for_is_told(void **state) {
+    assert_true(eureka_text_fits_xml(bytes_from_text("web-1:\t\xC3\xA9\xEF\xBF\xBD")));
+    assert_true(eureka_text_fits_xml(bytes_from_text("\xEE\xBF\xBF\xF0\x9F\xBF\xBF")));
+    assert_false(eureka_text_fits_xml(bytes_from_text("a\xEF\xBF\xBE")));
+    assert_false(eureka_text_fits_xml(bytes_from_text("\xEF\xBF\xBF"
+                                                      "a")));
+    assert_false(eureka_text_fits_xml(bytes_from_text("a\x1F")));
+}
+
 static void names_become_elements_and_come_back(void **state) {
     static const struct {
         const char *name;
@@ -74,6 +83,7 @@ int main(void) {
         cmocka_unit_test(json_escapes_what_it_must),
         cmocka_unit_test(what_is_not_text_is_replaced),
         cmocka_unit_test(xml_escapes_what_it_must),
+        cmocka_unit_test(what_xml_has_no_place_for_is_told),
         cmocka_unit_test(names_become_elements_and_come_back),
         cmocka_unit_test(what_is_no_escape_stays),
     };

@@ -49,10 +49,15 @@ static struct bytes first_of(struct bytes a, struct bytes b) {
     return a.size > 0 ? a : b;
 }
 
+/* What one client names in JSON another one must find under the same name in XML. */
+static bool is_name(struct bytes name) {
+    return registry_name_is_valid(name) && eureka_text_fits_xml(name);
+}
+
 static bool check(const struct registry_instance *record, const char **out_error) {
-    if (!registry_name_is_valid(record->service) || !registry_name_is_valid(record->id)) {
+    if (!is_name(record->service) || !is_name(record->id)) {
         *out_error = "app and instanceId have at most 255 bytes of UTF-8, without control "
-                     "characters";
+                     "characters, U+FFFE and U+FFFF";
         return false;
     }
     if (record->extra.size > REGISTRY_EXTRA_SIZE_MAX) {

@@ -94,6 +94,20 @@ void eureka_text_json(struct buffer *out, struct bytes text) {
 
 /* --- XML. --- */
 
+/* XML 1.0, section 2.2. */
+static bool is_in_xml(uint32_t character) {
+    return (character >= 0x20 || character == '\t' || character == '\n' || character == '\r') &&
+           character != 0xFFFE && character != 0xFFFF;
+}
+
+bool eureka_text_fits_xml(struct bytes text) {
+    bool fits = true;
+    for (size_t i = 0; i < text.size && fits;) {
+        fits = is_in_xml(next_character(text, &i));
+    }
+    return fits;
+}
+
 static void put_xml_character(struct buffer *out, uint32_t character) {
     switch (character) {
     case '&':
@@ -120,8 +134,7 @@ static void put_xml_character(struct buffer *out, uint32_t character) {
     default:
         break;
     }
-    bool is_xml = character >= 0x20 && character != 0xFFFE && character != 0xFFFF;
-    put_character(out, is_xml ? character : REPLACEMENT);
+    put_character(out, is_in_xml(character) ? character : REPLACEMENT);
 }
 
 void eureka_text_xml(struct buffer *out, struct bytes text) {

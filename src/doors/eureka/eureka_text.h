@@ -13,6 +13,9 @@ void eureka_text_json(struct buffer *out, struct bytes text);
 /* For an element's content, and for an attribute in double quotes. */
 void eureka_text_xml(struct buffer *out, struct bytes text);
 
+/* Whether all of it can be shown in XML. */
+bool eureka_text_fits_xml(struct bytes text);
+
 /* Names of metadata as names of elements, as XStream writes them: "_" is "__", "$" is "_-", what a
  * name cannot have is "_." and four hexadecimal digits for each unit of UTF-16. */
 void eureka_text_encode_name(struct buffer *out, struct bytes name);
