@@ -4,11 +4,13 @@
 #include <string.h>
 #include <strings.h>
 
-/* Parts of texts of the etcd API, of the native API, and of the system. */
+/* Parts of texts of the etcd API, of the native API, and of the system. NULL: the text has it. */
 static const struct {
     const char *part;
     const char *next;
 } advices[] = {
+    {"use https://", NULL},
+    {"does not speak HTTP/2", "name the client port of leased or etcd, 2379 unless changed"},
     {"connection refused",
      "no server listens there; start leased, or name another server with --endpoint"},
     {"user name is empty",
@@ -32,11 +34,12 @@ static const struct {
 };
 
 void cli_advice_print(const char *text) {
+    const char *next = NULL;
     for (size_t i = 0; i < sizeof advices / sizeof advices[0]; i++) {
         if (strcasestr(text, advices[i].part) != NULL) {
-            fprintf(stderr, "lease: %s; %s\n", text, advices[i].next);
-            return;
+            next = advices[i].next;
+            break;
         }
     }
-    fprintf(stderr, "lease: %s\n", text);
+    fprintf(stderr, "lease: %s%s%s\n", text, next != NULL ? "; " : "", next != NULL ? next : "");
 }
