@@ -222,6 +222,31 @@ def test_long_access_lists_and_many_identities(server):
         assert is_sanitized(server) or used < 1.0, f"{used} s of CPU time for four rounds"
 
 
+def test_many_multis_that_search_a_long_access_list(server):
+    """Several connections at once: what they may cost is known before, and the others are told to come later."""
+    connections, rounds = 8, 10
+    entries = [(jute.ALL, "digest", f"user{number % 100:02}:{number:027}=") for number in range(255)]
+    checks = jute.multi([(jute.CHECK, jute.versioned("/listed"))] * OPERATIONS_MAX)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server.address)).connect(40_000) for _ in range(connections)]
+        for client in clients:
+            for number in range(62):
+                client.authenticate("digest", b"user%02d:secret" % number)
+        clients[0].create("/listed", entries=[*entries, (jute.READ, "ip", "127.0.0.1")])
+        with attacked(server, "zookeeper: multis that search a long access list"):
+            began = server.cpu_seconds()
+            for _ in range(rounds):
+                for client in clients:
+                    client.post(jute.MULTI, checks)
+            errors = [client.receive().error for client in clients for _ in range(rounds)]
+            used = server.cpu_seconds() - began
+        assert set(errors) <= {0, THROTTLED} and 0 in errors
+        each = used / errors.count(0)
+        report("zookeeper: multis that search a long access list", done=errors.count(0), ms=round(1000 * each))
+        # It was 24 ms.
+        assert is_sanitized(server) or each < 0.016, f"{each} s of CPU time for a multi"
+
+
 def test_large_reads_between_changes(server):
     """Each read shows the changes before it and none behind it, so it cannot wait when they are on their way."""
     rounds, reads = 10, 30

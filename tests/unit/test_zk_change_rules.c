@@ -196,6 +196,37 @@ static size_t work_of(struct zk_operation operation) {
     return work;
 }
 
+/* Of the same ends, the same sizes, other schemes, and more identities than a connection may have.
+ */
+static void an_access_list_is_searched_for_each_identity(void **state) {
+    enum { N = 3 * ZK_IDENTITIES_MAX };
+    char texts[N][24];
+    struct zk_id ids[N];
+    struct buffer acl;
+    for (size_t i = 0; i < N; i++) {
+        const char *format = i % 3 == 0 ? "u%03zu:same-end" : i % 3 == 1 ? "u:end-%07zu" : "%zu";
+        snprintf(texts[i], sizeof texts[i], format, (i * 37) % N);
+        ids[i] = (struct zk_id){.scheme = bytes_from_text(i % 5 == 0 ? "x509" : "digest"),
+                                .id = bytes_from_text(texts[i])};
+    }
+    for (size_t i = 0; i < N; i++) {
+        struct zk_acl_entry entry = {.permissions = ZK_PERMISSION_READ, .id = ids[i]};
+        buffer_init(&acl);
+        zk_acl_append(&acl, &entry);
+        struct bytes list = bytes_of(acl.data, acl.size);
+        assert_true(zk_acl_allows(list, ZK_PERMISSION_READ, ids, N));
+        assert_true(zk_acl_allows(list, ZK_PERMISSION_READ, &ids[i], 1));
+        assert_false(zk_acl_allows(list, ZK_PERMISSION_WRITE, ids, N));
+        assert_false(zk_acl_allows(list, ZK_PERMISSION_READ, ids, i));
+        assert_false(zk_acl_allows(list, ZK_PERMISSION_READ, ids + i + 1, N - i - 1));
+        acl.size = 0;
+        entry.id.scheme = bytes_from_text(i % 5 == 0 ? "digest" : "x509");
+        zk_acl_append(&acl, &entry);
+        assert_false(zk_acl_allows(bytes_of(acl.data, acl.size), ZK_PERMISSION_READ, ids, N));
+        buffer_clear(&acl);
+    }
+}
+
 static void an_access_list_costs_what_the_node_has(void **state) {
     enum { SIZE = 100 * 1000 };
     static uint8_t data[SIZE];
@@ -267,6 +298,7 @@ int main(void) {
                                         end),
         cmocka_unit_test_setup_teardown(a_node_with_a_ttl_stays_for_its_children, begin, end),
         cmocka_unit_test_setup_teardown(a_deleted_node_leaves_no_timer, begin, end),
+        cmocka_unit_test(an_access_list_is_searched_for_each_identity),
         cmocka_unit_test_setup_teardown(an_access_list_costs_what_the_node_has, begin, end),
         cmocka_unit_test_setup_teardown(every_cut_request_is_refused, begin, end),
         cmocka_unit_test_setup_teardown(paths_are_checked, begin, end),

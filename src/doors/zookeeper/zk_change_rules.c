@@ -272,7 +272,12 @@ static enum status delete_alone(struct rule_run *run, struct bytes request, stru
 /* What an operation may cost: a node and its parent are found, counted and written. The operations
  * of a request that is small are not worth the look, unless they write anew what is there: a unit
  * is a few bytes of it. */
-enum { WORK_OF_OPERATION = 4 * KEY_WORK_A_VERSION, SMALL_REQUEST = 2048, WORK_BYTES = 4 };
+enum {
+    WORK_OF_OPERATION = 4 * KEY_WORK_A_VERSION,
+    WORK_OF_ID = 4, /* that access lists are searched for */
+    SMALL_REQUEST = 2048,
+    WORK_BYTES = 4
+};
 
 /* A new access list is written with all the data of the node. */
 static size_t work_of_rewrite(const struct key_store *keys, const struct zk_operation *operation,
@@ -285,13 +290,17 @@ static size_t work_of_rewrite(const struct key_store *keys, const struct zk_oper
     return record == NULL ? 0 : record->value_size / WORK_BYTES;
 }
 
-static void skip_asker(struct reader *reader) {
+/* Gives the number of its identities. */
+static size_t skip_asker(struct reader *reader) {
+    size_t n_ids = 0;
     (void)reader_get_zigzag(reader);
     (void)reader_get_u64(reader);
     for (uint64_t n = reader_get_varint(reader); n > 0 && !reader->failed; n--) {
         (void)reader_get_bytes(reader);
         (void)reader_get_bytes(reader);
+        n_ids++;
     }
+    return n_ids;
 }
 
 static size_t estimate(const struct key_store *keys, const struct lease_table *leases,
@@ -304,7 +313,8 @@ static size_t estimate(const struct key_store *keys, const struct lease_table *l
     (void)leases;
     arena_init(&arena);
     reader_init(&reader, request);
-    skip_asker(&reader);
+    size_t n_ids = skip_asker(&reader);
+    each += each > 0 ? WORK_OF_ID * n_ids : 0;
     while (!reader.failed && reader_left(&reader) > 0) {
         zk_operation_decode(&reader, &operation);
         work += each + (reader.failed ? 0 : work_of_rewrite(keys, &operation, &arena));

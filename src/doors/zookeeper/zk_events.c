@@ -7,12 +7,18 @@
 
 /* Who may not read a node is not told of it either. */
 static bool may_read(struct zk_connection *connection, struct bytes acl) {
+    enum { ACL_BYTES_OF_WORK = 1024 };
+    struct zk_door *door = connection->door;
     const struct zk_id *ids;
     if (acl.size == 0) {
         return true;
     }
-    size_t n = zk_access_ids(connection, &connection->door->arena, &ids);
-    return zk_acl_allows(acl, ZK_PERMISSION_READ, ids, n);
+    size_t n = zk_access_ids(connection, &door->arena, &ids);
+    bool is_allowed = zk_acl_allows(acl, ZK_PERMISSION_READ, ids, n);
+    /* For each that is told: all of them together would be much. */
+    arena_reset(&door->arena);
+    door->told_work += acl.size / ACL_BYTES_OF_WORK;
+    return is_allowed;
 }
 
 bool zk_events_may_be_told(struct zk_connection *connection, struct bytes path) {

@@ -184,41 +184,88 @@ static bool is_text(struct bytes bytes, const char *text) {
     return bytes_equal(bytes, bytes_from_text(text));
 }
 
-/* Lists and connections may have hundreds of digests, of the same scheme and the same size: their
- * ends differ. */
-static bool has_same_end(struct bytes a, struct bytes b) {
-    uint64_t end_of_a;
-    uint64_t end_of_b;
-    if (a.size != b.size || a.size < sizeof end_of_a) {
-        return a.size == b.size;
+/* Lists have up to hundreds of entries, and connections dozens of digests, of the same scheme and
+ * the same size: their ends differ. In their order, so that each entry is looked for and not
+ * compared with each of them. */
+struct id_end {
+    uint64_t end;
+    const struct zk_id *id;
+};
+
+struct known_ids {
+    size_t n_ends;
+    size_t n_others; /* addresses, which are compared as such, and what is short */
+    struct id_end ends[ZK_IDENTITIES_MAX];
+    const struct zk_id *others[ZK_IDENTITIES_MAX];
+};
+
+static bool has_end(const struct zk_id *id, uint64_t *out_end) {
+    if (is_text(id->scheme, "ip") || id->id.size < sizeof *out_end) {
+        return false;
     }
-    memcpy(&end_of_a, a.data + a.size - sizeof end_of_a, sizeof end_of_a);
-    memcpy(&end_of_b, b.data + b.size - sizeof end_of_b, sizeof end_of_b);
-    return end_of_a == end_of_b;
+    memcpy(out_end, id->id.data + id->id.size - sizeof *out_end, sizeof *out_end);
+    return true;
 }
 
-static bool matches_one(const struct zk_id *wanted, const struct zk_id *ids, size_t n_ids) {
+static void know(struct known_ids *known, const struct zk_id *id) {
+    struct id_end one = {.id = id};
+    if (!has_end(id, &one.end)) {
+        known->others[known->n_others++] = id;
+        return;
+    }
+    size_t i = known->n_ends++;
+    for (; i > 0 && known->ends[i - 1].end > one.end; i--) {
+        known->ends[i] = known->ends[i - 1];
+    }
+    known->ends[i] = one;
+}
+
+/* The first with this end, or where it would be. */
+static size_t find_end(const struct known_ids *known, uint64_t end) {
+    size_t begin = 0;
+    size_t n = known->n_ends;
+    while (n > 0) {
+        size_t half = n / 2;
+        if (known->ends[begin + half].end < end) {
+            begin += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return begin;
+}
+
+static bool matches_one(const struct zk_id *wanted, const struct known_ids *known) {
     bool is_ip = is_text(wanted->scheme, "ip");
-    for (size_t i = 0; i < n_ids; i++) {
-        if ((is_ip || has_same_end(wanted->id, ids[i].id)) &&
-            bytes_equal(wanted->scheme, ids[i].scheme) &&
-            (is_ip ? ip_matches(wanted->id, ids[i].id) : bytes_equal(wanted->id, ids[i].id))) {
+    uint64_t end;
+    if (has_end(wanted, &end)) {
+        for (size_t i = find_end(known, end); i < known->n_ends && known->ends[i].end == end; i++) {
+            const struct zk_id *id = known->ends[i].id;
+            if (bytes_equal(wanted->scheme, id->scheme) && bytes_equal(wanted->id, id->id)) {
+                return true;
+            }
+        }
+        return false;
+    }
+    for (size_t i = 0; i < known->n_others; i++) {
+        const struct zk_id *id = known->others[i];
+        if (bytes_equal(wanted->scheme, id->scheme) &&
+            (is_ip ? ip_matches(wanted->id, id->id) : bytes_equal(wanted->id, id->id))) {
             return true;
         }
     }
     return false;
 }
 
-bool zk_acl_allows(struct bytes acl, int permissions, const struct zk_id *ids, size_t n_ids) {
+static bool allows_some(struct bytes acl, int permissions, const struct zk_id *ids, size_t n_ids) {
+    struct known_ids known;
     struct reader reader;
     struct zk_acl_entry entry;
-    if (acl.size == 0) {
-        return true;
-    }
+    known.n_ends = 0;
+    known.n_others = 0;
     for (size_t i = 0; i < n_ids; i++) {
-        if (is_text(ids[i].scheme, "super")) {
-            return true;
-        }
+        know(&known, &ids[i]);
     }
     reader_init(&reader, acl);
     while (zk_acl_next(&reader, &entry)) {
@@ -228,9 +275,30 @@ bool zk_acl_allows(struct bytes acl, int permissions, const struct zk_id *ids, s
         if (is_text(entry.id.scheme, "world") && is_text(entry.id.id, "anyone")) {
             return true;
         }
-        if (matches_one(&entry.id, ids, n_ids)) {
+        if (matches_one(&entry.id, &known)) {
             return true;
         }
     }
+    return false;
+}
+
+bool zk_acl_allows(struct bytes acl, int permissions, const struct zk_id *ids, size_t n_ids) {
+    if (acl.size == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < n_ids; i++) {
+        if (is_text(ids[i].scheme, "super")) {
+            return true;
+        }
+    }
+    /* A connection has no more at once. */
+    size_t begin = 0;
+    do {
+        size_t n = n_ids - begin < ZK_IDENTITIES_MAX ? n_ids - begin : ZK_IDENTITIES_MAX;
+        if (allows_some(acl, permissions, ids + begin, n)) {
+            return true;
+        }
+        begin += n;
+    } while (begin < n_ids);
     return false;
 }
