@@ -6,7 +6,9 @@
 enum {
     LOOKS_PER_LIMIT = 4,      /* looks within the shorter of the two time limits */
     RELIEF_INTERVAL_MS = 100, /* between two searches for connections to close */
-    RELIEF_CLOSED_MAX = 64    /* connections closed by one search */
+    RELIEF_CLOSED_MAX = 64,   /* connections closed by one search */
+    WANTED_PARTS = 4,         /* of the bound are enough while something waits for room */
+    WANTED_SIZE_MIN = 32 * 1024
 };
 
 static struct connection *connection_of(struct backlog *backlog) {
@@ -88,18 +90,23 @@ static struct connection *find_worst(struct connection_pool *pool, size_t size_m
 static void make_room(struct connection_pool *pool, uint64_t now_ms) {
     const struct net_limits *limits = &pool->shared->limits;
     size_t total = net_shared_answer_bytes(pool->shared);
-    if (total <= limits->queue_total_soft || now_ms < pool->relieved_ms + RELIEF_INTERVAL_MS) {
+    bool is_wanted = pool->shared->is_room_wanted;
+    size_t soft = is_wanted ? limits->queue_total_soft / WANTED_PARTS : limits->queue_total_soft;
+    if (total <= soft || now_ms < pool->relieved_ms + RELIEF_INTERVAL_MS) {
         return;
     }
     pool->relieved_ms = now_ms;
+    pool->shared->is_room_wanted = false;
     /* Small backlogs are those of watchers that pause. They go only where the alternative is to
      * refuse those that read. */
-    size_t size_min = total > limits->queue_total_max ? 0 : limits->hoard_size;
+    size_t size_min = total > limits->queue_total_max ? 0
+                      : is_wanted                     ? WANTED_SIZE_MIN
+                                                      : limits->hoard_size;
     /* Who has begun to take again since it was last looked at, stays. */
     for (struct list *node = pool->backlogs.next; node != &pool->backlogs; node = node->next) {
         look(connection_of(list_entry(node, struct backlog, in_pool)), now_ms);
     }
-    for (unsigned i = 0; i < RELIEF_CLOSED_MAX && total > limits->queue_total_soft; i++) {
+    for (unsigned i = 0; i < RELIEF_CLOSED_MAX && total > soft; i++) {
         struct connection *worst = find_worst(pool, size_min);
         if (worst == NULL) {
             return;

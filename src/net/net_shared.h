@@ -42,6 +42,7 @@ struct net_shared {
     uint64_t stopwatch_us;        /* see net_shared_stopwatch_us(); 0: not read */
     uint64_t tls_hello_logged_ms; /* when a client last spoke TLS to a plain listener; 0: never */
     struct net_stats stats;
+    bool is_room_wanted; /* since connections were last looked through for some to close */
     bool is_shutting_down;
 };
 

@@ -80,8 +80,11 @@ void raw_connection_set_caller(struct raw_connection *connection, const void *ca
 void raw_connection_send(struct raw_connection *connection, struct bytes bytes);
 /* What was queued and the peer has not taken. */
 size_t raw_connection_unsent_bytes(const struct raw_connection *connection);
-/* The same of all connections of the listener's server, whatever they speak. */
+/* The same of all connections of the listener's server, whatever they speak, with what waits for
+ * sockets. */
 size_t raw_connection_queued_by_all(const struct raw_connection *connection);
+/* Something waits until there is less of that: who takes nothing of what it has is closed soon. */
+void raw_connection_want_room(struct raw_connection *connection);
 /* False when more than the high-water mark waits for this peer, and when the connection is over, so
  * that `while writable, send` always ends. on_writable follows. */
 bool raw_connection_is_writable(struct raw_connection *connection);

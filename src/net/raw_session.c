@@ -173,7 +173,11 @@ size_t raw_connection_unsent_bytes(const struct raw_connection *connection) {
 }
 
 size_t raw_connection_queued_by_all(const struct raw_connection *connection) {
-    return connection->host->shared->stats.queued_bytes;
+    return net_shared_answer_bytes(connection->host->shared);
+}
+
+void raw_connection_want_room(struct raw_connection *connection) {
+    connection->host->shared->is_room_wanted = true;
 }
 
 bool raw_connection_is_writable(struct raw_connection *connection) {

@@ -55,6 +55,8 @@ enum zk_opcode {
 enum {
     ZK_FRAME_SIZE_MAX = 0xfffff, /* jute.maxbuffer */
     ZK_REQUESTS_MAX = 1000,      /* of one connection, on their way */
+    /* Queued for all clients of the server: above it nobody is sent much that cannot wait. */
+    ZK_QUEUED_MUCH = 64 * 1024 * 1024,
     ZK_XID_EVENT = -1,
     ZK_XID_PING = -2,
     ZK_XID_AUTH = -4
@@ -129,7 +131,8 @@ struct zk_door {
     uint64_t slice_iteration;
     uint64_t slice_begun_ns;
     uint64_t slice_used_ns;
-    /* Connections whose next change waits for those of others, or for history to be freed. */
+    /* Connections whose next change waits for those of others, or for history to be freed, and
+     * those whose next answer waits for room. */
     struct list delayed_changes;
     uv_timer_t *changes_timer;
     bool is_resuming_changes;
@@ -265,8 +268,8 @@ enum zk_error zk_change_answer(int32_t type, struct bytes body, struct bytes ans
 struct bytes zk_read_path(int32_t type, struct bytes body);
 /* Whether it may take long, so that nobody should have to wait for its end. */
 bool zk_read_is_long(int32_t type, struct bytes body);
-/* Whether its answer will be large, by what is there now. */
-bool zk_read_is_large(struct zk_door *door, int32_t type, struct bytes body);
+/* Whether its answer may be more than so many bytes, by what is there now. */
+bool zk_read_is_more(struct zk_door *door, int32_t type, struct bytes body, size_t size);
 /* How far a read that may take long has come. Zeroed: not begun. */
 struct zk_read_progress;
 /* Does a part of what has to be done before it is answered. False: nothing of it is left. */

@@ -148,18 +148,28 @@ static void look_again(struct zk_door *door) {
     }
 }
 
+static void delay_change(struct zk_connection *connection) {
+    struct zk_door *door = connection->door;
+    if (!connection->is_change_delayed) {
+        connection->is_change_delayed = true;
+        list_append(&door->delayed_changes, &connection->in_delayed_changes);
+    }
+    look_again(door);
+}
+
 bool zk_delays_admit_change(struct zk_connection *connection, size_t size, size_t rewritten) {
     struct zk_door *door = connection->door;
     if (!connection->is_change_delayed && !has_to_wait_for_history(door, size + rewritten) &&
         !has_to_wait_for_others(door, rewritten)) {
         return true;
     }
-    if (!connection->is_change_delayed) {
-        connection->is_change_delayed = true;
-        list_append(&door->delayed_changes, &connection->in_delayed_changes);
-    }
-    look_again(door);
+    delay_change(connection);
     return false;
+}
+
+void zk_delays_wait_for_room(struct zk_connection *connection) {
+    raw_connection_want_room(connection->raw);
+    delay_change(connection);
 }
 
 void zk_delays_change_begun(struct zk_door *door, size_t size, size_t rewritten) {

@@ -31,6 +31,8 @@ void zk_delays_add(struct zk_connection *connection);
 /* Whether the connection may submit a change: the size of its request, and of what it writes anew
  * beside that. False: zk_requests_go_on() follows later. */
 bool zk_delays_admit_change(struct zk_connection *connection, size_t size, size_t rewritten);
+/* zk_requests_go_on() follows later: clients have to take what they were sent. */
+void zk_delays_wait_for_room(struct zk_connection *connection);
 /* The change was submitted; it was answered, or nobody waits for it any more. */
 void zk_delays_change_begun(struct zk_door *door, size_t size, size_t rewritten);
 void zk_delays_change_ended(struct zk_door *door, size_t size, size_t rewritten);

@@ -1,7 +1,12 @@
 /* Reads, answered from the state as it is, and watches that begin with them. */
+#include "core/key_work.h"
 #include "doors/zookeeper/zk_jute_model.h"
 #include "doors/zookeeper/zk_keys.h"
 #include "doors/zookeeper/zk_node_read.h"
+
+/* Of an answer, before the last of its parts. Clients take 1 MiB (jute.maxbuffer) unless they are
+ * told otherwise, and one node may be named again and again. */
+enum { MULTI_READ_SIZE_MAX = 4 * 1024 * 1024 };
 
 /* --- What is asked for. --- */
 
@@ -46,26 +51,47 @@ bool zk_read_is_long(int32_t type, struct bytes body) {
            type == ZK_OP_SET_WATCHES2 || quota_path(type, body, &path).size > 0;
 }
 
-bool zk_read_is_large(struct zk_door *door, int32_t type, struct bytes body) {
-    enum { DATA_MUCH = 16 * 1024, CHILDREN_MANY = 1024 };
+/* Names below a path, until they are much. */
+static bool add_name_size(void *context, const struct record *record) {
+    size_t *left = context;
+    struct bytes path;
+    size_t size = zk_key_path(record_key(record), ZK_KEY_NODE, &path) ? zk_path_name(path).size : 0;
+    *left -= size < *left ? size : *left;
+    return *left > 0;
+}
+
+static bool are_names_more(const struct key_store *keys, struct bytes begin, struct bytes end,
+                           size_t size) {
+    enum { NAME_SIZE = 16 }; /* as it is sent, and it may be longer */
+    size_t left = size;
+    if (key_store_count(keys, KEY_SPACE_ZOOKEEPER, begin, end) > size / NAME_SIZE) {
+        return true;
+    }
+    key_store_visit(keys, KEY_SPACE_ZOOKEEPER, begin, end, add_name_size, &left);
+    return left == 0;
+}
+
+bool zk_read_is_more(struct zk_door *door, int32_t type, struct bytes body, size_t size) {
     const struct key_store *keys = state_view_keys(service_view(door->service));
     struct bytes path = zk_read_path(type, body);
-    bool is_large = false;
+    bool is_more = false;
     if (path.size == 0) {
-        return false;
+        /* Not known before. */
+        bool is_many = type == ZK_OP_MULTI_READ || type == ZK_OP_GET_EPHEMERALS;
+        return is_many && size < MULTI_READ_SIZE_MAX;
     }
     if (type == ZK_OP_GET_DATA || type == ZK_OP_GET_ACL) {
         const struct record *record =
             key_store_find(keys, KEY_SPACE_ZOOKEEPER, zk_key_node(&door->arena, path));
-        is_large = record != NULL && record_value(record).size > DATA_MUCH;
+        is_more = record != NULL && record_value(record).size > size;
     } else if (type == ZK_OP_GET_CHILDREN || type == ZK_OP_GET_CHILDREN2) {
         struct bytes begin;
         struct bytes end;
         zk_key_children_range(&door->arena, path, &begin, &end);
-        is_large = key_store_count(keys, KEY_SPACE_ZOOKEEPER, begin, end) > CHILDREN_MANY;
+        is_more = are_names_more(keys, begin, end, size);
     }
     arena_reset(&door->arena);
-    return is_large;
+    return is_more;
 }
 
 /* --- One node. --- */
@@ -201,12 +227,17 @@ static enum zk_error get_acl(const struct question *question) {
 
 /* --- Children. --- */
 
+/* Of an answer with names: what one transaction may answer. Clients take 1 MiB unless they are told
+ * otherwise. */
+enum { NAMES_SIZE_MAX = KEY_WORK_TXN_MAX * KEY_WORK_COPIED_BYTES };
+
 static bool put_name(void *context, const struct record *record) {
+    struct buffer *out = context;
     struct bytes path;
     if (zk_key_path(record_key(record), ZK_KEY_NODE, &path)) {
-        zk_jute_put_bytes(context, zk_path_name(path));
+        zk_jute_put_bytes(out, zk_path_name(path));
     }
-    return true;
+    return out->size <= NAMES_SIZE_MAX;
 }
 
 static enum zk_error get_children(const struct question *question, bool with_stat) {
@@ -218,9 +249,6 @@ static enum zk_error get_children(const struct question *question, bool with_sta
     if (error == ZK_OK && !service_allow_work(door->service, (size_t)node.n_children)) {
         error = ZK_THROTTLED;
     }
-    if (error == ZK_OK) {
-        error = watch(question, ZK_WATCH_CHILD);
-    }
     if (error != ZK_OK) {
         return error;
     }
@@ -228,6 +256,11 @@ static enum zk_error get_children(const struct question *question, bool with_sta
     zk_key_children_range(&door->arena, question->path, &begin, &end);
     key_store_visit(state_view_keys(service_view(door->service)), KEY_SPACE_ZOOKEEPER, begin, end,
                     put_name, question->out);
+    error =
+        question->out->size > NAMES_SIZE_MAX ? ZK_BAD_ARGUMENTS : watch(question, ZK_WATCH_CHILD);
+    if (error != ZK_OK) {
+        return error;
+    }
     if (with_stat) {
         zk_node_write_stat(&node, question->out);
     }
@@ -275,7 +308,7 @@ static enum zk_error get_ephemerals(struct zk_connection *connection, struct byt
         return ZK_THROTTLED;
     }
     for (const struct record *record = lease_table_first_key(leases, connection->session_id);
-         record != NULL; record = record->lease_next) {
+         record != NULL && out->size <= NAMES_SIZE_MAX; record = record->lease_next) {
         if (key_space_equal(record_space(record), KEY_SPACE_ZOOKEEPER) &&
             zk_key_path(record_key(record), ZK_KEY_NODE, &path) && path.size >= prefix.size &&
             memcmp(path.data, prefix.data, prefix.size) == 0) {
@@ -284,7 +317,7 @@ static enum zk_error get_ephemerals(struct zk_connection *connection, struct byt
         }
     }
     zk_jute_store_int(out->data + count_at, n);
-    return ZK_OK;
+    return out->size > NAMES_SIZE_MAX ? ZK_BAD_ARGUMENTS : ZK_OK;
 }
 
 /* --- Statistics of quotas. --- */
@@ -309,10 +342,6 @@ static bool count_quota(struct zk_door *door, int32_t type, struct bytes body,
 }
 
 /* --- Several at once, and who asks. --- */
-
-/* Of an answer, before the last of its parts. Clients take 1 MiB (jute.maxbuffer) unless they are
- * told otherwise, and one node may be named again and again. */
-enum { MULTI_READ_SIZE_MAX = 4 * 1024 * 1024 };
 
 /* Statistics are counted at once, or not at all. */
 static enum zk_error count_quota_now(const struct question *question, struct zk_quota_count *count,

@@ -10,8 +10,16 @@
 
 enum {
     READS_PASSED_MAX = 64, /* between two changes that are on their way at once */
+    PASSED_SIZE_MAX = 16 * 1024,
     /* Of answers that cannot wait, which are few and small unless nodes have grown meanwhile. */
-    UNSENT_MAX = 32 * 1024 * 1024
+    UNSENT_MAX = 32 * 1024 * 1024,
+    UNSENT_CROWDED_MAX = 512 * 1024, /* the same while much is queued */
+    /* What waits for all clients of the server; above the first an answer has a share of what is
+     * left, or is small. */
+    QUEUED_LITTLE = 32 * 1024 * 1024,
+    QUEUED_MAX = 128 * 1024 * 1024,
+    SHARES = 4,
+    ANSWER_SMALL = 128 * 1024
 };
 
 enum request_state {
@@ -37,6 +45,7 @@ struct request {
     uint64_t begun_ms;
     uint64_t renewal;   /* that is done before it is answered */
     uint64_t iteration; /* in which the rights of a read were asked for */
+    size_t refused;     /* the room that was too little for a read; 0: none was */
     struct zk_read_progress progress;
     struct buffer result; /* of REQUEST_DONE */
     size_t size_begun;    /* of a change that is under way, and what it writes anew: zk_delays.h */
@@ -136,14 +145,45 @@ static size_t range_of(int32_t type, struct bytes body, struct key_range *out_ra
     return path.size > 0 ? 1 : 0;
 }
 
+static bool is_crowded(const struct zk_connection *connection) {
+    return raw_connection_queued_by_all(connection->raw) > ZK_QUEUED_MUCH;
+}
+
+/* What one answer may take; SIZE_MAX: whatever it is. */
+static size_t share_of_room(const struct zk_connection *connection) {
+    size_t queued = raw_connection_queued_by_all(connection->raw);
+    size_t share = queued < QUEUED_MAX ? (QUEUED_MAX - queued) / SHARES : 0;
+    return queued <= QUEUED_LITTLE ? SIZE_MAX : share > ANSWER_SMALL ? share : ANSWER_SMALL;
+}
+
+/* One client holds back itself. Thousands that each ask for much, and take nothing, are held back
+ * here. `refused`: the share that was too small, 0 at first; looking again is for a larger one. */
+static bool has_room(struct zk_connection *connection, int32_t type, struct bytes body,
+                     size_t *refused) {
+    size_t share = share_of_room(connection);
+    if (share == SIZE_MAX) {
+        return true;
+    }
+    if (share / 2 < *refused) {
+        return false;
+    }
+    zk_delays_begin(connection->door);
+    bool is_more = zk_read_is_more(connection->door, type, body, share);
+    zk_delays_end(connection->door);
+    *refused = is_more ? share : 0;
+    return !is_more;
+}
+
 /* The usual case: nothing is before it, and this member may answer from memory. False: it has to
  * wait. */
 static bool read_at_once(struct zk_connection *connection, int32_t xid, int32_t type,
                          struct bytes body) {
     struct key_range range;
     struct zk_read_progress progress = {0};
+    size_t refused = 0;
     size_t n = range_of(type, body, &range);
-    if (zk_read_is_long(type, body) || zk_delays_is_slice_over(connection->door)) {
+    if (zk_read_is_long(type, body) || zk_delays_is_slice_over(connection->door) ||
+        !has_room(connection, type, body, &refused)) {
         return false;
     }
     enum status status = service_read_now(connection->door->service,
@@ -382,12 +422,17 @@ static bool answer_ready(struct request *request) {
             (may_wait(connection) && !raw_connection_is_writable(connection->raw))) {
             return false;
         }
-        if (!may_wait(connection) && raw_connection_unsent_bytes(connection->raw) > UNSENT_MAX) {
+        size_t unsent_max = is_crowded(connection) ? UNSENT_CROWDED_MAX : UNSENT_MAX;
+        if (!may_wait(connection) && raw_connection_unsent_bytes(connection->raw) > unsent_max) {
             zk_connection_drop(connection, "too many answers that cannot wait");
             return false;
         }
         if (may_wait(connection) && zk_delays_is_slice_over(connection->door)) {
             zk_delays_add(connection);
+            return false;
+        }
+        if (may_wait(connection) && !has_room(connection, request->type, body, &request->refused)) {
+            zk_delays_wait_for_room(connection);
             return false;
         }
         enum status status = may_still_read(request);
@@ -463,7 +508,7 @@ static bool may_pass_reads_before(struct zk_connection *connection, const struct
         }
         struct bytes body = bytes_of(request->body, request->body_size);
         if (++n > READS_PASSED_MAX || zk_read_is_long(request->type, body) ||
-            zk_read_is_large(connection->door, request->type, body)) {
+            zk_read_is_more(connection->door, request->type, body, PASSED_SIZE_MAX)) {
             return false;
         }
     }

@@ -24,6 +24,7 @@ enum {
     WAITING_BYTES_MAX = 64 * 1024 * 1024, /* of all events that wait */
     /* Of a client whose answers cannot wait. */
     URGENT_UNSENT_MAX = 4 * 1024 * 1024,
+    URGENT_UNSENT_CROWDED_MAX = 512 * 1024, /* the same while much is queued */
     WATCHES_OF_A_PART = 64,
     /* Of a watch that is compared with its node, and how many bytes of its path are as much. */
     WORK_OF_WATCH = 4,
@@ -269,6 +270,12 @@ void zk_tellings_tell(struct zk_connection *connection, enum zk_event_type type,
     }
 }
 
+static bool is_urgent_too_much(const struct zk_connection *connection) {
+    bool is_crowded = raw_connection_queued_by_all(connection->raw) > ZK_QUEUED_MUCH;
+    return raw_connection_unsent_bytes(connection->raw) >
+           (is_crowded ? URGENT_UNSENT_CROWDED_MAX : URGENT_UNSENT_MAX);
+}
+
 static bool send_waiting(struct zk_connection *connection, bool is_urgent) {
     size_t sent = 0;
     while (!list_is_empty(&connection->tellings)) {
@@ -281,7 +288,7 @@ static bool send_waiting(struct zk_connection *connection, bool is_urgent) {
             }
             return false;
         }
-        if (is_urgent && raw_connection_unsent_bytes(connection->raw) > URGENT_UNSENT_MAX) {
+        if (is_urgent && is_urgent_too_much(connection)) {
             give_up(connection, "too many events before answers that cannot wait");
             return false;
         }
