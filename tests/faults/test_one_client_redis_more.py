@@ -6,10 +6,11 @@ import threading
 import time
 
 import pytest
+from bystander import is_sanitized
 from hostile_client import check_memory_returns, send_all
 from redis_attack import ATTACK_SECONDS, MIB, attacked, compact, connections, fill, flood, request
 
-from harness.acceptance import either
+from harness.acceptance import either, report
 from harness.redis import Resp, leased_with_redis
 from harness.wait import wait_for
 
@@ -325,3 +326,21 @@ def test_settings_of_a_pattern_that_is_much_work(server):
         for _ in range(40):
             assert resp("CONFIG", "GET", "[" + "b" * 500_000 + "]")[1] == []
         assert server.cpu_seconds() - before < 0.2
+
+
+def test_entries_that_thousands_wait_behind(server):
+    """The ids that they wait for are later than those that come."""
+    waiting, entries, key = either(1200, 6000), either(2000, 10_000), "stream:".ljust(4000, "x")
+    with attacked(server, "redis: entries that thousands wait behind"):
+        with connections(server, waiting, reads=False) as opened, Resp(server.redis_port) as resp:
+            for connection in opened:
+                connection.send("XREAD", "BLOCK", 0, "STREAMS", key, f"{2**64 - 1}-0")
+            wait_for(lambda: b"blocked_clients:%d\r\n" % waiting in resp("INFO", "clients")[1], 30.0, "all wait")
+            began = server.cpu_seconds()
+            for _ in range(0, entries, 200):
+                resp.socket.sendall(request("XADD", key, "MAXLEN", 1, "*", "f", "v") * 200)
+                assert all(resp.reply()[0] != "-" for _ in range(200))
+            used = server.cpu_seconds() - began
+    report("redis: entries that thousands wait behind", cpu_seconds=used)
+    # It was four times as much, and forty times with 6,000.
+    assert is_sanitized(server) or used < either(0.15, 2.0), f"{used} s of CPU time for {entries} entries"

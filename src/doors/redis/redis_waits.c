@@ -26,6 +26,8 @@ enum {
 struct wait_key {
     struct list link; /* of its bucket, in the order of arrival */
     struct redis_waiter *waiter;
+    uint64_t hash;
+    uint64_t delivery;            /* the last one of which its key was served */
     struct bytes key;             /* of the header's record */
     struct redis_stream_id after; /* of a stream: entries behind this one */
 };
@@ -60,14 +62,36 @@ struct redis_waits {
     int64_t n_trying;
     struct list unfit; /* struct redis_waiter, the oldest first */
     struct service_watch watch;
+    uint64_t n_deliveries;
 };
 
 size_t redis_waits_count(const struct redis_waits *waits) {
     return waits->n;
 }
 
-static struct list *bucket_of(struct redis_waits *waits, struct bytes key) {
-    return &waits->buckets[keyed_hash_bytes(&waits->door->hash_key, key) % BUCKETS];
+static uint64_t hash_of(const struct redis_waits *waits, struct bytes key) {
+    return keyed_hash_bytes(&waits->door->hash_key, key);
+}
+
+static struct list *bucket_of(struct redis_waits *waits, uint64_t hash) {
+    return &waits->buckets[hash % BUCKETS];
+}
+
+/* Thousands may wait for one key, which may be long. Whoever tries without need is told so. */
+static bool is_for(const struct wait_key *one, uint64_t hash) {
+    return one->hash == hash;
+}
+
+/* The first that waits for a key; NULL: nobody does. */
+static struct wait_key *first_of(struct redis_waits *waits, uint64_t hash) {
+    struct list *bucket = bucket_of(waits, hash);
+    for (struct list *node = bucket->next; node != bucket; node = node->next) {
+        struct wait_key *one = list_entry(node, struct wait_key, link);
+        if (is_for(one, hash)) {
+            return one;
+        }
+    }
+    return NULL;
 }
 
 /* How many elements there are to be had, as far as this member knows. A key of another type is
@@ -122,14 +146,14 @@ static void destroy(struct redis_waiter *waiter) {
     uv_close((uv_handle_t *)&waiter->timer, free_waiter);
 }
 
-static void serve_key(struct redis_waits *waits, struct bytes key);
+static void serve_key(struct redis_waits *waits, struct bytes key, uint64_t hash);
 
 static void set_watch(struct redis_waits *waits);
 
 /* Those behind one that tried have waited for it. */
 static void serve_keys_of(const struct redis_waiter *waiter) {
     for (size_t i = 0; i < waiter->n_keys; i++) {
-        serve_key(waiter->waits, waiter->keys[i].key);
+        serve_key(waiter->waits, waiter->keys[i].key, waiter->keys[i].hash);
     }
 }
 
@@ -274,13 +298,13 @@ static void try_it(struct redis_waiter *waiter) {
 }
 
 /* As many try as there are elements, the oldest first. */
-static void serve_key(struct redis_waits *waits, struct bytes key) {
-    struct list *bucket = bucket_of(waits, key);
+static void serve_key(struct redis_waits *waits, struct bytes key, uint64_t hash) {
+    struct list *bucket = bucket_of(waits, hash);
     int64_t left = -1;
     struct redis_stream_id last;
     for (struct list *node = bucket->next; node != bucket && left != 0; node = node->next) {
         struct wait_key *one = list_entry(node, struct wait_key, link);
-        if (!bytes_equal(one->key, key)) {
+        if (!is_for(one, hash)) {
             continue;
         }
         if (left < 0) {
@@ -301,15 +325,26 @@ static void serve_key(struct redis_waits *waits, struct bytes key) {
 
 /* --- The watch. --- */
 
+/* A key that was changed many times is served once: the state has all of it. */
+static void serve_changed(struct redis_waits *waits, struct bytes key) {
+    uint64_t hash = hash_of(waits, key);
+    struct wait_key *first = first_of(waits, hash);
+    if (first != NULL && first->delivery != waits->n_deliveries) {
+        first->delivery = waits->n_deliveries;
+        serve_key(waits, key, hash);
+    }
+}
+
 static bool deliver(struct service_watch *watch, const struct watch_batch *batch) {
     struct redis_waits *waits = list_entry(watch, struct redis_waits, watch);
+    waits->n_deliveries++;
     for (size_t i = 0; i < batch->n_events; i++) {
         const struct record *record = batch->events[i];
         struct redis_header header;
         if (!record_is_tombstone(record) && redis_header_decode(record_value(record), &header) &&
             (header.type == REDIS_LIST || header.type == REDIS_ZSET ||
              header.type == REDIS_STREAM)) {
-            serve_key(waits, record_key(record));
+            serve_changed(waits, record_key(record));
         }
     }
     return true;
@@ -487,14 +522,13 @@ static enum redis_type type_of(const struct redis_command *command) {
 
 /* A key that was named before is waited for once. The waiter's own keys are the last ones of each
  * bucket. */
-static bool is_known(const struct redis_waiter *waiter, const struct list *bucket,
-                     struct bytes key) {
+static bool is_known(const struct redis_waiter *waiter, const struct list *bucket, uint64_t hash) {
     for (const struct list *node = bucket->previous; node != bucket; node = node->previous) {
         const struct wait_key *one = list_entry(node, struct wait_key, link);
         if (one->waiter != waiter) {
             return false;
         }
-        if (bytes_equal(one->key, key)) {
+        if (is_for(one, hash)) {
             return true;
         }
     }
@@ -547,8 +581,9 @@ static struct redis_waiter *create(struct redis_connection *connection,
         memcpy(bytes + 1, names[i].data, names[i].size);
         key->waiter = waiter;
         key->key = bytes_of(bytes, 1 + names[i].size);
-        struct list *bucket = bucket_of(waits, key->key);
-        if (is_known(waiter, bucket, key->key)) {
+        key->hash = hash_of(waits, key->key);
+        struct list *bucket = bucket_of(waits, key->hash);
+        if (is_known(waiter, bucket, key->hash)) {
             continue; /* its bytes are written over */
         }
         bytes += key->key.size;
@@ -575,10 +610,10 @@ static struct redis_waiter *create(struct redis_connection *connection,
  * away from a stream, and those in front of it may wait for later entries. */
 static bool is_behind(const struct redis_waiter *waiter) {
     for (size_t i = 0; i < waiter->n_keys && waiter->type != REDIS_STREAM; i++) {
-        struct list *bucket = bucket_of(waiter->waits, waiter->keys[i].key);
+        struct list *bucket = bucket_of(waiter->waits, waiter->keys[i].hash);
         for (struct list *node = bucket->next; node != &waiter->keys[i].link; node = node->next) {
             const struct wait_key *other = list_entry(node, struct wait_key, link);
-            if (other->waiter != waiter && bytes_equal(other->key, waiter->keys[i].key)) {
+            if (other->waiter != waiter && is_for(other, waiter->keys[i].hash)) {
                 return true;
             }
         }
