@@ -162,13 +162,18 @@ static enum status listen_unix(struct net_server *server, const char *path,
     int error_number = 0;
     int socket = listener_socket_unix(path, &file);
     if (socket < 0) {
-        snprintf(out_error, error_size, "%s: %s", path,
-                 errno == EEXIST ? "there is a file that is no socket" : strerror(errno));
+        error_number = errno;
+        snprintf(out_error, error_size, "Unix socket %s: %s%s", path,
+                 error_number == EEXIST ? "there is a file that is no socket"
+                                        : strerror(error_number),
+                 error_number == ENOENT       ? "; make its folder first"
+                 : error_number == EADDRINUSE ? "; another process listens there"
+                                              : "");
         return STATUS_IO;
     }
     if (listener_create(&server->pool, terms, socket, &listener, &error_number) != STATUS_OK) {
         unix_socket_remove(path, &file);
-        snprintf(out_error, error_size, "%s: %s", path, strerror(error_number));
+        snprintf(out_error, error_size, "Unix socket %s: %s", path, strerror(error_number));
         return STATUS_IO;
     }
     listener_set_file(listener, path, &file);

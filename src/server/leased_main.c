@@ -9,6 +9,7 @@
 #include "server/server.h"
 #include "server/time_slice.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
@@ -90,7 +91,8 @@ int leased_main(const struct door_list *doors, int argc, char **argv) {
         break;
     }
     if (!direct_log(options.log_outputs)) {
-        fprintf(stderr, "leased: --log-outputs: cannot write to %s\n", options.log_outputs);
+        fprintf(stderr, "leased: --log-outputs: cannot write to %s: %s\n", options.log_outputs,
+                strerror(errno));
         options_clear(&options);
         return EXIT_CODE_USAGE;
     }

@@ -26,12 +26,27 @@ void tls_files_look(const struct tls_options *options, struct tls_file_mark out_
     }
 }
 
+/* In our words where OpenSSL's are hard to understand. */
+static const char *reason_of(unsigned long error) {
+    if (ERR_SYSTEM_ERROR(error)) {
+        return strerror(ERR_GET_REASON(error));
+    }
+    int library = ERR_GET_LIB(error);
+    int reason = ERR_GET_REASON(error);
+    if (library == ERR_LIB_X509 && reason == X509_R_KEY_VALUES_MISMATCH) {
+        return "it does not belong to the certificate";
+    }
+    if ((library == ERR_LIB_PEM && reason == PEM_R_NO_START_LINE) ||
+        (library == ERR_LIB_OSSL_DECODER && reason == ERR_R_UNSUPPORTED)) {
+        return "it is not in PEM form";
+    }
+    return ERR_reason_error_string(error);
+}
+
 static enum status fail(const char *what, const char *path, char *out_error, size_t error_size) {
-    unsigned long error = ERR_peek_error();
-    const char *reason =
-        ERR_SYSTEM_ERROR(error) ? strerror(ERR_GET_REASON(error)) : ERR_reason_error_string(error);
+    const char *reason = reason_of(ERR_peek_error());
     snprintf(out_error, error_size, "%s %s cannot be used: %s", what, path,
-             reason != NULL ? reason : "it holds nothing of use");
+             reason != NULL ? reason : "it contains nothing usable");
     ERR_clear_error();
     return STATUS_INVALID;
 }

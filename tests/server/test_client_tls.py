@@ -387,3 +387,19 @@ def test_metrics_listeners_speak_tls_too(authority, alice):
         done = run(*curl, "--cert", alice[0], "--key", alice[1], f"{url}/metrics")
         assert "leased_tls_handshakes_total" in done.stdout
         assert run(*curl, f"{url}/metrics").returncode != 0
+
+
+@pytest.mark.parametrize("certificate, key, words", [
+    ("alice", "bob", "the key .* cannot be used: it does not belong to the certificate"),
+    ("neither", "bob", "the certificate .* cannot be used: it is not in PEM form"),
+    ("alice", "neither", "the key .* cannot be used: it is not in PEM form"),
+    ("alice", "missing", "the key .* cannot be used: No such file or directory"),
+])  # fmt: skip
+def test_files_that_cannot_be_used_are_told_in_plain_words(alice, bob, tmp_path, certificate, key, words):
+    (tmp_path / "neither").write_text("neither\n")
+    files = {"alice": alice, "bob": bob}
+    chosen = [files[name][at] if name in files else tmp_path / name for at, name in enumerate((certificate, key))]
+    done = run(binary_of(KIND_LEASED), "--data-dir", tmp_path / "data", "--listen-client-urls", "https://127.0.0.1:1",
+               "--cert-file", chosen[0], "--key-file", chosen[1])  # fmt: skip
+    assert done.returncode == EXIT_CODES["USAGE"]
+    assert re.search(words, done.stderr), done.stderr
