@@ -37,6 +37,9 @@ struct check_network {
     struct list idle; /* connections that wait for another request, the oldest first */
     size_t n_idle;
     uint8_t *read_buffer; /* bytes are used up before the next read */
+    /* What TLS handshakes took in the iteration of the loop that began then. */
+    uint64_t agreeing_ms;
+    uint64_t agreeing_ns;
     bool is_destroyed;
 };
 

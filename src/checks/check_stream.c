@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of one iteration of the loop, for handshakes, each of which may be more: a target can answer a
+ * thousand at once. */
+enum { AGREEING_NS_MAX = 5 * 1000 * 1000 };
+
 enum stream_state {
     STREAM_RESOLVING,
     STREAM_CONNECTING,
@@ -39,6 +43,7 @@ struct check_stream {
     uv_timer_t soon; /* for what must not be told from inside a call */
     struct tls_stream *tls;
     struct buffer plaintext;
+    struct buffer held; /* of a handshake, when there was no time for it */
     char host[HOST_PORT_HOST_SIZE_MAX + 1];
     char server_name[REGISTRY_NAME_SIZE_MAX + 1];
 };
@@ -56,6 +61,7 @@ static void release(struct check_stream *stream) {
     }
     tls_stream_destroy(stream->tls);
     buffer_clear(&stream->plaintext);
+    buffer_clear(&stream->held);
     struct check_network *network = stream->network;
     free(stream);
     check_network_release_socket(network);
@@ -97,9 +103,21 @@ static void send_tls_output(struct check_stream *stream) {
     output->size = 0;
 }
 
+static bool has_time_to_agree(struct check_network *network) {
+    uint64_t now_ms = uv_now(network->loop);
+    if (network->agreeing_ms != now_ms) {
+        network->agreeing_ms = now_ms;
+        network->agreeing_ns = 0;
+    }
+    return network->agreeing_ns < AGREEING_NS_MAX;
+}
+
 static void receive_tls(struct check_stream *stream, struct bytes wire) {
+    bool is_agreeing = stream->state == STREAM_AGREEING;
+    uint64_t begun_ns = uv_hrtime();
     stream->plaintext.size = 0;
     enum tls_state state = tls_stream_feed(stream->tls, wire, &stream->plaintext);
+    stream->network->agreeing_ns += is_agreeing ? uv_hrtime() - begun_ns : 0;
     send_tls_output(stream);
     if (stream->state == STREAM_AGREEING && state != TLS_HANDSHAKE && state != TLS_FAILED) {
         stream->state = STREAM_OPEN;
@@ -115,10 +133,21 @@ static void receive_tls(struct check_stream *stream, struct bytes wire) {
     }
 }
 
+static void on_soon(uv_timer_t *timer);
+
+/* In a later iteration. */
+static void hold(struct check_stream *stream, struct bytes wire) {
+    buffer_append(&stream->held, wire.data, wire.size);
+    (void)uv_read_stop((uv_stream_t *)&stream->tcp);
+    (void)uv_timer_start(&stream->soon, on_soon, 1, 0);
+}
+
 static void on_read(uv_stream_t *handle, ssize_t size, const uv_buf_t *room) {
     struct check_stream *stream = handle->data;
     stream->n_users++; /* the owner may close it inside */
-    if (size > 0 && stream->tls != NULL) {
+    if (size > 0 && stream->state == STREAM_AGREEING && !has_time_to_agree(stream->network)) {
+        hold(stream, bytes_of(room->base, (size_t)size));
+    } else if (size > 0 && stream->tls != NULL) {
         receive_tls(stream, bytes_of(room->base, (size_t)size));
     } else if (size > 0) {
         stream->events->on_bytes(stream, bytes_of(room->base, (size_t)size));
@@ -130,6 +159,22 @@ static void on_read(uv_stream_t *handle, ssize_t size, const uv_buf_t *room) {
             reason = tls_stream_error(stream->tls);
         }
         tell_end(stream, reason);
+    }
+    release(stream);
+}
+
+static void agree_later(struct check_stream *stream) {
+    struct buffer held = stream->held;
+    if (!has_time_to_agree(stream->network)) {
+        (void)uv_timer_start(&stream->soon, on_soon, 1, 0);
+        return;
+    }
+    stream->n_users++; /* the owner may close it inside */
+    buffer_init(&stream->held);
+    receive_tls(stream, bytes_of(held.data, held.size));
+    buffer_clear(&held);
+    if (stream->has_socket && !stream->is_closed && stream->state != STREAM_OVER) {
+        (void)uv_read_start((uv_stream_t *)&stream->tcp, give_room, on_read);
     }
     release(stream);
 }
@@ -186,6 +231,7 @@ void check_stream_send(struct check_stream *stream, struct bytes bytes) {
 static void connect_next(struct check_stream *stream);
 
 static bool begin_tls(struct check_stream *stream) {
+    uint64_t begun_ns = uv_hrtime();
     const char *error = NULL;
     struct check_tls_kind kind = {.skips_verification = stream->skips_verification,
                                   .is_http2 = stream->is_http2};
@@ -201,6 +247,8 @@ static bool begin_tls(struct check_stream *stream) {
     }
     stream->state = STREAM_AGREEING;
     send_tls_output(stream);
+    (void)has_time_to_agree(stream->network); /* counts from the beginning of the iteration */
+    stream->network->agreeing_ns += uv_hrtime() - begun_ns;
     return true;
 }
 
@@ -255,7 +303,9 @@ static bool start_connect(struct check_stream *stream, struct sockaddr_storage *
 /* A handle is closed before the next one is made in its place: one descriptor at a time. */
 static void on_soon(uv_timer_t *timer) {
     struct check_stream *stream = timer->data;
-    if (stream->state == STREAM_CONNECTING && !stream->is_closed) {
+    if (stream->state == STREAM_AGREEING && !stream->is_closed && stream->held.size > 0) {
+        agree_later(stream);
+    } else if (stream->state == STREAM_CONNECTING && !stream->is_closed) {
         if (stream->next_address < stream->addresses.n) {
             if (!start_connect(stream, &stream->addresses.addresses[stream->next_address++])) {
                 connect_next(stream);
@@ -315,6 +365,7 @@ static struct check_stream *create(struct check_network *network,
     list_init(&stream->lookup.link);
     stream->lookup.done = on_found;
     buffer_init(&stream->plaintext);
+    buffer_init(&stream->held);
     int result = uv_timer_init(network->loop, &stream->soon);
     assert(result == 0);
     stream->soon.data = stream;
