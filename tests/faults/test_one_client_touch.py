@@ -4,7 +4,7 @@ import threading
 import time
 
 import pytest
-from hostile_client import attacked, check_memory_returns, reading, send_all
+from hostile_client import MIB, attacked, check_memory_returns, reading, send_all
 from redis_attack import ATTACK_SECONDS, connections, fill, flood, request
 from redis_attack import attacked as attacked_by_redis
 
@@ -88,11 +88,11 @@ def test_expiries_of_small_values_do_not_wait_for_large_ones(server):
     assert longest < either(4.0, 0.5)
 
 
-def flood_znodes(clients, frames):
+def flood_znodes(clients, frames, seconds):
     """All of them send the same, and take what is answered."""
     for client in clients:
         reading(client)
-    threads = [threading.Thread(target=send_all, args=(client, frames, ATTACK_SECONDS)) for client in clients]
+    threads = [threading.Thread(target=send_all, args=(client, frames, seconds)) for client in clients]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -109,17 +109,20 @@ ZNODES = {
     "setACL": [SET_ACL] * either(300, 3_000),
     "setACL of what becomes large": [(jute.SET_DATA, jute.set_data("/large", LARGE.encode())), *[SET_ACL] * 400,
                                      (jute.SET_DATA, jute.set_data("/large", b""))] * either(1, 5),
+    # What one request writes is little; there are many.
+    "setACL of what is small": [SET_ACL] * either(100_000, 250_000),
 }  # fmt: skip
+FIRST = {"setACL": LARGE.encode(), "setACL of what is small": b"x" * 4000}
 
 
 @pytest.mark.parametrize("what", ZNODES)
 def test_znodes_that_small_requests_write_again(what):
     with zookeeper.leased() as server, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Client(server.address)).connect(40_000) for _ in range(4)]
-        clients[0].create("/large", LARGE.encode() if what == "setACL" else b"")
+        clients[0].create("/large", FIRST.get(what, b""))
         before = server.rss_bytes()
-        with attacked(server, f"zookeeper: {what}"):
-            flood_znodes(clients, frames_of(ZNODES[what]))
+        with attacked(server, f"zookeeper: {what}", growth_max=256 * MIB):
+            flood_znodes(clients, frames_of(ZNODES[what]), max(2.5, ATTACK_SECONDS))
             time.sleep(ATTACK_SECONDS)
         check_memory_returns(server, before + (128 << 20))
 

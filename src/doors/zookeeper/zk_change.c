@@ -24,7 +24,7 @@ bool zk_change_is(int32_t type) {
 }
 
 size_t zk_change_rewritten(struct zk_door *door, int32_t type, struct bytes body) {
-    enum { NODE_SMALL = 4096 };
+    enum { NODE_SMALL = 256 };
     struct reader reader;
     if (type != ZK_OP_SET_ACL) {
         return 0;

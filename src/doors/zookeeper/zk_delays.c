@@ -98,12 +98,13 @@ void zk_delays_remove(struct zk_connection *connection) {
 
 /* --- Changes. --- */
 
-static bool has_to_wait_for_history(const struct zk_door *door, size_t size) {
+/* A short request that writes anew what is there makes more history than it sends. */
+static bool has_to_wait_for_history(const struct zk_door *door, size_t size, size_t rewritten) {
     switch (service_history_pressure(door->service)) {
     case HISTORY_PRESSURE_NONE:
         return false;
     case HISTORY_PRESSURE_HIGH:
-        return size >= CHANGE_LARGE;
+        return size >= CHANGE_LARGE || rewritten > 0;
     case HISTORY_PRESSURE_FULL:
         return true;
     }
@@ -159,7 +160,7 @@ static void delay_change(struct zk_connection *connection) {
 
 bool zk_delays_admit_change(struct zk_connection *connection, size_t size, size_t rewritten) {
     struct zk_door *door = connection->door;
-    if (!connection->is_change_delayed && !has_to_wait_for_history(door, size + rewritten) &&
+    if (!connection->is_change_delayed && !has_to_wait_for_history(door, size, rewritten) &&
         !has_to_wait_for_others(door, rewritten)) {
         return true;
     }
