@@ -1,5 +1,7 @@
 #include "doors/redis/redis_members_rules.h"
 
+#include "core/key_work.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,9 +101,14 @@ void redis_members_add_source(struct redis_run *run, struct redis_members *membe
 }
 
 bool redis_members_find(struct redis_run *run, struct arena *scratch,
-                        const struct redis_source *source, struct bytes member, double *out_score) {
+                        const struct redis_source *source, const struct redis_source *from,
+                        struct bytes member, double *score) {
     enum { STEPS_OF_SEARCH = 16 }; /* keys on the way that may begin alike */
     bool is_zset = source->type == REDIS_ZSET;
+    if (source->id == from->id) {
+        /* One collection may be named tens of thousands of times, for each of its members. */
+        return redis_run_compare(run, KEY_WORK_COMPARED_BYTES, 1);
+    }
     if (!redis_run_compare(run, member.size, STEPS_OF_SEARCH)) {
         return false;
     }
@@ -109,8 +116,8 @@ bool redis_members_find(struct redis_run *run, struct arena *scratch,
     const struct record *record =
         redis_element_get(run, is_zset ? redis_key_member(scratch, source->id, member)
                                        : redis_key_element(scratch, source->id, member));
-    *out_score = 1;
-    return record != NULL && (!is_zset || read_score(record, out_score));
+    *score = 1;
+    return record != NULL && (!is_zset || read_score(record, score));
 }
 
 bool redis_members_equal(struct redis_run *run, struct bytes a, struct bytes b) {

@@ -53,8 +53,11 @@ bool redis_members_equal(struct redis_run *run, struct bytes a, struct bytes b);
 /* Both are stable. */
 void redis_members_sort(struct redis_run *run, struct redis_members *members);
 void redis_members_sort_by_score(struct redis_run *run, struct redis_members *members);
-/* The key that is looked for is built in `scratch`, and not needed afterwards. */
+/* Looks for a member of `from`, which may be the same collection again: then it is there, and the
+ * score stays as it is. The key that is looked for is built in `scratch`, and not needed
+ * afterwards. */
 bool redis_members_find(struct redis_run *run, struct arena *scratch,
-                        const struct redis_source *source, struct bytes member, double *out_score);
+                        const struct redis_source *source, const struct redis_source *from,
+                        struct bytes member, double *score);
 
 #endif

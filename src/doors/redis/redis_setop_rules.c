@@ -14,8 +14,8 @@ static bool takes(struct redis_run *run, struct arena *scratch, enum operation o
         if (i == own) {
             continue;
         }
-        bool is_there = sources->at[i].id == sources->at[own].id ||
-                        redis_members_find(run, scratch, &sources->at[i], member, &ignored);
+        bool is_there =
+            redis_members_find(run, scratch, &sources->at[i], &sources->at[own], member, &ignored);
         if (is_there != (operation == INTER)) {
             return false;
         }

@@ -209,8 +209,7 @@ static bool is_in_all(struct redis_run *run, struct arena *scratch, const struct
     for (size_t i = 1; i < op->sources.n; i++) {
         const struct redis_source *source = &op->sources.at[i];
         double score = own;
-        if (source->id != first->id &&
-            !redis_members_find(run, scratch, source, member->member, &score)) {
+        if (!redis_members_find(run, scratch, source, first, member->member, &score)) {
             return false;
         }
         /* Without weigh(): what is no number is never less or more, and no sum. */
@@ -223,8 +222,8 @@ static bool is_in_none(struct redis_run *run, struct arena *scratch, const struc
                        const struct redis_member *member) {
     for (size_t i = 1; i < op->sources.n; i++) {
         double ignored;
-        if (op->sources.at[i].id == op->sources.at[0].id ||
-            redis_members_find(run, scratch, &op->sources.at[i], member->member, &ignored)) {
+        if (redis_members_find(run, scratch, &op->sources.at[i], &op->sources.at[0], member->member,
+                               &ignored)) {
             return false;
         }
     }
