@@ -10,7 +10,10 @@
 
 enum {
     IDLE_CAPACITY_MAX = 4096, /* of the output buffer of a connection that has nothing to send */
-    PAUSED_INPUT_MAX = 256 * 1024 /* read before the pause reached the socket */
+    PAUSED_INPUT_MAX = 256 * 1024, /* read before the pause reached the socket */
+    /* Of unfinished messages a connection may have this part of what is left below the bound of
+     * all: those that hold much reach it before those that hold little. */
+    PARTIAL_SHARES = 4
 };
 
 struct raw_connection {
@@ -52,6 +55,12 @@ static void drop_input(struct raw_connection *connection) {
     buffer_clear(&connection->in);
 }
 
+static bool is_within_share(const struct raw_connection *connection) {
+    size_t others = connection->host->shared->partial_bytes - connection->in.size;
+    size_t left = others < NET_PARTIAL_BYTES_MAX ? NET_PARTIAL_BYTES_MAX - others : 0;
+    return connection->in.size <= left / PARTIAL_SHARES;
+}
+
 static void keep_input(struct raw_connection *connection, struct bytes rest) {
     struct net_shared *shared = connection->host->shared;
     shared->partial_bytes += rest.size;
@@ -60,7 +69,7 @@ static void keep_input(struct raw_connection *connection, struct bytes rest) {
         connection->protocol->partial_max + (connection->is_paused ? PAUSED_INPUT_MAX : 0);
     if (connection->in.size > most) {
         raw_connection_refuse(connection, "a message is too large");
-    } else if (shared->partial_bytes > NET_PARTIAL_BYTES_MAX) {
+    } else if (!is_within_share(connection)) {
         raw_connection_refuse(connection, "too many bytes of unfinished messages");
     }
 }

@@ -82,6 +82,19 @@ def test_long_keys_that_are_waited_for(server):
     check_memory_returns(server, before)
 
 
+def test_requests_that_nobody_finishes(server):
+    """All but the end of each is held, up to a bound of all: others' requests come in parts, too."""
+    before = server.rss_bytes()
+    data = request("SET", "x", "y" * 1_300_000)[:-2]
+    with attacked(server, "redis: unfinished requests"):
+        with connections(server, either(100, 300)) as opened:
+            each_sends(opened, [data] * len(opened))
+            with Resp(server.redis_port) as other:
+                for number in range(20):
+                    assert other("SET", "part", f"{number}".ljust(250_000, "z")) == ("+", b"OK")
+    check_memory_returns(server, before)
+
+
 LONG_MEMBERS = {
     "reads": [("SINTER", "long:1", "long:2"), ("ZDIFF", "2", "long:1", "long:2"), ("SUNION", *["long:1", "long:2"] * 500),
               ("ZUNION", "1000", *["long:1", "long:2"] * 500), ("SINTERCARD", "1001", "long:1", *["long:1", "long:2"] * 500)],

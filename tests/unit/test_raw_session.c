@@ -178,6 +178,21 @@ static void a_message_without_end_breaks_the_protocol(void **state) {
     bench_close(&bench);
 }
 
+/* So that what others hold is reached by those first who hold as much. */
+static void an_unfinished_message_has_a_share_of_what_others_leave(void **state) {
+    struct bench bench;
+    bench_open(&bench);
+    size_t others = NET_PARTIAL_BYTES_MAX - 40;
+    bench.shared.partial_bytes = others;
+    bench_give(&bench, "0123456789");
+    assert_int_equal(state_of(&bench), SESSION_OPENING);
+    assert_int_equal(bench.shared.partial_bytes, others + 10);
+    bench_give(&bench, "a");
+    assert_int_equal(state_of(&bench), SESSION_ENDING);
+    bench.shared.partial_bytes -= others;
+    bench_close(&bench);
+}
+
 static void a_paused_connection_is_given_nothing_until_it_resumes(void **state) {
     struct bench bench;
     bench_open(&bench);
@@ -459,6 +474,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unfinished_message_comes_again_with_what_follows),
         cmocka_unit_test(a_message_without_end_breaks_the_protocol),
+        cmocka_unit_test(an_unfinished_message_has_a_share_of_what_others_leave),
         cmocka_unit_test(a_paused_connection_is_given_nothing_until_it_resumes),
         cmocka_unit_test(a_first_message_that_the_door_puts_off_has_come),
         cmocka_unit_test(who_pauses_at_each_message_gets_them_one_by_one),
