@@ -1,6 +1,6 @@
 """What the hot paths cost, in instructions of the server, against what was recorded.
 
-Not timed: callgrind counts, so a busy machine changes nothing. One server runs under callgrind;
+Not timed: callgrind counts, so a busy machine changes little. One server runs under callgrind;
 asking for /version makes it write down what it has counted since the last time, so that start-up
 and warm-up are left out. What the server does by the clock is done by a clock that is as slow as
 callgrind (slow_stopwatch.c). See README.md for how budgets are recorded anew.
@@ -20,6 +20,9 @@ from harness.server import Server
 HERE = pathlib.Path(__file__).resolve().parent
 BUDGETS = HERE / "budgets.json"
 GROWTH_MAX = 1.10
+# On a busy machine fewer requests share an iteration of the loop and an entry of the log, each of which then
+# costs more of them: it only ever adds, so the least of several measures counts.
+MEASURES_MAX = 4
 # How far below its budget a path may lie before somebody should record the win.
 SHRINK_NOTED = 0.90
 
@@ -99,6 +102,11 @@ def measure():
 def test_no_hot_path_costs_a_tenth_more_than_recorded(capfd):
     budgets = json.loads(BUDGETS.read_text(encoding="utf-8"))
     costs = measure()
+    for _ in range(MEASURES_MAX - 1):
+        if all(cost <= budgets[work] * GROWTH_MAX for work, cost in costs.items()):
+            break
+        again = measure()
+        costs = {work: min(cost, again[work]) for work, cost in costs.items()}
     lines = []
     for work, cost in costs.items():
         ratio = cost / budgets[work]
