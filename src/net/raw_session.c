@@ -72,6 +72,9 @@ static void keep_input(struct raw_connection *connection, struct bytes rest) {
     } else if (!is_within_share(connection)) {
         raw_connection_refuse(connection, "too many bytes of unfinished messages");
     }
+    if (is_over(connection)) {
+        drop_input(connection); /* at once: closing may take a moment, and others need the room */
+    }
 }
 
 /* Gives bytes to the door; returns what it did not use. */
